@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `op_facts`: all that Echo asks about an operation, as plain data. Three ways to make one: `facts_of<Op>()`
+/// from `op_traits<Op>` (op_traits.hpp), `facts_of(variant)`, or `table[name]` from a vocabulary
+/// (vocabulary/).
+#pragma once
+
+#include <echo/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+namespace echo {
+
+/// What running an op costs. `heavy`: compute-bound, the natural boundary of recomputation; `light`: about
+/// one pass over memory; `view`: no work, its output lies on an input's storage.
+enum class op_kind : std::uint8_t { heavy, light, view };
+
+/// Whether an op may run again. `seeded`: yes, with the same seed; `never`: it has side effects or cannot be
+/// proved.
+enum class rerun_kind : std::uint8_t { pure, seeded, never };
+
+constexpr std::string_view name_of(op_kind kind) noexcept {
+    constexpr std::string_view names[] = {"heavy", "light", "view"};
+    return names[static_cast<std::size_t>(kind)];
+}
+constexpr std::string_view name_of(rerun_kind kind) noexcept {
+    constexpr std::string_view names[] = {"pure", "seeded", "never"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+/// A set of positions among the inputs or the outputs of a node. Positions from 63 on share one element.
+class positions {
+public:
+    constexpr positions() = default;
+    constexpr positions(std::initializer_list<std::size_t> members) {
+        for (const auto member : members) insert(member);
+    }
+    static constexpr positions all() noexcept {
+        positions every;
+        every.bits_ = ~std::uint64_t{0};
+        return every;
+    }
+    static constexpr positions first(std::size_t count) noexcept {
+        positions some;
+        for (std::size_t i = 0; i < count; ++i) some.insert(i);
+        return some;
+    }
+    constexpr void insert(std::size_t position) noexcept { bits_ |= bit(position); }
+    constexpr bool contains(std::size_t position) const noexcept { return (bits_ & bit(position)) != 0; }
+    constexpr bool empty() const noexcept { return bits_ == 0; }
+    friend constexpr bool operator==(positions, positions) = default;
+    friend constexpr positions operator|(positions a, positions b) noexcept {
+        a.bits_ |= b.bits_;
+        return a;
+    }
+    friend constexpr positions operator&(positions a, positions b) noexcept {
+        a.bits_ &= b.bits_;
+        return a;
+    }
+
+private:
+    static constexpr std::uint64_t bit(std::size_t position) noexcept {
+        return std::uint64_t{1} << (position < 63 ? position : 63);
+    }
+    std::uint64_t bits_ = 0;
+};
+
+/// Which inputs and outputs of a forward op its gradient reads.
+struct reads {
+    positions inputs{};
+    positions outputs{};
+    static constexpr reads everything() noexcept { return {positions::all(), positions::all()}; }
+    friend constexpr bool operator==(const reads&, const reads&) = default;
+};
+
+/// Output `output` lies on (view) or may take over (in place) the storage of input `input`.
+struct storage_pair {
+    std::uint8_t output = 0, input = 0;
+    friend constexpr bool operator==(const storage_pair&, const storage_pair&) = default;
+};
+
+/// Up to four storage pairs, a value usable at compile time.
+class storage_pairs {
+public:
+    constexpr storage_pairs() = default;
+    constexpr storage_pairs(std::initializer_list<storage_pair> pairs) {
+        for (const auto& pair : pairs) pairs_.at(size_++) = pair;
+    }
+    constexpr auto begin() const noexcept { return pairs_.begin(); }
+    constexpr auto end() const noexcept { return pairs_.begin() + size_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    friend constexpr bool operator==(const storage_pairs&, const storage_pairs&) = default;
+
+private:
+    std::array<storage_pair, 4> pairs_{};
+    std::uint8_t size_ = 0;
+};
+
+/// Floating-point operations, or bytes of workspace, of one run of an op on these inputs and outputs.
+using flops_function = double (*)(std::span<const tensor> inputs, std::span<const tensor> outputs);
+using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std::span<const tensor> outputs);
+
+/// The facts of one op. The defaults are the pessimistic ones: what nobody stated is heavy, never runs again,
+/// and its gradient reads everything. `flops` and `workspace` are called once per node, when the snapshot is
+/// read.
+struct op_facts {
+    std::string_view name{};
+    op_kind kind = op_kind::heavy;
+    rerun_kind rerun = rerun_kind::never;
+    reads gradient_reads = reads::everything();
+    reads gradient_one_bit{};       ///< the part of `gradient_reads` of which one bit per element is enough
+    positions one_bit_inputs{};     ///< inputs of which the op itself needs one bit per element only
+    storage_pairs views{};          ///< outputs that lie on an input's storage
+    storage_pairs inplace{};        ///< outputs that may take over an input's storage
+    bool gradient_inplace = false;  ///< the gradient may overwrite the output's gradient with the input's
+    flops_function flops = nullptr; ///< nullptr: none counted
+    workspace_function workspace = nullptr; ///< nullptr: none
+};
+
+} // namespace echo
