@@ -111,6 +111,7 @@ using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std
 /// read.
 struct op_facts {
     std::string_view name{};
+    bool known = true; ///< false: no registry knows the op; it is listed in the report
     op_kind kind = op_kind::heavy;
     rerun_kind rerun = rerun_kind::never;
     reads gradient_reads = reads::everything();

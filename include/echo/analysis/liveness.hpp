@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Storages of a schedule and the steps during which each is live: views, in-place writes and residents
+/// resolved in step order, as formats.md defines them (section "Storage").
+#pragma once
+
+#include <echo/analysis/schedule.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace echo {
+
+/// One storage. Live from step `first` to step `last`, both included.
+struct storage_record {
+    std::uint64_t bytes = 0;
+    step_id first{}, last{};
+    step_id last_read{}; ///< the last step that reads any value on it; `none()` if no step does
+    copy_id maker{};     ///< the copy that made it; its node and output decide whether it is resident
+    bool resident = false;
+    bool holds_result = false; ///< a graph output lies on it: live to the end
+    bool encoded = false;      ///< made by an encode step
+};
+
+/// Which storage each copy of a schedule lies on.
+class liveness {
+public:
+    std::size_t storage_count() const noexcept { return storages_.size(); }
+    id_range<storage_id> storages() const noexcept { return {0, storages_.size()}; }
+    const storage_record& operator[](storage_id s) const { return storages_[s.index()]; }
+    storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step.index()] + c.output]; }
+    std::size_t copy_count() const noexcept { return of_copy_.size(); }
+    /// Position of a copy among all copies, in step order: an index for side tables.
+    std::size_t copy_index(copy_id c) const { return first_copy_[c.step.index()] + c.output; }
+    /// The last step that reads the copy; `step_id::none()` if no step does.
+    step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
+
+    friend class liveness_analysis;
+
+private:
+    std::vector<storage_record> storages_;
+    std::vector<storage_id> of_copy_;
+    std::vector<std::uint32_t> first_copy_;
+    std::vector<step_id> last_read_;
+};
+
+/// One pass forwards over the steps. Reusable: scratch memory is kept between calls.
+class liveness_analysis {
+public:
+    /// Errors: a value is read, or is a graph output, after a step wrote over its storage in place (the
+    /// graph's own order is then wrong). O(steps + copies).
+    const liveness& operator()(const snapshot& s, const schedule& steps) {
+        index_copies(s, steps);
+        find_last_reads(s, steps);
+        auto& storages = live_.storages_;
+        storages.clear();
+        last_on_.clear();
+        written_.clear();
+        for (const auto t : steps.steps()) {
+            check_reads(s, steps, t);
+            if (steps[t].kind == step_kind::encode) {
+                make({.bytes = steps[t].bytes, .first = t, .last = t, .maker = {t, 0}, .encoded = true},
+                     {t, 0});
+            } else {
+                run(s, steps, t);
+            }
+        }
+        const step_id end(steps.empty() ? 0 : steps.size() - 1);
+        for (std::size_t i = 0; i < storages.size(); ++i) {
+            storages[i].last_read = last_on_[i];
+            if (last_on_[i].valid()) storages[i].last = std::max(storages[i].last, last_on_[i]);
+            if (storages[i].holds_result) storages[i].last = end;
+        }
+        for (std::size_t c = 0; c < is_result_.size(); ++c)
+            if (is_result_[c] && overwritten(c))
+                refuse_overwritten(s, steps, c, "a graph output is written over in place");
+        return live_;
+    }
+
+private:
+    void index_copies(const snapshot& s, const schedule& steps) {
+        auto& first = live_.first_copy_;
+        first.resize(steps.size() + 1);
+        first[0] = 0;
+        for (const auto t : steps.steps())
+            first[t.index() + 1] = first[t.index()] + static_cast<std::uint32_t>(output_count(s, steps[t]));
+        live_.of_copy_.assign(first.back(), storage_id::none());
+        live_.last_read_.assign(first.back(), step_id::none());
+        is_result_.assign(first.back(), 0);
+        made_by_.assign(first.back(), step_id::none());
+    }
+
+    void find_last_reads(const snapshot& s, const schedule& steps) {
+        last_copy_.assign(s.node_count(), step_id::none());
+        for (const auto t : steps.steps()) {
+            for (const auto c : steps.inputs(t)) live_.last_read_[live_.copy_index(c)] = t;
+            if (steps[t].kind != step_kind::encode) last_copy_[steps[t].node.index()] = t;
+        }
+        for (const auto v : s.results())
+            if (const auto t = last_copy_[s[v].producer.index()]; t.valid())
+                is_result_[live_.copy_index({t, s.output_index(v)})] = 1;
+    }
+
+    /// A step after the one that made the copy has written on its storage.
+    bool overwritten(std::size_t copy) const {
+        const step_id write = written_[live_.of_copy_[copy].index()];
+        return write.valid() && write > made_by_[copy];
+    }
+
+    void check_reads(const snapshot& s, const schedule& steps, step_id t) {
+        for (const auto c : steps.inputs(t)) {
+            const auto at = live_.copy_index(c);
+            if (overwritten(at))
+                refuse_overwritten(s, steps, at,
+                                   "read by '" + s.name(steps[t].node) + "' after a write in place");
+        }
+    }
+
+    [[noreturn]] void refuse_overwritten(const snapshot& s, const schedule& steps, std::size_t copy,
+                                         const std::string& problem) const {
+        const auto at = std::upper_bound(live_.first_copy_.begin(), live_.first_copy_.end(), copy) - 1;
+        const step_id t(static_cast<std::size_t>(at - live_.first_copy_.begin()));
+        throw error(s.name(steps[t].node), "inplace", problem, "read the value before it is overwritten");
+    }
+
+    void run(const snapshot& s, const schedule& steps, step_id t) {
+        const auto sources = steps.inputs(t);
+        std::uint32_t k = 0;
+        for (const auto v : s.outputs(steps[t].node)) {
+            const value_record& value = s[v];
+            const copy_id made{t, k++};
+            if (value.view_of != no_input) {
+                lie_on(live_.storage(sources[value.view_of]), made);
+            } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
+                const storage_id target = live_.storage(sources[value.inplace]);
+                lie_on(target, made);
+                written_[target.index()] = t;
+            } else {
+                make({.bytes = value.bytes, .first = t, .last = t, .maker = made, .resident = value.resident},
+                     made);
+            }
+        }
+    }
+
+    /// Whether output `v` of step `t` takes the storage of the input it names (the rules of formats.md in
+    /// their order).
+    bool may_overwrite(const snapshot& s, const schedule& steps, step_id t, value_id v) const {
+        const auto sources = steps.inputs(t);
+        const std::uint32_t k = s[v].inplace;
+        const storage_id target = live_.storage(sources[k]);
+        const storage_record& storage = live_.storages_[target.index()];
+        if (storage.encoded) return false;
+        if (!storage.resident) {
+            if (last_on_[target.index()] > t || storage.holds_result || storage.bytes < s[v].bytes)
+                return false;
+            for (std::uint32_t i = 0; i < sources.size(); ++i)
+                if (i != k && live_.storage(sources[i]) == target) return false;
+        }
+        std::uint32_t j = 0;
+        for (const auto other : s.outputs(steps[t].node)) {
+            const auto made = live_.copy_index({t, j++});
+            if (other == v) continue;
+            if (live_.of_copy_[made] == target) return false;
+            if (s[other].view_of != no_input && live_.storage(sources[s[other].view_of]) == target)
+                return false;
+        }
+        return true;
+    }
+
+    void make(const storage_record& storage, copy_id made) {
+        live_.storages_.push_back(storage);
+        last_on_.push_back(step_id::none());
+        written_.push_back(step_id::none());
+        lie_on(storage_id(live_.storages_.size() - 1), made);
+    }
+
+    void lie_on(storage_id target, copy_id made) {
+        const auto at = live_.copy_index(made);
+        live_.of_copy_[at] = target;
+        made_by_[at] = made.step;
+        if (is_result_[at]) live_.storages_[target.index()].holds_result = true;
+        const step_id read = live_.last_read_[at];
+        step_id& last = last_on_[target.index()];
+        if (read.valid() && (!last.valid() || read > last)) last = read;
+        auto& storage = live_.storages_[target.index()];
+        storage.last = std::max(storage.last, made.step);
+    }
+
+    liveness live_;
+    std::vector<step_id> last_on_;        ///< per storage: last step that reads a value already on it
+    std::vector<step_id> written_;        ///< per storage: the last step that wrote on it in place
+    std::vector<step_id> made_by_;        ///< per copy: its step
+    std::vector<std::uint8_t> is_result_; ///< per copy
+    std::vector<step_id> last_copy_;      ///< per node: the last step that runs it
+};
+
+} // namespace echo

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `plan`: what to do, as a value. A plan is its steps; what else it says is derived from them and reported.
+#pragma once
+
+#include <echo/analysis/schedule.hpp>
+#include <echo/graph/concepts.hpp>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echo {
+
+/// How the stash is chosen. `echo_printed` is the paper's algorithm to the letter, kept for comparison.
+enum class strategy : std::uint8_t { baseline, mirror, echo, echo_printed, min_cut };
+
+constexpr std::string_view name_of(strategy how) noexcept {
+    constexpr std::string_view names[] = {"baseline", "mirror", "echo", "echo_printed", "min_cut"};
+    return names[static_cast<std::size_t>(how)];
+}
+inline constexpr strategy all_strategies[] = {strategy::baseline, strategy::mirror, strategy::echo,
+                                              strategy::echo_printed, strategy::min_cut};
+
+/// What a plan achieves; every figure comes from the replay. Bytes, unless the name says otherwise.
+struct plan_report {
+    std::uint64_t baseline_peak_bytes = 0;
+    std::uint64_t peak_bytes = 0;
+    std::uint64_t resident_bytes = 0;
+    std::uint64_t baseline_stash_bytes = 0;
+    std::uint64_t stash_bytes = 0;
+    std::uint64_t lower_bound_bytes = 0; ///< certified for the candidates the strategy may run again
+    std::size_t recomputed_nodes = 0;
+    std::size_t encoded_values = 0;
+    double recompute_time_ratio = 0;  ///< time of recompute steps ÷ time of all the graph's nodes
+    std::size_t subgraphs = 0;        ///< pieces into which the compute-heavy ops cut the graph
+    std::size_t largest_subgraph = 0; ///< nodes of the largest of them
+    double pass_ms = 0;
+    std::vector<std::string> unknown_ops;
+    std::vector<std::string> notes;
+};
+
+/// Two plans are equal if their strategies and steps are.
+class plan {
+public:
+    plan() = default;
+    plan(strategy how, schedule steps, host_abilities host, plan_report report)
+        : strategy_(how), steps_(std::move(steps)), host_(host), report_(std::move(report)) {}
+
+    strategy chosen_by() const noexcept { return strategy_; }
+    const schedule& steps() const noexcept { return steps_; }
+    const host_abilities& host() const noexcept { return host_; }
+    const plan_report& report() const noexcept { return report_; }
+    std::uint64_t lower_bound() const noexcept { return report_.lower_bound_bytes; }
+    std::uint64_t best() const noexcept { return report_.peak_bytes; }
+
+    /// Nodes that run again, in execution order: for hosts whose own gradient pass recomputes marked nodes.
+    /// O(steps).
+    std::vector<node_id> mirrored() const {
+        std::vector<node_id> again;
+        for (const auto t : steps_.steps())
+            if (steps_[t].kind == step_kind::recompute) again.push_back(steps_[t].node);
+        return again;
+    }
+
+    friend bool operator==(const plan& a, const plan& b) {
+        return a.strategy_ == b.strategy_ && a.steps_ == b.steps_;
+    }
+
+private:
+    strategy strategy_ = strategy::baseline;
+    schedule steps_;
+    host_abilities host_;
+    plan_report report_;
+};
+
+/// The report in a few lines for people: before, after, bound, overhead.
+inline std::ostream& operator<<(std::ostream& out, const plan_report& r) {
+    const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+    const auto gap = static_cast<double>(r.peak_bytes - r.lower_bound_bytes);
+    out << "peak " << megabytes(r.baseline_peak_bytes) << " -> " << megabytes(r.peak_bytes) << " MB";
+    if (r.peak_bytes) {
+        out << " (" << static_cast<double>(r.baseline_peak_bytes) / static_cast<double>(r.peak_bytes)
+            << "x, bound " << megabytes(r.lower_bound_bytes) << " MB, gap "
+            << 100 * gap / static_cast<double>(r.peak_bytes) << " %)";
+    }
+    out << "\nstash " << megabytes(r.baseline_stash_bytes) << " -> " << megabytes(r.stash_bytes)
+        << " MB, resident " << megabytes(r.resident_bytes) << " MB\nrecomputed nodes " << r.recomputed_nodes
+        << ", encoded values " << r.encoded_values << ", recompute time " << 100 * r.recompute_time_ratio
+        << " % of a step\n";
+    for (const auto& note : r.notes) out << "note: " << note << '\n';
+    for (const auto& op : r.unknown_ops) out << "unknown op (left alone): " << op << '\n';
+    return out;
+}
+
+} // namespace echo

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `schedule`: the steps of a plan as a value. A step runs a node, runs it again, or packs a value into one
+/// bit per element; each of its inputs names the step that made the copy it reads.
+#pragma once
+
+#include <echo/graph/snapshot.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace echo {
+
+enum class step_kind : std::uint8_t { run, recompute, encode };
+
+/// One output of one step: a copy of a value, or an encoding (output 0 of an encode step).
+struct copy_id {
+    step_id step{};
+    std::uint32_t output = 0;
+    friend constexpr auto operator<=>(const copy_id&, const copy_id&) = default;
+};
+
+/// One step as `schedule` keeps it. For `encode`, `node` is the producer of the encoded value.
+struct step_record {
+    node_id node{};
+    step_kind kind = step_kind::run;
+    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
+    friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Steps in execution order. `inputs(t)` has one copy per input of the node, in order; one for an encode
+/// step.
+class schedule {
+public:
+    std::size_t size() const noexcept { return steps_.size(); }
+    bool empty() const noexcept { return steps_.empty(); }
+    id_range<step_id> steps() const noexcept { return {0, steps_.size()}; }
+    const step_record& operator[](step_id t) const { return steps_[t.index()]; }
+    std::span<const copy_id> inputs(step_id t) const {
+        return {inputs_.data() + first_[t.index()], inputs_.data() + first_[t.index() + 1]};
+    }
+
+    void reserve(std::size_t steps, std::size_t inputs) {
+        steps_.reserve(steps);
+        first_.reserve(steps + 1);
+        inputs_.reserve(inputs);
+    }
+    /// Appends a step without inputs; `read` then appends them one by one. O(1) amortised.
+    step_id add(step_record step) {
+        steps_.push_back(step);
+        first_.push_back(first_.back());
+        return step_id(steps_.size() - 1);
+    }
+    void read(copy_id copy) {
+        inputs_.push_back(copy);
+        ++first_.back();
+    }
+
+    friend bool operator==(const schedule&, const schedule&) = default;
+
+private:
+    std::vector<step_record> steps_;
+    std::vector<copy_id> inputs_;
+    std::vector<std::uint32_t> first_{0};
+};
+
+/// Outputs of a step: those of its node, or one for an encode step.
+inline std::size_t output_count(const snapshot& s, const step_record& step) {
+    return step.kind == step_kind::encode ? 1 : s.outputs(step.node).size();
+}
+
+/// Every node once in the host's order, each reading the only copy there is: what the host would run. O(nodes
+/// + edges).
+inline schedule baseline_schedule(const snapshot& s) {
+    schedule all;
+    all.reserve(s.node_count(), s.edge_count());
+    for (const auto n : s.nodes()) {
+        all.add({.node = n});
+        for (const auto v : s.inputs(n)) all.read({step_id(s[v].producer.index()), s.output_index(v)});
+    }
+    return all;
+}
+
+} // namespace echo

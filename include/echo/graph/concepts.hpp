@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What `graph_traits` must and may offer, as concepts, and what follows from it for planning
+/// (`host_abilities`).
+#pragma once
+
+#include <echo/graph/graph_traits.hpp>
+
+#include <concepts>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string_view>
+
+namespace echo {
+
+template <class G>
+using node_of = typename graph_traits<G>::node;
+
+namespace detail {
+
+template <class R, class T>
+concept range_of = std::ranges::input_range<R> && std::convertible_to<std::ranges::range_reference_t<R>, T>;
+
+template <class G>
+concept names_node_type = requires { typename graph_traits<G>::node; };
+
+} // namespace detail
+
+/// A training graph that Echo can read.
+/// Minimal definition: the required members listed in graph_traits.hpp. Laws: as there. Models: every host
+/// graph.
+template <class G>
+concept host_graph = detail::names_node_type<G> && std::copyable<node_of<G>> &&
+                     std::equality_comparable<node_of<G>> && requires(const G& g, const node_of<G>& n) {
+                         { graph_traits<G>::nodes(g) } -> detail::range_of<node_of<G>>;
+                         { graph_traits<G>::inputs(g, n) } -> detail::range_of<value_of<node_of<G>>>;
+                         { graph_traits<G>::outputs(g, n) } -> detail::range_of<tensor>;
+                         { graph_traits<G>::phase(g, n) } -> std::convertible_to<phase>;
+                         { graph_traits<G>::results(g) } -> detail::range_of<value_of<node_of<G>>>;
+                         { graph_traits<G>::facts(g, n) } -> std::convertible_to<op_facts>;
+                     };
+
+template <class G>
+concept has_name = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::name(g, n) } -> std::convertible_to<std::string_view>;
+};
+
+template <class G>
+concept has_layer = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::layer(g, n) } -> std::convertible_to<std::string_view>;
+};
+
+template <class G>
+concept has_control = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::control(g, n) } -> detail::range_of<node_of<G>>;
+};
+
+template <class G>
+concept has_flops = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::flops(g, n) } -> std::convertible_to<double>;
+};
+
+template <class G>
+concept has_workspace = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::workspace(g, n) } -> std::convertible_to<std::uint64_t>;
+};
+
+template <class G>
+concept has_time = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::time_us(g, n) } -> std::convertible_to<std::optional<double>>;
+};
+
+template <class G>
+concept has_keep = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::keep(g, n) } -> std::convertible_to<bool>;
+};
+
+template <class G>
+concept has_index = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::index(g, n) } -> std::convertible_to<std::size_t>;
+};
+
+template <class G>
+concept has_trainable = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::trainable(g, n) } -> std::convertible_to<bool>;
+};
+
+template <class G>
+concept has_gradient_of = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::gradient_of(g, n) } -> std::convertible_to<std::optional<node_of<G>>>;
+};
+
+template <class G>
+concept can_clone = requires(G& g, const node_of<G>& n, std::span<const value_of<node_of<G>>> inputs,
+                             value_of<node_of<G>> v) {
+    { graph_traits<G>::clone(g, n, inputs, n) } -> std::convertible_to<node_of<G>>;
+    graph_traits<G>::redirect(g, n, std::size_t{}, v);
+};
+
+template <class G>
+concept can_redirect_result =
+    requires(G& g, value_of<node_of<G>> v) { graph_traits<G>::redirect_result(g, std::size_t{}, v); };
+
+template <class G>
+concept can_move = requires(G& g, const node_of<G>& n) { graph_traits<G>::move(g, n, n); };
+
+template <class G>
+concept can_encode = requires(G& g, const node_of<G>& n, value_of<node_of<G>> v) {
+    { graph_traits<G>::encode(g, v, n) } -> std::convertible_to<node_of<G>>;
+};
+
+template <class G>
+concept can_erase = requires(G& g, const node_of<G>& n) { graph_traits<G>::erase(g, n); };
+
+/// A host graph that `apply` can rewrite.
+/// Minimal definition: `clone` and `redirect`. Laws: a clone has its original's outputs, phase and facts.
+template <class G>
+concept rewritable_graph = host_graph<G> && can_clone<G>;
+
+/// What the executor of a plan can do; nothing else is decided for it. The default is a host that runs the
+/// steps itself.
+struct host_abilities {
+    bool recompute = true;         ///< a node may run twice
+    bool recompute_results = true; ///< also one that makes a graph result (the latest copy is the result)
+    bool move = true;              ///< a node may run later than in the host's order
+    bool encode = true;            ///< a value may be packed to one bit per element
+    bool erase = true;             ///< a dead node may be left out
+    friend bool operator==(const host_abilities&, const host_abilities&) = default;
+};
+
+/// The abilities that follow from the optional functions of `graph_traits<G>`, for plans that go through
+/// `apply`.
+template <host_graph G>
+constexpr host_abilities abilities() noexcept {
+    return {.recompute = can_clone<G>,
+            .recompute_results = can_redirect_result<G>,
+            .move = can_move<G>,
+            .encode = can_clone<G> && can_encode<G>,
+            .erase = can_erase<G>};
+}
+
+} // namespace echo

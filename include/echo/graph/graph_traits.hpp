@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `graph_traits<G>`: the customisation point by which a host plugs in its own graph type.
+///
+/// Required members of a specialisation
+///   using node                                       a handle: copyable, equality comparable, hashable (or
+///   `index`) using value = echo::value_of<node>               {producer, output} nodes(const G&)        ->
+///   range of node          in execution order inputs(const G&, node) -> range of value         in the op's
+///   order outputs(const G&, node)-> range of echo::tensor phase(const G&, node)  -> echo::phase
+///   results(const G&)      -> range of value         what must exist at the end
+///   facts(const G&, node)  -> echo::op_facts
+/// Optional members, and what holds without them
+///   name(const G&, node)      -> string              "#N", N the position in execution order
+///   layer(const G&, node)     -> string              ""
+///   control(const G&, node)   -> range of node       none
+///   flops(const G&, node)     -> double              the facts' `flops` function
+///   workspace(const G&, node) -> bytes               the facts' `workspace` function
+///   time_us(const G&, node)   -> optional<double>    no measured time
+///   keep(const G&, node)      -> bool                false; true: outputs of this node are never recomputed
+///   index(const G&, node)     -> size_t              the position in nodes(); without it nodes are hashed
+///   trainable(const G&, node) -> bool                true; for input nodes of forward-only hosts: its
+///   gradient is a result gradient_of(const G&, node) -> optional<node>    no check of the facts against the
+///   host's own gradient nodes
+/// Optional mutating members; what a host lacks is never decided for it (`abilities`, concepts.hpp)
+///   clone(G&, node, span<const value> inputs, node before) -> node    absent: nothing is recomputed by
+///   `apply` redirect(G&, node reader, size_t input, value)                     likewise redirect_result(G&,
+///   size_t result, value)        absent: nodes that make a result are not recomputed move(G&, node, node
+///   before)                      absent: nothing runs late encode(G&, value, node before) -> node absent:
+///   nothing is encoded erase(G&, node)                                  absent: dead nodes stay
+///
+/// Laws: handles stay valid while the graph is rewritten; two reads of an unchanged graph are equal; a clone
+/// has the outputs, phase and facts of its original. Models: `file_graph` (examples/format), `boost_graph`
+/// (graph/boost.hpp). Example: examples/adapt_a_graph.cpp.
+#pragma once
+
+#include <echo/op_facts.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace echo {
+
+/// What a node is for. `input`: data and parameters, has no inputs of its own; `update`: writes new
+/// parameters.
+enum class phase : std::uint8_t { input, forward, backward, update };
+
+constexpr std::string_view name_of(phase p) noexcept {
+    constexpr std::string_view names[] = {"input", "forward", "backward", "update"};
+    return names[static_cast<std::size_t>(p)];
+}
+
+/// One output of one node of a host graph.
+template <class Node>
+struct value_of {
+    Node producer{};
+    std::size_t output = 0;
+    friend bool operator==(const value_of&, const value_of&) = default;
+};
+
+namespace detail {
+template <class>
+inline constexpr bool always_false = false;
+}
+
+template <class G>
+struct graph_traits {
+    static_assert(
+        detail::always_false<G>,
+        "echo::graph_traits is not specialised for this graph type: specialise echo::graph_traits<G> as "
+        "described at the head of echo/graph/graph_traits.hpp");
+};
+
+} // namespace echo

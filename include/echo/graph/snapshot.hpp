@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `snapshot`: a host graph as plain index arrays (strong ids, CSR adjacency). Everything between reading a
+/// host graph and applying a plan to it runs on this type alone, so compile time, messages and speed do not
+/// depend on the host. Built by `read` (read.hpp) or, node by node, by `snapshot_builder`
+/// (snapshot_builder.hpp).
+#pragma once
+
+#include <echo/graph/graph_traits.hpp>
+#include <echo/graph/ids.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echo {
+
+/// "This output is no view", "this output is not in place".
+inline constexpr std::uint32_t no_input = std::numeric_limits<std::uint32_t>::max();
+
+/// One node of a snapshot.
+struct node_record {
+    echo::phase phase = phase::input;
+    op_kind kind = op_kind::heavy;
+    rerun_kind rerun = rerun_kind::never;
+    bool keep = false;                                         ///< the host wishes its outputs to be kept
+    bool unknown_op = false;                                   ///< nothing is known of its op (heavy, never)
+    std::uint32_t op = 0;                                      ///< index for `snapshot::op_name`
+    std::uint32_t layer = 0;                                   ///< index for `snapshot::layer_name`
+    double flops = 0;                                          ///< floating-point operations of one run
+    double time_us = std::numeric_limits<double>::quiet_NaN(); ///< measured time; NaN: none
+    std::uint64_t workspace = 0;                               ///< bytes of scratch memory while it runs
+};
+
+/// One output of one node.
+struct value_record {
+    std::uint64_t bytes = 0;
+    std::uint64_t elements = 0; ///< for one-bit encoding
+    node_id producer{};
+    std::uint32_t view_of = no_input; ///< position of the input whose storage it lies on
+    std::uint32_t inplace = no_input; ///< position of the input whose storage it may take over
+    dtype type = dtype::other;
+    bool resident = false; ///< its storage, where it is the maker, is resident
+};
+
+/// One input of one node, seen from the value that is read.
+struct use {
+    node_id reader{};
+    std::uint32_t position = 0;
+    friend bool operator==(const use&, const use&) = default;
+};
+
+class snapshot {
+public:
+    std::size_t node_count() const noexcept { return nodes_.size(); }
+    std::size_t value_count() const noexcept { return values_.size(); }
+    std::size_t edge_count() const noexcept { return inputs_.size(); }
+    /// Nodes that the host has; those behind them are the backward skeleton of a forward-only host.
+    std::size_t host_node_count() const noexcept { return host_nodes_; }
+
+    id_range<node_id> nodes() const noexcept { return {0, nodes_.size()}; }
+    id_range<value_id> values() const noexcept { return {0, values_.size()}; }
+
+    const node_record& operator[](node_id n) const { return nodes_[n.index()]; }
+    const value_record& operator[](value_id v) const { return values_[v.index()]; }
+
+    std::span<const value_id> inputs(node_id n) const {
+        return {inputs_.data() + first_input_[n.index()], inputs_.data() + first_input_[n.index() + 1]};
+    }
+    /// Whether the node needs only one bit per element of the value at this input.
+    bool one_bit(node_id n, std::size_t position) const {
+        return one_bit_[first_input_[n.index()] + position] != 0;
+    }
+    id_range<value_id> outputs(node_id n) const {
+        return {first_output_[n.index()], first_output_[n.index() + 1]};
+    }
+    value_id output(node_id n, std::size_t k) const { return value_id(first_output_[n.index()] + k); }
+    std::uint32_t output_index(value_id v) const {
+        return v.index() - first_output_[values_[v.index()].producer.index()];
+    }
+    std::span<const node_id> control(node_id n) const {
+        return {control_.data() + first_control_[n.index()], control_.data() + first_control_[n.index() + 1]};
+    }
+    /// The readers of a value in execution order, one entry per input position.
+    std::span<const use> uses(value_id v) const {
+        return {uses_.data() + first_use_[v.index()], uses_.data() + first_use_[v.index() + 1]};
+    }
+    std::span<const value_id> results() const noexcept { return results_; }
+    bool is_result(value_id v) const { return is_result_[v.index()] != 0; }
+
+    std::string_view op_name(std::uint32_t op) const { return ops_[op]; }
+    std::size_t op_count() const noexcept { return ops_.size(); }
+    std::string_view layer_name(std::uint32_t layer) const { return layers_[layer]; }
+    std::size_t layer_count() const noexcept { return layers_.size(); }
+    /// The host's name of the node, or `#N`.
+    std::string name(node_id n) const {
+        const auto first = first_name_[n.index()], last = first_name_[n.index() + 1];
+        if (first == last) return "#" + std::to_string(n.index());
+        return names_.substr(first, last - first);
+    }
+
+    friend class snapshot_builder;
+
+private:
+    std::vector<node_record> nodes_;
+    std::vector<value_record> values_;
+    std::vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
+    std::vector<value_id> inputs_;
+    std::vector<std::uint8_t> one_bit_;
+    std::vector<node_id> control_;
+    std::vector<use> uses_;
+    std::vector<value_id> results_;
+    std::vector<std::uint8_t> is_result_;
+    std::vector<std::string> ops_, layers_;
+    std::string names_;
+    std::vector<std::size_t> first_name_{0};
+    std::size_t host_nodes_ = 0;
+};
+
+} // namespace echo

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `snapshot_builder`: makes a snapshot node by node, in execution order, and checks every fact on the way
+/// in.
+#pragma once
+
+#include <echo/graph/snapshot.hpp>
+
+#include <optional>
+#include <unordered_map>
+
+namespace echo {
+
+/// One node on its way into a snapshot.
+struct node_description {
+    std::string_view name{};
+    std::string_view op{};
+    std::string_view layer{};
+    echo::phase phase = phase::forward;
+    op_kind kind = op_kind::heavy;
+    rerun_kind rerun = rerun_kind::never;
+    bool keep = false;
+    bool unknown_op = false;
+    std::span<const value_id> inputs{};
+    positions one_bit_inputs{}; ///< positions from 63 on are taken as "all bits needed"
+    std::span<const node_id> control{};
+    std::span<const tensor> outputs{};
+    double flops = 0;
+    std::uint64_t workspace = 0;
+    std::optional<double> time_us{};
+};
+
+/// Errors (all name the node and the key): a value or control node that does not stand earlier, a position
+/// out of range, an input node with inputs, bytes that do not fit, a time or FLOPs that is negative or not a
+/// number. `add` is O(inputs + outputs) amortised, `finish` O(nodes + edges).
+class snapshot_builder {
+public:
+    node_id add(const node_description& d) {
+        const node_id n(s_.nodes_.size());
+        if (s_.nodes_.size() + 1 >= node_id::limit())
+            refuse(d, n, "nodes", "more than 2^32 nodes", "split the graph");
+        check(d, n);
+        s_.nodes_.push_back({.phase = d.phase,
+                             .kind = d.kind,
+                             .rerun = d.rerun,
+                             .keep = d.keep,
+                             .unknown_op = d.unknown_op,
+                             .op = intern(d.op, op_index_, s_.ops_),
+                             .layer = intern(d.layer, layer_index_, s_.layers_),
+                             .flops = d.flops,
+                             .time_us = d.time_us.value_or(std::numeric_limits<double>::quiet_NaN()),
+                             .workspace = d.workspace});
+        s_.names_ += d.name;
+        s_.first_name_.push_back(s_.names_.size());
+        add_inputs(d);
+        add_outputs(d, n);
+        s_.control_.insert(s_.control_.end(), d.control.begin(), d.control.end());
+        s_.first_control_.push_back(static_cast<std::uint32_t>(s_.control_.size()));
+        return n;
+    }
+
+    std::size_t node_count() const noexcept { return s_.nodes_.size(); }
+    value_id output(node_id n, std::size_t k) const { return s_.output(n, k); }
+    std::size_t output_count(node_id n) const { return s_.outputs(n).size(); }
+    const snapshot& so_far() const noexcept { return s_; }
+
+    /// From here on nodes are the backward skeleton, not the host's.
+    void end_of_host() { host_nodes_ = s_.nodes_.size(); }
+
+    void add_result(value_id v) {
+        if (v.index() >= s_.values_.size())
+            throw error({}, "outputs", "a graph output names no value of the graph",
+                        "name an existing output");
+        s_.results_.push_back(v);
+    }
+
+    snapshot finish() && {
+        s_.host_nodes_ = host_nodes_.value_or(s_.nodes_.size());
+        s_.is_result_.assign(s_.values_.size(), 0);
+        for (const auto v : s_.results_) s_.is_result_[v.index()] = 1;
+        index_uses();
+        return std::move(s_);
+    }
+
+private:
+    [[noreturn]] static void refuse(const node_description& d, node_id n, std::string_view key,
+                                    std::string_view problem, std::string_view advice) {
+        throw error(d.name.empty() ? "#" + std::to_string(n.index()) : std::string(d.name), key, problem,
+                    advice);
+    }
+
+    void check(const node_description& d, node_id n) const {
+        if (d.phase == phase::input && !d.inputs.empty())
+            refuse(d, n, "inputs", "an input node has inputs", "make it forward, or drop its inputs");
+        for (const auto v : d.inputs)
+            if (v.index() >= s_.values_.size())
+                refuse(
+                    d, n, "inputs", "reads a value that is not made earlier",
+                    "put nodes in execution order and name existing outputs; a training graph has no cycles");
+        for (const auto c : d.control)
+            if (c.index() >= n.index())
+                refuse(d, n, "control", "names a node that does not stand earlier",
+                       "put nodes in execution order");
+        if (!(d.flops >= 0) || std::isinf(d.flops))
+            refuse(d, n, "flops", "not a finite number of 0 or more",
+                   "give the floating-point operations of one run");
+        if (d.time_us && (!(*d.time_us >= 0) || std::isinf(*d.time_us)))
+            refuse(d, n, "time_us", "not a finite number of 0 or more", "give microseconds, or leave it out");
+        if (d.workspace > std::uint64_t{1} << 62)
+            refuse(d, n, "workspace", "more than 2^62 bytes", "check the number");
+    }
+
+    void add_inputs(const node_description& d) {
+        for (std::size_t i = 0; i < d.inputs.size(); ++i) {
+            s_.inputs_.push_back(d.inputs[i]);
+            s_.one_bit_.push_back(i < 63 && d.one_bit_inputs.contains(i));
+        }
+        s_.first_input_.push_back(static_cast<std::uint32_t>(s_.inputs_.size()));
+        if (s_.inputs_.size() >= value_id::limit())
+            throw error({}, "inputs", "more than 2^32 edges", "split the graph");
+    }
+
+    void add_outputs(const node_description& d, node_id n) {
+        for (const auto& t : d.outputs) {
+            value_record v{.producer = n, .type = t.type, .resident = t.resident || d.phase == phase::input};
+            try {
+                v.bytes = byte_count(t);
+                v.elements = encodable_elements(t);
+            } catch (const error& e) {
+                refuse(d, n, "outputs." + e.key(), e.problem(), e.advice());
+            }
+            const auto position = [&](std::optional<std::size_t> input, std::string_view key) {
+                if (!input) return no_input;
+                if (*input >= d.inputs.size())
+                    refuse(d, n, key, "names no input of the node", "count inputs from 0");
+                return static_cast<std::uint32_t>(*input);
+            };
+            v.view_of = position(t.view_of, "view_of");
+            v.inplace = position(t.inplace, "inplace");
+            total_ = checked_add(total_, v.bytes).value_or(~std::uint64_t{0});
+            if (total_ > std::uint64_t{1} << 62)
+                refuse(d, n, "outputs", "all outputs together exceed 2^62 bytes", "check the extents");
+            s_.values_.push_back(v);
+        }
+        for (std::size_t k = 0; k < d.outputs.size(); ++k)
+            if (const auto at = d.outputs[k].view_of; at && *at < 63 && d.one_bit_inputs.contains(*at))
+                refuse(d, n, "one_bit_inputs", "names an input that an output is a view of",
+                       "drop that position");
+        if (s_.values_.size() >= value_id::limit())
+            throw error({}, "outputs", "more than 2^32 values", "split the graph");
+        s_.first_output_.push_back(static_cast<std::uint32_t>(s_.values_.size()));
+    }
+
+    static std::uint32_t intern(std::string_view text, std::unordered_map<std::string, std::uint32_t>& index,
+                                std::vector<std::string>& pool) {
+        const auto [at, added] =
+            index.try_emplace(std::string(text), static_cast<std::uint32_t>(pool.size()));
+        if (added) pool.emplace_back(text);
+        return at->second;
+    }
+
+    void index_uses() {
+        auto& first = s_.first_use_;
+        first.assign(s_.values_.size() + 1, 0);
+        for (const auto v : s_.inputs_) ++first[v.index() + 1];
+        for (std::size_t v = 0; v < s_.values_.size(); ++v) first[v + 1] += first[v];
+        s_.uses_.resize(s_.inputs_.size());
+        auto next = first;
+        for (const auto n : s_.nodes())
+            for (std::uint32_t i = 0; const auto v : s_.inputs(n)) s_.uses_[next[v.index()]++] = {n, i++};
+    }
+
+    snapshot s_;
+    std::uint64_t total_ = 0;
+    std::optional<std::size_t> host_nodes_;
+    std::unordered_map<std::string, std::uint32_t> op_index_, layer_index_;
+};
+
+} // namespace echo
