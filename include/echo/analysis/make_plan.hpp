@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `make_plan`: the one entry point of planning.
+/// `make_plan`: the one entry point of planning. Every strategy proposes choices; each is laid out and
+/// replayed; the replay chooses, and what is worse than the baseline is rolled back.
 #pragma once
 
-#include <echo/analysis/cost.hpp>
-#include <echo/analysis/footprint.hpp>
+#include <echo/analysis/echo.hpp>
+#include <echo/analysis/evaluate.hpp>
+#include <echo/analysis/lower_bound.hpp>
+#include <echo/analysis/min_cut.hpp>
+#include <echo/analysis/mirror.hpp>
+#include <echo/analysis/partition.hpp>
 #include <echo/analysis/plan.hpp>
+#include <echo/analysis/roll_back.hpp>
+#include <echo/analysis/spare.hpp>
 
+#include <chrono>
 #include <functional>
+#include <set>
+#include <utility>
 
 namespace echo {
 
@@ -17,19 +27,157 @@ struct plan_options {
     bool encode = true;                     ///< one-bit encodings are candidates
     host_abilities host{};                  ///< what the executor can do
     device_model device{};                  ///< for nodes without a measured time
+    std::size_t anchor_distances = 10;      ///< how many anchor distances `echo` and `min_cut` try at most
     std::function<void(double)> progress{}; ///< called now and then with the part done, 0 to 1
 };
 
+namespace detail {
+
+class planner {
+public:
+    planner(const snapshot& s, const plan_options& options)
+        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)),
+          spans_(anchor_spans(s, c_)), evaluate_(s, c_) {}
+
+    plan run() {
+        const auto start = std::chrono::steady_clock::now();
+        schedule before = baseline_schedule(s_);
+        const footprint_result baseline = judge_(s_, before);
+        report_.baseline_peak_bytes = baseline.peak_bytes;
+        report_.baseline_stash_bytes = baseline.stash_bytes;
+        const liveness& live = judge_.live();
+        for (const auto i : live.storages())
+            if (live[i].resident) report_.resident_bytes += live[i].bytes;
+
+        best_ = {.decided = choice::nothing(s_), .steps = std::move(before), .footprint = baseline};
+        if (options_.how != strategy::baseline) {
+            propose();
+            keep_promise(baseline.peak_bytes);
+        }
+        finish();
+        report_.pass_ms =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        return {options_.how, std::move(best_.steps), options_.host, std::move(report_)};
+    }
+
+private:
+    void propose() {
+        proposals_ = 0;
+        switch (options_.how) {
+        case strategy::baseline:
+            break;
+        case strategy::mirror:
+            consider(mirror(s_, c_));
+            break;
+        case strategy::echo_printed:
+            consider(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
+            break;
+        case strategy::echo: {
+            const gradient_needs needs(s_, c_, options_.encode);
+            sweep([&](std::uint32_t d, choice& out) { out = echo_pass(s_, c_, needs, spans_, d); });
+            break;
+        }
+        case strategy::min_cut: {
+            min_cut solve(s_, c_, spans_);
+            sweep([&](std::uint32_t d, choice& out) {
+                solve({.anchor_distance = d, .encode = options_.encode}, out);
+            });
+            spare(evaluate_, proposed_, proposed_.footprint.peak_bytes);
+            break;
+        }
+        }
+    }
+
+    template <class Strategy>
+    void sweep(const Strategy& propose_at) {
+        const auto distances = anchor_distances(spans_, options_.anchor_distances);
+        for (std::size_t i = 0; i < distances.size(); ++i) {
+            if (options_.progress)
+                options_.progress(static_cast<double>(i) / static_cast<double>(distances.size()));
+            choice proposal = choice::nothing(s_);
+            propose_at(distances[i], proposal);
+            if (std::exchange(previous_, proposal) != proposal || i == 0) consider(std::move(proposal));
+        }
+    }
+
+    void consider(choice decided) {
+        trial t{.decided = std::move(decided), .steps = {}, .footprint = {}};
+        evaluate_(t);
+        if (proposals_++ == 0 || t.better_than(proposed_)) proposed_ = std::move(t);
+    }
+
+    /// Law 1. What even an empty choice breaks (a dead node kept storage from being taken over) stays the
+    /// baseline.
+    void keep_promise(std::uint64_t limit) {
+        const std::size_t taken_back = roll_back(evaluate_, proposed_, limit);
+        if (taken_back > 0)
+            report_.notes.push_back(std::to_string(taken_back) +
+                                    " of the subgraphs to recompute were rolled back: they "
+                                    "would have raised the peak above the baseline's");
+        if (proposed_.footprint.peak_bytes <= limit) best_ = std::move(proposed_);
+    }
+
+    void finish() {
+        report_.peak_bytes = best_.footprint.peak_bytes;
+        report_.stash_bytes = best_.footprint.stash_bytes;
+        for (const auto t : best_.steps.steps()) {
+            report_.recomputed_nodes += best_.steps[t].kind == step_kind::recompute;
+            report_.encoded_values += best_.steps[t].kind == step_kind::encode;
+        }
+        if (c_.total_time_us > 0)
+            report_.recompute_time_ratio = evaluate_.recompute_us(best_.steps) / c_.total_time_us;
+        const node_groups subgraphs = partition(s_, c_);
+        report_.subgraphs = subgraphs.size();
+        report_.largest_subgraph = subgraphs.largest();
+        report_.lower_bound_bytes = bound();
+        std::set<std::string> unknown;
+        for (const auto n : s_.nodes())
+            if (s_[n].unknown_op) unknown.emplace(s_.op_name(s_[n].op));
+        report_.unknown_ops.assign(unknown.begin(), unknown.end());
+    }
+
+    /// The cuts are taken where the plan's own load is highest, one in each part of the backward pass.
+    std::uint64_t bound() {
+        if (options_.how == strategy::baseline) return best_.footprint.peak_bytes;
+        judge_(s_, best_.steps);
+        const auto load = judge_.load();
+        constexpr std::size_t parts = 6;
+        const std::size_t first = first_backward_step(s_, best_.steps).index(),
+                          count = best_.steps.size() - first;
+        std::vector<node_id> at;
+        for (std::size_t part = 0; part < parts; ++part) {
+            node_id highest;
+            std::uint64_t most = 0;
+            for (std::size_t t = first + count * part / parts; t < first + count * (part + 1) / parts; ++t) {
+                const step_record& step = best_.steps[step_id(t)];
+                if (load[t] <= most || !is_backward(s_[step.node].phase)) continue;
+                most = load[t];
+                highest = step.node;
+            }
+            if (highest.valid()) at.push_back(highest);
+        }
+        return std::min(lower_bound(s_, c_, options_.encode)(at), best_.footprint.peak_bytes);
+    }
+
+    const snapshot& s_;
+    const plan_options& options_;
+    candidates c_;
+    std::vector<std::uint32_t> spans_;
+    evaluator evaluate_;
+    replay judge_;
+    trial proposed_, best_;
+    choice previous_;
+    std::size_t proposals_ = 0;
+    plan_report report_;
+};
+
+} // namespace detail
+
+/// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report
+/// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place.
+/// Near-linear: some ten cuts and replays of O(nodes + edges).
 inline plan make_plan(const snapshot& s, const plan_options& options = {}) {
-    replay judge;
-    schedule steps = baseline_schedule(s);
-    const auto before = judge(s, steps);
-    plan_report report{.baseline_peak_bytes = before.peak_bytes,
-                       .peak_bytes = before.peak_bytes,
-                       .resident_bytes = resident_bytes(s),
-                       .baseline_stash_bytes = before.stash_bytes,
-                       .stash_bytes = before.stash_bytes};
-    return {options.how, std::move(steps), options.host, std::move(report)};
+    return detail::planner(s, options).run();
 }
 
 } // namespace echo

@@ -38,8 +38,8 @@ struct plan_report {
     std::size_t subgraphs = 0;        ///< pieces into which the compute-heavy ops cut the graph
     std::size_t largest_subgraph = 0; ///< nodes of the largest of them
     double pass_ms = 0;
-    std::vector<std::string> unknown_ops;
-    std::vector<std::string> notes;
+    std::vector<std::string> unknown_ops{};
+    std::vector<std::string> notes{};
 };
 
 /// Two plans are equal if their strategies and steps are.

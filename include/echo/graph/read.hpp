@@ -24,10 +24,13 @@ public:
     explicit node_index(const G& g) : graph_(g) {}
 
     void insert(const node_of<G>& n, std::size_t position) {
-        if constexpr (!has_index<G>) {
-            if (!map_.emplace(n, position).second)
-                throw error("#" + std::to_string(position), "nodes", "stands twice in nodes()",
-                            "list every node once");
+        if constexpr (has_index<G>) {
+            if (find(n, position) != position)
+                throw error("#" + std::to_string(position), "index", "is not the position in nodes()",
+                            "count nodes in execution order, and list every node once");
+        } else if (!map_.emplace(n, position).second) {
+            throw error("#" + std::to_string(position), "nodes", "stands twice in nodes()",
+                        "list every node once");
         }
     }
     /// The position, or `fallback` where the node is none of the graph's or stands later.
@@ -89,9 +92,7 @@ private:
         for (const auto& [output, input] : facts.views)
             if (output < outputs_.size() && !outputs_[output].view_of) outputs_[output].view_of = input;
         for (const auto& [output, input] : facts.inplace)
-            if (output < outputs_.size() && !outputs_[output].view_of && !outputs_[output].inplace &&
-                input < inputs_.size())
-                outputs_[output].inplace = input;
+            if (may_take(facts, output, input)) outputs_[output].inplace = input;
 
         node_description d{.name = name, .op = facts.name, .layer = layer, .phase = what};
         d.kind = facts.kind;
@@ -104,6 +105,7 @@ private:
         if constexpr (has_keep<G>) d.keep = traits::keep(graph_, n);
         measure(d, facts, n);
         builder_.add(d);
+        for (const tensor& t : outputs_) resident_.push_back(lies_on_resident(t, what));
         index_.insert(n, position);
         check_gradient(n, shown);
         facts_.push_back(facts);
@@ -112,6 +114,26 @@ private:
         else
             trainable_.push_back(what == phase::input);
         return what;
+    }
+
+    /// Facts hold for every node of an op, whatever its inputs: an output takes the storage of an input of
+    /// its own size, and a resident one only where the op writes for its effect (it then never runs again). A
+    /// tensor that the host itself states to be in place is taken at its word.
+    bool may_take(const op_facts& facts, std::size_t output, std::size_t input) const {
+        if (output >= outputs_.size() || input >= inputs_.size()) return false;
+        const tensor& t = outputs_[output];
+        if (t.view_of || t.inplace) return false;
+        if (resident_[inputs_[input].index()]) return facts.rerun == rerun_kind::never;
+        try {
+            return byte_count(t) == builder_.so_far()[inputs_[input]].bytes;
+        } catch (const error&) {
+            return false; // the builder will say what is wrong with it
+        }
+    }
+
+    bool lies_on_resident(const tensor& t, phase what) const {
+        if (t.view_of) return resident_[inputs_[*t.view_of].index()];
+        return t.resident || what == phase::input || (t.inplace && resident_[inputs_[*t.inplace].index()]);
     }
 
     void measure(node_description& d, const op_facts& facts, const node_of<G>& n) {
@@ -192,6 +214,7 @@ private:
     std::vector<node_of<G>> handles_;
     std::vector<op_facts> facts_;
     std::vector<bool> trainable_;
+    std::vector<bool> resident_; ///< per value: it lies, or may lie, on storage that is resident
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;

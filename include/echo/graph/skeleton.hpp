@@ -60,13 +60,16 @@ private:
         if (!reached) return;
         const bool has_dy = !read.empty();
 
-        positions one_bit;
+        std::vector<bool> packed(read.size(), false);
         for (std::size_t i = 0; i < inputs.size(); ++i)
             if (facts.gradient_reads.inputs.contains(i))
-                add_read(read, one_bit, inputs[i], facts.gradient_one_bit.inputs.contains(i));
+                add_read(read, packed, inputs[i], facts.gradient_one_bit.inputs.contains(i));
         for (std::size_t k = 0; k < outputs.size(); ++k)
             if (facts.gradient_reads.outputs.contains(k))
-                add_read(read, one_bit, outputs[k], facts.gradient_one_bit.outputs.contains(k));
+                add_read(read, packed, outputs[k], facts.gradient_one_bit.outputs.contains(k));
+        positions one_bit;
+        for (std::size_t i = 0; i < packed.size(); ++i)
+            if (packed[i]) one_bit.insert(i);
 
         std::vector<tensor> made;
         std::vector<value_id> of;
@@ -103,10 +106,15 @@ private:
         for (std::size_t i = 0; i < of.size(); ++i) accumulate(of[i], builder_.output(g, i), layer);
     }
 
-    static void add_read(std::vector<value_id>& read, positions& one_bit, value_id v, bool one) {
-        if (std::find(read.begin(), read.end(), v) != read.end() && !one) return;
-        if (one) one_bit.insert(read.size());
-        read.push_back(v);
+    /// Each value once; one bit of it is enough only if it is for every read.
+    static void add_read(std::vector<value_id>& read, std::vector<bool>& packed, value_id v, bool one_bit) {
+        const auto at = std::find(read.begin(), read.end(), v);
+        if (at == read.end()) {
+            read.push_back(v);
+            packed.push_back(one_bit);
+        } else if (!one_bit) {
+            packed[static_cast<std::size_t>(at - read.begin())] = false;
+        }
     }
 
     void accumulate(value_id x, value_id dx, const std::string& layer) {

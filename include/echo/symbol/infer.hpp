@@ -83,8 +83,8 @@ inline shape slid_shape(const shape& x, std::int64_t channels, const window& g,
 }
 
 inline std::vector<std::int64_t> pooled(const window& g, std::size_t rank) {
-    return {g.kernel.begin(), g.kernel.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(
-                                                     rank, 2, 5)) - 2};
+    return {g.kernel.begin(),
+            g.kernel.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 2, 5)) - 2};
 }
 
 /// One FLOP per element of the result and weight behind it.
@@ -125,7 +125,8 @@ struct evaluation {
         const auto& g = s.parameter.window;
         const auto& x = operand(s, 0);
         if (!g.stated) return outputs.empty() ? shape{} : outputs[0].shape;
-        if (s.op != operation::convolution) return slid_shape(x, x.rank() > 1 ? x[1] : 0, g, pooled(g, x.rank()));
+        if (s.op != operation::convolution)
+            return slid_shape(x, x.rank() > 1 ? x[1] : 0, g, pooled(g, x.rank()));
         const auto& w = operand(s, 1);
         if (w.rank() < 3) shape_error("convolution weights need [o, c, kernel]");
         return slid_shape(x, w[0], g, w.extents().subspan(2));
@@ -148,6 +149,7 @@ struct evaluation {
             return {static_cast<std::int64_t>(element_count(shape({extents.begin(), extents.end() - 1}))),
                     extents.back()};
         case operation::broadcast:
+        case operation::broadcast_mean:
         case operation::one_hot:
         case operation::max_pool_gradient:
         case operation::mean_pool_gradient:
@@ -214,6 +216,8 @@ struct evaluation {
             return count(operand(s, 0));
         case operation::mean:
             return count(operand(s, 0)) + count(made);
+        case operation::broadcast_mean:
+            return count(made);
         default:
             return is_elementwise(s.op) && s.op != operation::select ? count(made) : 0;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Elementary functions that work in constant expressions too, where the standard ones do not yet. At run time
-/// they are the standard ones.
+/// Elementary functions that work in constant expressions too, where the standard ones do not yet. At run
+/// time they are the standard ones.
 #pragma once
 
 #include <echo/config.hpp>
@@ -121,28 +121,36 @@ constexpr double pow(double x, double y) {
 
 } // namespace series
 
-template <class T> ECHO_HOST_DEVICE constexpr T exp(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T exp(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::exp(x)) : std::exp(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T log(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T log(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::log(x)) : std::log(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T sqrt(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T sqrt(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::sqrt(x)) : std::sqrt(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T tanh(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T tanh(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::tanh(x)) : std::tanh(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T erf(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T erf(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::erf(x)) : std::erf(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T sin(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T sin(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::sin(x)) : std::sin(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T cos(T x) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T cos(T x) {
     return std::is_constant_evaluated() ? static_cast<T>(series::sin(x + series::pi / 2)) : std::cos(x);
 }
-template <class T> ECHO_HOST_DEVICE constexpr T pow(T x, T y) {
+template <class T>
+ECHO_HOST_DEVICE constexpr T pow(T x, T y) {
     return std::is_constant_evaluated() ? static_cast<T>(series::pow(x, y)) : std::pow(x, y);
 }
 

@@ -102,6 +102,7 @@ enum class operation : std::uint8_t {
     transpose,
     rows,
     broadcast,
+    broadcast_mean,
     along_axis,
     gather_rows,
     one_hot,

@@ -34,7 +34,8 @@ struct program_view {
 };
 
 /// At most `Capacity` steps with `Results` results.
-template <std::size_t Capacity, std::size_t Results> struct program {
+template <std::size_t Capacity, std::size_t Results>
+struct program {
     std::array<step, Capacity> steps{};
     std::size_t size = 0;
     std::array<std::uint16_t, Results> results{};
@@ -48,7 +49,8 @@ template <std::size_t Capacity, std::size_t Results> struct program {
         steps[size] = s;
         return static_cast<std::uint16_t>(size++);
     }
-    template <operation R, std::size_t I> constexpr std::uint16_t append(leaf<R, I>) noexcept {
+    template <operation R, std::size_t I>
+    constexpr std::uint16_t append(leaf<R, I>) noexcept {
         return number({R, {static_cast<std::uint16_t>(I)}, 0, {}});
     }
     constexpr std::uint16_t append(literal l) noexcept {
@@ -69,15 +71,18 @@ template <std::size_t Capacity, std::size_t Results> struct program {
 
 namespace detail {
 
-template <class E> inline constexpr std::size_t tree_size = 1;
+template <class E>
+inline constexpr std::size_t tree_size = 1;
 template <operation O, class P, class... E>
 inline constexpr std::size_t tree_size<expression<O, P, E...>> = (1 + ... + tree_size<E>);
-template <class... E> inline constexpr std::size_t tree_size<std::tuple<E...>> = (0 + ... + tree_size<E>);
+template <class... E>
+inline constexpr std::size_t tree_size<std::tuple<E...>> = (0 + ... + tree_size<E>);
 
 } // namespace detail
 
 /// Flattens expressions, several sharing what they have in common. O(size²), at compile time.
-template <class... E> constexpr auto flatten(const std::tuple<E...>& expressions) noexcept {
+template <class... E>
+constexpr auto flatten(const std::tuple<E...>& expressions) noexcept {
     program<detail::tree_size<std::tuple<E...>>, sizeof...(E)> p;
     std::apply(
         [&p](const E&... e) {
@@ -87,7 +92,8 @@ template <class... E> constexpr auto flatten(const std::tuple<E...>& expressions
         expressions);
     return p;
 }
-template <symbolic E> constexpr auto flatten(const E& expression) noexcept {
+template <symbolic E>
+constexpr auto flatten(const E& expression) noexcept {
     return flatten(std::tuple<E>(expression));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Third reading of an element-wise lambda: its value. `real<T>` is a number that offers the same functions as
-/// symbols do, on the host, in constant expressions and in device code.
+/// Third reading of an element-wise lambda: its value. `real<T>` is a number that offers the same functions
+/// as symbols do, on the host, in constant expressions and in device code.
 #pragma once
 
 #include <echo/config.hpp>
@@ -12,10 +12,12 @@
 
 namespace echo {
 
-template <class T> class real;
+template <class T>
+class real;
 
 /// The outcome of comparing two `real<T>`: for `select` and for `&&`, `||`, `!`.
-template <class T> class truth {
+template <class T>
+class truth {
 public:
     explicit constexpr truth(bool holds) noexcept : holds_(holds) {}
     /// A comparison of tensors is no `bool`: write `select(mask, a, b)` instead of `if`.
@@ -39,10 +41,11 @@ private:
     bool holds_;
 };
 
-/// A number of element type `T`, computed with in `float` (for `float` and the half types) or in `double` (for
-/// `double`), so that `tanh` of a float is a float and a literal never widens or is ambiguous. Mixes with
-/// plain arithmetic values; converts to `T` explicitly.
-template <class T> class real {
+/// A number of element type `T`, computed with in `float` (for `float` and the half types) or in `double`
+/// (for `double`), so that `tanh` of a float is a float and a literal never widens or is ambiguous. Mixes
+/// with plain arithmetic values; converts to `T` explicitly.
+template <class T>
+class real {
     static_assert(!std::is_integral_v<T>, "echo: real<T> computes with floating-point element types only");
 
 public:
@@ -96,9 +99,15 @@ public:
     }
     /// By the half angle: exp(-x) would overflow for large negative x.
     ECHO_HOST_DEVICE friend constexpr real sigmoid(real a) noexcept { return 0.5 + 0.5 * tanh(0.5 * a); }
-    ECHO_HOST_DEVICE friend constexpr real abs(real a) noexcept { return a.value_ < 0 ? -a.value_ : a.value_; }
-    ECHO_HOST_DEVICE friend constexpr real max(real a, real b) noexcept { return a.value_ < b.value_ ? b : a; }
-    ECHO_HOST_DEVICE friend constexpr real min(real a, real b) noexcept { return b.value_ < a.value_ ? b : a; }
+    ECHO_HOST_DEVICE friend constexpr real abs(real a) noexcept {
+        return a.value_ < 0 ? -a.value_ : a.value_;
+    }
+    ECHO_HOST_DEVICE friend constexpr real max(real a, real b) noexcept {
+        return a.value_ < b.value_ ? b : a;
+    }
+    ECHO_HOST_DEVICE friend constexpr real min(real a, real b) noexcept {
+        return b.value_ < a.value_ ? b : a;
+    }
 
 private:
     value_type value_ = 0;

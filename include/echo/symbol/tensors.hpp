@@ -60,6 +60,12 @@ template <numeric A, shape_only S>
 constexpr auto broadcast(A a, S like) noexcept {
     return make<operation::broadcast>(a, like);
 }
+/// The gradient of a mean: `broadcast`, each element divided by how often it is repeated. One FLOP per
+/// element of the result.
+template <numeric A, shape_only S>
+constexpr auto broadcast_mean(A a, S like) noexcept {
+    return make<operation::broadcast_mean>(a, like);
+}
 /// [c] → c along that axis of `like`, extents of 1 elsewhere: a bias per channel.
 template <numeric A, shape_only S>
 constexpr auto along_axis(A a, int axis, S like) noexcept {

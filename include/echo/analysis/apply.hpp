@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `apply`: rewrites a host graph so that its own execution order is the schedule of a plan. Recomputations
+/// become clones, encodings become nodes of the host, late first runs are moved, dead nodes that the plan
+/// leaves out are erased.
+#pragma once
+
+#include <echo/analysis/plan.hpp>
+#include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/read.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// What `apply` made of a host graph, each list in execution order.
+template <class Node>
+struct applied {
+    std::vector<Node> clones;  ///< of the nodes that run again
+    std::vector<Node> encodes; ///< nodes that pack a value into one bit per element
+    std::vector<Node> moved;   ///< nodes that run at another place than before
+    std::size_t erased = 0;    ///< dead nodes that are gone
+};
+
+namespace detail {
+
+/// Refuses a plan that is not one for this graph: what `apply` relies on, not all that `verify` proves.
+class apply_check {
+public:
+    apply_check(const snapshot& s, const schedule& steps) : s_(s), steps_(steps), run_(s.node_count(), 0) {}
+
+    /// Errors: as `apply`. O(steps + copies read).
+    void operator()(const host_abilities& host) {
+        if (s_.host_node_count() != s_.node_count())
+            throw error({}, "phase", "the graph has no backward nodes, so there is nothing to rewrite",
+                        "mark the nodes of plan::mirrored() and let the gradient pass of the host recompute "
+                        "them, or apply the plan to the training graph");
+        for (const auto t : steps_.steps()) check(t, host);
+        const auto live = live_nodes(s_);
+        for (const auto n : s_.nodes()) {
+            if (run_[n.index()]) continue;
+            if (live[n.index()]) mismatch(n, "runs in no step");
+            if (!host.erase) lacks(n, "erase", "leaves out a dead node");
+        }
+        check_results(host);
+    }
+
+private:
+    [[noreturn]] void mismatch(node_id n, std::string_view problem) const {
+        throw error(n.index() < s_.node_count() ? s_.name(n) : "#" + std::to_string(n.index()), "schedule",
+                    std::string(problem) + ": the plan was made for another graph",
+                    "read the graph and make the plan again");
+    }
+    [[noreturn]] void lacks(node_id n, std::string_view function, std::string_view what) const {
+        throw error(s_.name(n), function,
+                    "the plan " + std::string(what) + ", which the host graph does not offer",
+                    "give graph_traits that function, or plan with .host = echo::abilities<G>()");
+    }
+
+    void check(step_id t, const host_abilities& host) {
+        const step_record& step = steps_[t];
+        const node_id n = step.node;
+        if (n.index() >= s_.node_count()) mismatch(n, "is no node of the graph");
+        const auto copies = steps_.inputs(t);
+        for (const copy_id c : copies)
+            if (c.step >= t) mismatch(n, "reads a step that does not stand earlier");
+        if (step.kind == step_kind::encode) {
+            if (!host.encode) lacks(n, "encode", "packs an output into one bit per element");
+            if (copies.size() != 1 || !value_at(copies[0]).valid()) mismatch(n, "encodes no value");
+            const value_id v = value_at(copies[0]);
+            if (s_[v].producer != n || step.bytes < encoded_bytes(s_[v].elements))
+                mismatch(n, "is encoded in another size");
+            return;
+        }
+        const auto inputs = s_.inputs(n);
+        if (copies.size() != inputs.size()) mismatch(n, "has another number of inputs");
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            copy_id c = copies[i];
+            if (steps_[c.step].kind == step_kind::encode) {
+                if (c.output != 0 || !s_.one_bit(n, i)) mismatch(n, "cannot read an encoding");
+                c = steps_.inputs(c.step)[0];
+            }
+            if (value_at(c) != inputs[i]) mismatch(n, "reads another value");
+        }
+        for (const node_id c : s_.control(n))
+            if (!run_[c.index()]) mismatch(n, "runs before '" + s_.name(c) + "', which control puts first");
+        if (step.kind == step_kind::run) {
+            if (run_[n.index()]) mismatch(n, "runs twice without being a recomputation");
+            run_[n.index()] = 1;
+        } else if (!run_[n.index()] || s_[n].rerun == rerun_kind::never) {
+            mismatch(n, "runs again but may not, or has not run before");
+        }
+    }
+
+    /// The value that a copy is one of; `none()` for an encoding and for what does not exist.
+    value_id value_at(copy_id c) const {
+        const step_record& step = steps_[c.step];
+        if (step.kind == step_kind::encode || c.output >= s_.outputs(step.node).size())
+            return value_id::none();
+        return s_.output(step.node, c.output);
+    }
+
+    void check_results(const host_abilities& host) const {
+        std::vector<step_kind> latest(s_.node_count(), step_kind::run);
+        for (const auto t : steps_.steps())
+            if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = steps_[t].kind;
+        for (const auto v : s_.results())
+            if (latest[s_[v].producer.index()] != step_kind::run && !host.recompute_results)
+                lacks(s_[v].producer, "redirect_result", "runs a node again that makes a graph result");
+    }
+
+    const snapshot& s_;
+    const schedule& steps_;
+    std::vector<std::uint8_t> run_; ///< per node: its first run stands in an earlier step
+};
+
+/// Marks a longest increasing subsequence of distinct numbers: the nodes that may stay where they are.
+/// O(n log n).
+inline std::vector<std::uint8_t> longest_increasing(std::span<const std::uint32_t> numbers) {
+    constexpr std::size_t none = ~std::size_t{0};
+    std::vector<std::size_t> tail, previous(numbers.size(), none); // tail[k]: smallest end of length k + 1
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const auto at = std::lower_bound(tail.begin(), tail.end(), numbers[i],
+                                         [&](std::size_t j, std::uint32_t x) { return numbers[j] < x; });
+        if (at != tail.begin()) previous[i] = *(at - 1);
+        if (at == tail.end())
+            tail.push_back(i);
+        else
+            *at = i;
+    }
+    std::vector<std::uint8_t> chosen(numbers.size(), 0);
+    for (std::size_t i = tail.empty() ? none : tail.back(); i != none; i = previous[i]) chosen[i] = 1;
+    return chosen;
+}
+
+template <rewritable_graph G>
+class apply_run {
+    using traits = graph_traits<G>;
+    using node = node_of<G>;
+    using value = value_of<node>;
+
+public:
+    apply_run(const schedule& steps, G& graph)
+        : steps_(steps), graph_(graph), s_(read(std::as_const(graph))) {}
+
+    applied<node> run() {
+        apply_check(s_, steps_)(abilities<G>());
+        for (auto&& n : traits::nodes(std::as_const(graph_))) handles_.push_back(n);
+        for (const auto t : steps_.steps())
+            if (steps_[t].kind == step_kind::run) order_.push_back(steps_[t].node.index());
+        stay_ = longest_increasing(order_);
+        check_moves();
+        erase();
+        move();
+        insert();
+        redirect_results();
+        return std::move(made_);
+    }
+
+private:
+    void check_moves() const {
+        if constexpr (!can_move<G>) {
+            constexpr std::string_view advice =
+                "give graph_traits `move`, or plan with .host = echo::abilities<G>()";
+            for (std::size_t i = 0; i < order_.size(); ++i)
+                if (!stay_[i])
+                    throw error(s_.name(node_id(order_[i])), "move",
+                                "the plan runs the node at another place", advice);
+            if (!steps_.empty() && steps_[step_id(steps_.size() - 1)].kind != step_kind::run)
+                throw error(s_.name(steps_[step_id(steps_.size() - 1)].node), "move",
+                            "the plan ends with a copy, which takes a move of the last node", advice);
+        }
+    }
+
+    /// Dead nodes the plan leaves out, readers before what they read.
+    void erase() {
+        if constexpr (can_erase<G>) {
+            std::vector<std::uint8_t> runs(s_.node_count(), 0);
+            for (const auto n : order_) runs[n] = 1;
+            for (std::size_t n = s_.node_count(); n-- > 0;)
+                if (!runs[n]) traits::erase(graph_, handles_[n]), ++made_.erased;
+        }
+    }
+
+    void move_before([[maybe_unused]] const node& n, [[maybe_unused]] const node& before) {
+        if constexpr (can_move<G>) traits::move(graph_, n, before);
+    }
+
+    /// Brings the host's own nodes into the order of their first runs. What stays put is a longest increasing
+    /// subsequence; readers move before what they read, so that a host that minds never sees a value read
+    /// too early (but for nodes that go behind the last one that stays).
+    void move() {
+        if (order_.empty()) return;
+        std::size_t last = order_.size();
+        while (!stay_[--last]) {}
+        const auto at = [&](std::size_t i) -> const node& { return handles_[order_[i]]; };
+        for (std::size_t i = last + 1; i < order_.size(); ++i) move_before(at(i), at(last));
+        if (last + 1 < order_.size()) move_before(at(last), at(last + 1));
+        for (std::size_t i = last; i-- > 0;)
+            if (!stay_[i]) move_before(at(i), at(i + 1));
+        for (std::size_t i = 0; i < order_.size(); ++i)
+            if (!stay_[i]) made_.moved.push_back(at(i));
+    }
+
+    value handle(copy_id c) const { return {of_step_[c.step.index()], c.output}; }
+
+    /// Walks the steps: makes clones and encodings in front of the next node of the host, and turns each
+    /// reader to the copies its step names.
+    void insert() {
+        of_step_.reserve(steps_.size());
+        std::size_t next = 0;
+        const auto before = [&]() -> const node& {
+            return handles_[order_[std::min(next, order_.size() - 1)]];
+        };
+        const node* first_behind = nullptr;
+        for (const auto t : steps_.steps()) {
+            const auto copies = steps_.inputs(t);
+            switch (steps_[t].kind) {
+            case step_kind::run:
+                of_step_.push_back(handles_[order_[next++]]);
+                redirect(t);
+                continue;
+            case step_kind::recompute: {
+                std::vector<value> inputs;
+                for (const copy_id c : copies) inputs.push_back(handle(c));
+                of_step_.push_back(traits::clone(graph_, handles_[steps_[t].node.index()],
+                                                 std::span<const value>(inputs), before()));
+                made_.clones.push_back(of_step_.back());
+                break;
+            }
+            case step_kind::encode:
+                if constexpr (can_encode<G>) {
+                    of_step_.push_back(traits::encode(graph_, handle(copies[0]), before()));
+                    made_.encodes.push_back(of_step_.back());
+                }
+                break;
+            }
+            if (next == order_.size() && !first_behind) first_behind = &of_step_.back();
+        }
+        // Copies behind the last node were put in front of it, there being no other handle to name.
+        if (first_behind) move_before(handles_[order_.back()], *first_behind);
+    }
+
+    void redirect(step_id t) {
+        const auto copies = steps_.inputs(t);
+        for (std::size_t i = 0; i < copies.size(); ++i)
+            if (steps_[copies[i].step].kind != step_kind::run)
+                traits::redirect(graph_, of_step_[t.index()], i, handle(copies[i]));
+    }
+
+    void redirect_results() {
+        if constexpr (can_redirect_result<G>) {
+            std::vector<step_id> latest(s_.node_count());
+            for (const auto t : steps_.steps())
+                if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = t;
+            for (std::size_t r = 0; r < s_.results().size(); ++r) {
+                const value_id v = s_.results()[r];
+                const step_id t = latest[s_[v].producer.index()];
+                if (steps_[t].kind == step_kind::recompute)
+                    traits::redirect_result(graph_, r, handle({t, s_.output_index(v)}));
+            }
+        }
+    }
+
+    const schedule& steps_;
+    G& graph_;
+    snapshot s_;
+    std::vector<node> handles_;        ///< of the host's own nodes, by node index
+    std::vector<node> of_step_;        ///< the host node of each step
+    std::vector<std::uint32_t> order_; ///< node indices in the order of their first runs
+    std::vector<std::uint8_t> stay_;   ///< by position in `order_`: the node is not moved
+    applied<node> made_;
+};
+
+} // namespace detail
+
+/// Rewrites `graph` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a
+/// node again, `encode` for every encoding, `move` for first runs at another place (as few as possible),
+/// `erase` for dead nodes left out, `redirect` for readers of copies and `redirect_result` for results whose
+/// latest copy is a clone. Afterwards the host's order is exactly the order of the steps.
+///
+/// All or nothing: everything is checked before the first change. (What the host's own functions throw on
+/// the way passes through, and leaves the graph as far as it got.)
+///
+/// Laws for the host, beyond those of `graph_traits`: `clone` and `encode` put the new node directly in front
+/// of `before`, `move` likewise; the output of `encode` is fresh storage of
+/// `encoded_bytes(encodable_elements(value))` bytes, its phase that of the producer (forward for an input);
+/// a reader redirected to an encoding no longer states that this input is read as one bit or written over
+/// in place.
+///
+/// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
+/// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.
+template <rewritable_graph G>
+applied<node_of<G>> apply(const plan& p, G& graph) {
+    return detail::apply_run<G>(p.steps(), graph).run();
+}
+
+} // namespace echo

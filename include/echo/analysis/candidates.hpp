@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What a plan may decide about each node: which may run again, which may run late, which value makes the
+/// storage that a value lies on. Everything that cannot be proved safe is left alone.
+#pragma once
+
+#include <echo/analysis/cost.hpp>
+#include <echo/analysis/edge_uses.hpp>
+#include <echo/graph/concepts.hpp>
+#include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/snapshot.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace echo {
+
+/// Facts for planning, by node or value index. Built once per snapshot, shared by all strategies.
+struct candidates {
+    host_abilities host{};
+    std::vector<std::uint8_t> live;             ///< node: a plan runs it
+    std::vector<std::uint8_t> rerunnable;       ///< forward node: light or view, and may run again
+    std::vector<std::uint8_t> heavy_rerunnable; ///< forward node: heavy, and may run again
+    std::vector<std::uint8_t> movable;          ///< forward node: its first run may stand later
+    std::vector<std::uint8_t> forward_needed;   ///< forward node: the forward pass itself needs it
+    std::vector<value_id> base;                 ///< value: the maker of its storage, through views
+    std::vector<std::uint8_t> resident;         ///< value: it lies on resident storage
+    std::vector<std::uint8_t> free; ///< base value: resident or a result, so it costs nothing to keep
+    std::vector<std::uint8_t>
+        hoistable; ///< backward view of a forward value: may run right after what it looks at
+    std::vector<std::uint8_t> packable; ///< value: an encoding of it could be made in the forward pass
+    std::vector<double> time_us;        ///< node: time of one run
+    double total_time_us = 0;           ///< of all the graph's nodes, dead ones included
+
+    bool late_is_free(node_id n) const { return movable[n.index()] && !forward_needed[n.index()]; }
+};
+
+/// Whether this backward node could read an encoding of the value at this input: one bit is enough for it,
+/// the encoding is smaller, and no output of the node would take over the encoding's storage once a host
+/// graph shows it as an ordinary value. O(outputs).
+inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
+    if (!s.one_bit(reader, position) || !is_backward(s[reader].phase)) return false;
+    const value_id v = s.inputs(reader)[position];
+    if (!c.packable[v.index()]) return false;
+    for (const auto out : s.outputs(reader))
+        if (s[out].view_of == position ||
+            (s[out].inplace == position && s[out].bytes <= encoded_bytes(s[v].elements)))
+            return false;
+    return true;
+}
+
+/// Calls `visit(value, one_bit)` for everything of the forward pass that live backward nodes behind `after`
+/// read. Views that may be hoisted ask for nothing themselves: what reads them does. O(nodes + edges).
+template <class Visit>
+void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode, node_id after,
+                            const Visit& visit) {
+    for (std::size_t i = after.valid() ? after.index() + 1 : 0; i < s.node_count(); ++i) {
+        const node_id n(i);
+        if (!c.live[i] || !is_backward(s[n].phase) || c.hoistable[i]) continue;
+        for (std::size_t k = 0; const auto v : s.inputs(n)) {
+            const value_id base = c.base[v.index()];
+            if (s[s[base].producer].phase == phase::forward && !c.free[base.index()])
+                visit(v, encode && encodable(s, c, n, k));
+            ++k;
+        }
+    }
+}
+
+namespace detail {
+
+class candidate_finder {
+public:
+    candidate_finder(const snapshot& s, const host_abilities& host, const device_model& device) : s_(s) {
+        c_.host = host;
+        needed_ = live_nodes(s);
+        c_.live = host.erase ? needed_ : std::vector<std::uint8_t>(s.node_count(), 1);
+        c_.time_us = times_us(s, device);
+        for (const double t : c_.time_us) c_.total_time_us += t;
+    }
+
+    candidates run() {
+        find_bases();
+        find_deadlines();
+        find_latest_uses();
+        judge_nodes();
+        block_bases_of_fixed_views();
+        find_forward_needs();
+        find_hoistable();
+        find_packable();
+        return std::move(c_);
+    }
+
+private:
+    static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+
+    /// `base` goes through views only. `root_` also goes through writes in place on resident storage: values
+    /// with one root share a resident storage, and a write ends the earlier ones.
+    void find_bases() {
+        c_.base.resize(s_.value_count());
+        c_.free.assign(s_.value_count(), 0);
+        root_.resize(s_.value_count());
+        c_.resident.assign(s_.value_count(), 0);
+        writes_resident_.assign(s_.node_count(), 0);
+        for (const auto n : s_.nodes()) {
+            const auto inputs = s_.inputs(n);
+            for (const auto v : s_.outputs(n)) {
+                const value_record& value = s_[v];
+                c_.base[v.index()] = root_[v.index()] = v;
+                if (value.view_of != no_input) {
+                    const value_id from = inputs[value.view_of];
+                    c_.base[v.index()] = c_.base[from.index()];
+                    root_[v.index()] = root_[from.index()];
+                    c_.resident[v.index()] = c_.resident[from.index()];
+                } else if (value.inplace != no_input && c_.resident[inputs[value.inplace].index()]) {
+                    root_[v.index()] = root_[inputs[value.inplace].index()];
+                    c_.resident[v.index()] = 1;
+                    writes_resident_[n.index()] = 1;
+                } else if (value.resident) {
+                    c_.resident[v.index()] = 1;
+                    writes_resident_[n.index()] = s_[n].phase != phase::input;
+                }
+                if (c_.resident[v.index()]) c_.free[c_.base[v.index()].index()] = 1;
+                if (s_.is_result(v)) c_.free[c_.base[v.index()].index()] = 1;
+            }
+        }
+    }
+
+    /// A value on resident storage may be read up to the first write on that storage after it was made.
+    void find_deadlines() {
+        deadline_.assign(s_.value_count(), never);
+        std::vector<std::uint32_t> next_write(s_.value_count(), never);
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            for (const auto v : s_.outputs(n)) deadline_[v.index()] = next_write[root_[v.index()].index()];
+            if (!writes_resident_[i]) continue;
+            for (const auto v : s_.outputs(n))
+                if (c_.resident[v.index()] && s_[v].view_of == no_input && s_[v].inplace != no_input)
+                    next_write[root_[v.index()].index()] = static_cast<std::uint32_t>(i);
+        }
+    }
+
+    /// The last position at which a forward node could be run for a gradient, directly or through others.
+    void find_latest_uses() {
+        latest_.assign(s_.node_count(), 0);
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            if (!c_.live[i]) continue;
+            const bool backward = is_backward(s_[n].phase);
+            const std::uint32_t here = backward ? static_cast<std::uint32_t>(i) : latest_[i];
+            for (const auto v : s_.inputs(n)) {
+                auto& latest = latest_[s_[v].producer.index()];
+                latest = std::max(latest, here);
+            }
+        }
+    }
+
+    void judge_nodes() {
+        const std::size_t n = s_.node_count();
+        c_.rerunnable.assign(n, 0);
+        c_.heavy_rerunnable.assign(n, 0);
+        c_.movable.assign(n, 0);
+        std::vector<std::uint8_t> controls(n, 0);
+        for (const auto m : s_.nodes())
+            if (c_.live[m.index()])
+                for (const auto c : s_.control(m)) controls[c.index()] = 1;
+        for (const auto m : s_.nodes()) {
+            const node_record& node = s_[m];
+            const std::size_t i = m.index();
+            if (!c_.live[i] || node.phase != phase::forward || node.rerun == rerun_kind::never || node.keep ||
+                writes_resident_[i])
+                continue;
+            bool in_time = true, makes_result = false;
+            for (const auto v : s_.inputs(m)) in_time &= latest_[i] <= deadline_[v.index()];
+            for (const auto v : s_.outputs(m)) makes_result |= s_.is_result(v);
+            if (!in_time) continue;
+            const bool again = c_.host.recompute && (c_.host.recompute_results || !makes_result);
+            c_.rerunnable[i] = again && node.kind != op_kind::heavy;
+            c_.heavy_rerunnable[i] = again && node.kind == op_kind::heavy;
+            c_.movable[i] = c_.host.move && needed_[i] && !controls[i] && !makes_result;
+        }
+    }
+
+    /// Where a view cannot be made again, neither can the storage it lies on: its readers would lose it.
+    void block_bases_of_fixed_views() {
+        for (const auto v : s_.values()) {
+            const node_id n = s_[v].producer;
+            if (s_[v].view_of == no_input || s_[n].phase != phase::forward) continue;
+            if (c_.rerunnable[n.index()] || !c_.live[n.index()]) continue;
+            const node_id maker = s_[c_.base[v.index()]].producer;
+            c_.rerunnable[maker.index()] = c_.heavy_rerunnable[maker.index()] = 0;
+        }
+    }
+
+    void find_forward_needs() {
+        c_.forward_needed.assign(s_.node_count(), 0);
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            if (!c_.live[i] || s_[n].phase != phase::forward) continue;
+            if (!c_.movable[i]) c_.forward_needed[i] = 1;
+            if (!c_.forward_needed[i]) continue;
+            for (const auto v : s_.inputs(n)) c_.forward_needed[s_[v].producer.index()] = 1;
+            for (const auto m : s_.control(n)) c_.forward_needed[m.index()] = 1;
+        }
+    }
+
+    /// A backward view may run early if moving it is safe: nothing orders it but the one value it looks at.
+    void find_hoistable() {
+        c_.hoistable.assign(s_.node_count(), 0);
+        if (!c_.host.move) return;
+        std::vector<std::uint8_t> controls(s_.node_count(), 0);
+        for (const auto n : s_.nodes())
+            for (const auto m : s_.control(n)) controls[m.index()] = 1;
+        for (const auto n : s_.nodes()) {
+            const std::size_t i = n.index();
+            if (!c_.live[i] || s_[n].phase != phase::backward || s_[n].kind != op_kind::view) continue;
+            if (s_[n].rerun == rerun_kind::never || controls[i] || !s_.control(n).empty()) continue;
+            if (s_.inputs(n).size() != 1 || s_.outputs(n).size() != 1) continue;
+            const value_id out = s_.output(n, 0);
+            if (s_[out].view_of != 0 || s_.is_result(out) || c_.resident[out.index()]) continue;
+            const node_id from = s_[s_.inputs(n)[0]].producer;
+            c_.hoistable[i] = s_[from].phase == phase::forward || c_.hoistable[from.index()];
+        }
+    }
+
+    void find_packable() {
+        c_.packable.assign(s_.value_count(), 0);
+        if (!c_.host.encode) return;
+        for (const auto v : s_.values()) {
+            const node_id maker = s_[v].producer;
+            if (!c_.live[maker.index()] || encoded_bytes(s_[v].elements) >= s_[v].bytes) continue;
+            if (s_[maker].phase == phase::forward)
+                c_.packable[v.index()] = 1;
+            else if (c_.hoistable[maker.index()])
+                c_.packable[v.index()] = read_by_the_bit_alone(v);
+        }
+    }
+
+    /// A hoisted view must not keep its storage for others: all that read it, and nothing else, read the
+    /// encoding, and the views below it are read by no one else.
+    bool read_by_the_bit_alone(value_id v) {
+        c_.packable[v.index()] = 1;
+        for (const use& u : s_.uses(v))
+            if (c_.live[u.reader.index()] && !encodable(s_, c_, u.reader, u.position)) return false;
+        for (node_id n = s_[v].producer; c_.hoistable[n.index()];) {
+            const value_id from = s_.inputs(n)[0];
+            n = s_[from].producer;
+            if (c_.hoistable[n.index()] && s_.uses(from).size() != 1) return false;
+        }
+        return true;
+    }
+
+    const snapshot& s_;
+    candidates c_;
+    std::vector<value_id> root_;
+    std::vector<std::uint8_t> needed_, writes_resident_;
+    std::vector<std::uint32_t> deadline_, latest_;
+};
+
+} // namespace detail
+
+/// O(nodes + edges).
+inline candidates find_candidates(const snapshot& s, const host_abilities& host = {},
+                                  const device_model& device = {}) {
+    return detail::candidate_finder(s, host, device).run();
+}
+
+} // namespace echo

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// From a choice to its replayed figures: what every strategy asks before it prefers one choice to another.
+#pragma once
+
+#include <echo/analysis/footprint.hpp>
+#include <echo/analysis/lay_out.hpp>
+
+namespace echo {
+
+/// A choice, laid out and replayed.
+struct trial {
+    choice decided;
+    schedule steps;
+    footprint_result footprint;
+    double recompute_us = 0;
+
+    /// Less memory first; of equal memory, less time.
+    bool better_than(const trial& other) const {
+        if (footprint.peak_bytes != other.footprint.peak_bytes)
+            return footprint.peak_bytes < other.footprint.peak_bytes;
+        return recompute_us < other.recompute_us;
+    }
+};
+
+/// Lays out and replays; scratch memory is kept between calls. Snapshot and candidates must outlive it.
+class evaluator {
+public:
+    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c) {}
+
+    /// O(nodes + edges).
+    void operator()(trial& t) {
+        t.steps = layout_(t.decided);
+        t.footprint = replay_(s_, t.steps);
+        t.recompute_us = recompute_us(t.steps);
+    }
+
+    /// Time of the steps that run a node again. O(steps).
+    double recompute_us(const schedule& steps) const {
+        double sum = 0;
+        for (const auto t : steps.steps())
+            if (steps[t].kind == step_kind::recompute) sum += c_.time_us[steps[t].node.index()];
+        return sum;
+    }
+
+    /// Of the last evaluation.
+    const replay& last() const noexcept { return replay_; }
+    const snapshot& graph() const noexcept { return s_; }
+    const candidates& facts() const noexcept { return c_; }
+
+private:
+    const snapshot& s_;
+    const candidates& c_;
+    layout layout_;
+    replay replay_;
+};
+
+} // namespace echo

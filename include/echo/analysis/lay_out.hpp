@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `lay_out`: from a choice (what to make again, what to encode) to the steps that carry it out.
+///
+/// One mechanism, driven by demand: what the forward pass needs runs in its place; a backward node that reads
+/// a value chosen to be made again has it made just before, with whatever that needs. If the value had not
+/// been made yet, that run is its first, and merely late; else it is a recompute.
+#pragma once
+
+#include <echo/analysis/candidates.hpp>
+#include <echo/analysis/schedule.hpp>
+
+#include <vector>
+
+namespace echo {
+
+/// What a strategy decides.
+struct choice {
+    std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
+    std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
+
+    static choice nothing(const snapshot& s) {
+        return {std::vector<std::uint8_t>(s.node_count(), 0), std::vector<std::uint8_t>(s.value_count(), 0)};
+    }
+    friend bool operator==(const choice&, const choice&) = default;
+};
+
+/// Lays out schedules of one snapshot; scratch memory is kept between calls. The candidates must outlive it.
+class layout {
+public:
+    layout(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
+
+    /// O(nodes + edges). Nodes that may not run again are kept even if chosen.
+    const schedule& operator()(const choice& decided) {
+        settle(decided);
+        steps_ = schedule{};
+        steps_.reserve(s_.node_count() + s_.node_count() / 4, s_.edge_count() + s_.edge_count() / 4);
+        original_.assign(s_.node_count(), step_id::none());
+        again_.assign(s_.node_count(), step_id::none());
+        encoding_.assign(s_.value_count(), step_id::none());
+        for (const auto n : s_.nodes()) {
+            if (!c_.live[n.index()]) continue;
+            if (s_[n].phase == phase::forward) {
+                if (needed_[n.index()]) run_forward(n);
+            } else if (!hoisted_[n.index()]) {
+                if (is_backward(s_[n].phase)) make_inputs(n);
+                run(n);
+            }
+        }
+        return steps_;
+    }
+
+private:
+    /// Fixes what is really made again (views follow their base) and what the forward pass must run.
+    void settle(const choice& decided) {
+        effective_ = decided.again;
+        needed_.assign(s_.node_count(), 0);
+        demanded_.assign(s_.node_count(), 0);
+        hoisted_.assign(s_.node_count(), 0);
+        encoded_ = decided.encoded;
+        for (const auto n : s_.nodes()) {
+            if (s_[n].phase != phase::forward || !c_.live[n.index()]) {
+                effective_[n.index()] = 0;
+            } else if (c_.rerunnable[n.index()]) {
+                follow_base(n);
+            }
+        }
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            if (!c_.live[i]) continue;
+            const phase p = s_[n].phase;
+            if (is_backward(p)) {
+                for (std::size_t k = 0; const auto v : s_.inputs(n)) {
+                    const std::size_t maker = s_[v].producer.index();
+                    const bool packed = reads_encoding(n, k++, v);
+                    (packed || hoisted_[i] ? needed_ : demanded_)[maker] = 1;
+                    if (c_.hoistable[maker] && (packed || hoisted_[i])) hoisted_[maker] = 1;
+                }
+                for (const auto c : s_.control(n)) needed_[c.index()] = 1;
+            } else if (p == phase::forward) {
+                settle_forward(n);
+            }
+        }
+    }
+
+    /// A node that makes nothing but views is made again exactly when a base of them is.
+    void follow_base(node_id n) {
+        bool follows = false;
+        for (const auto v : s_.outputs(n)) {
+            if (s_[v].view_of == no_input) return;
+            follows |= effective_[s_[s_.inputs(n)[s_[v].view_of]].producer.index()] != 0;
+        }
+        effective_[n.index()] = follows;
+    }
+
+    void settle_forward(node_id n) {
+        const std::size_t i = n.index();
+        if (c_.forward_needed[i]) needed_[i] = 1;
+        if (demanded_[i]) {
+            const bool may = c_.rerunnable[i] || c_.heavy_rerunnable[i] || (c_.movable[i] && !needed_[i]);
+            if (!may) effective_[i] = 0;
+            if (effective_[i]) {
+                for (const auto v : s_.inputs(n)) demanded_[s_[v].producer.index()] = 1;
+            } else {
+                needed_[i] = 1;
+            }
+        }
+        // What may run again may still not run late; then it runs in its place as well.
+        if (!c_.movable[i]) needed_[i] = 1;
+        if (!needed_[i]) return;
+        for (const auto v : s_.inputs(n)) needed_[s_[v].producer.index()] = 1;
+        for (const auto c : s_.control(n)) needed_[c.index()] = 1;
+    }
+
+    bool reads_encoding(node_id reader, std::size_t position, value_id v) const {
+        return encoded_[v.index()] && encodable(s_, c_, reader, position);
+    }
+
+    void run(node_id n) {
+        const step_id t = steps_.add({.node = n});
+        original_[n.index()] = t;
+        for (std::size_t k = 0; const auto v : s_.inputs(n)) {
+            steps_.read(copy_for(n, k, v));
+            ++k;
+        }
+    }
+
+    /// An encoding is made right after its value, as are the views that it looks through: nothing forces the
+    /// value to live longer for it.
+    void run_forward(node_id n) {
+        run(n);
+        for (const auto v : s_.outputs(n)) {
+            encode(v);
+            for (const use& u : s_.uses(v)) {
+                node_id view = u.reader;
+                if (!hoisted_[view.index()]) continue;
+                for (;;) {
+                    run(view);
+                    const value_id seen = s_.output(view, 0);
+                    encode(seen);
+                    if (s_.uses(seen).empty() || !hoisted_[s_.uses(seen)[0].reader.index()]) break;
+                    view = s_.uses(seen)[0].reader;
+                }
+            }
+        }
+    }
+
+    void encode(value_id v) {
+        if (!encoded_[v.index()] || !has_encoding_reader(v)) return;
+        const node_id n = s_[v].producer;
+        const step_id t =
+            steps_.add({.node = n, .kind = step_kind::encode, .bytes = encoded_bytes(s_[v].elements)});
+        steps_.read({original_[n.index()], s_.output_index(v)});
+        encoding_[v.index()] = t;
+    }
+
+    bool has_encoding_reader(value_id v) const {
+        for (const use& u : s_.uses(v))
+            if (c_.live[u.reader.index()] && reads_encoding(u.reader, u.position, v)) return true;
+        return false;
+    }
+
+    copy_id copy_for(node_id reader, std::size_t position, value_id v) const {
+        const node_id maker = s_[v].producer;
+        if (is_backward(s_[reader].phase) && !hoisted_[reader.index()]) {
+            if (reads_encoding(reader, position, v)) return {encoding_[v.index()], 0};
+            if (effective_[maker.index()]) return {again_[maker.index()], s_.output_index(v)};
+        }
+        return {original_[maker.index()], s_.output_index(v)};
+    }
+
+    /// Everything the backward node reads that is made again and not there yet, in the order of its inputs.
+    void make_inputs(node_id reader) {
+        for (std::size_t k = 0; const auto v : s_.inputs(reader)) {
+            if (!reads_encoding(reader, k, v)) make(s_[v].producer);
+            ++k;
+        }
+    }
+
+    bool missing(node_id n) const { return effective_[n.index()] && !again_[n.index()].valid(); }
+
+    /// Depth first over what is missing, on an explicit stack.
+    void make(node_id wanted) {
+        if (!missing(wanted)) return;
+        stack_.push_back({wanted, 0});
+        while (!stack_.empty()) {
+            auto& [n, next] = stack_.back();
+            const auto inputs = s_.inputs(n);
+            while (next < inputs.size() && !missing(s_[inputs[next]].producer)) ++next;
+            if (next < inputs.size()) {
+                stack_.push_back({s_[inputs[next]].producer, 0});
+                continue;
+            }
+            const bool first = !original_[n.index()].valid();
+            const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
+            for (const auto v : inputs) {
+                const node_id maker = s_[v].producer;
+                const step_id from =
+                    effective_[maker.index()] ? again_[maker.index()] : original_[maker.index()];
+                steps_.read({from, s_.output_index(v)});
+            }
+            again_[n.index()] = t;
+            if (first) original_[n.index()] = t;
+            stack_.pop_back();
+        }
+    }
+
+    struct frame {
+        node_id node;
+        std::size_t next;
+    };
+
+    const snapshot& s_;
+    const candidates& c_;
+    schedule steps_;
+    std::vector<std::uint8_t> effective_, needed_, demanded_, hoisted_, encoded_;
+    std::vector<step_id> original_, again_, encoding_;
+    std::vector<frame> stack_;
+};
+
+} // namespace echo

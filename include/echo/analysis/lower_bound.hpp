@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// A certified lower bound on the peak of every plan that keeps the forward pass before the backward pass and
+/// the backward nodes in their order, and that may run again only what `candidates` (light ops, with or
+/// without one-bit encodings) allows.
+///
+/// While a backward node runs, its inputs and outputs are live, and so is a set of storages from which
+/// everything that later backward nodes read can be derived. The cheapest such set is a minimum cut
+/// (min_cut.hpp, without prices and anchors). Every forward node has its own working set. The bound is the
+/// largest of these.
+#pragma once
+
+#include <echo/analysis/min_cut.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace echo {
+
+/// Computes bounds for one snapshot; candidates must outlive it.
+class lower_bound {
+public:
+    lower_bound(const snapshot& s, const candidates& c, bool encode)
+        : s_(s), c_(c), encode_(encode && c.host.encode), network_(s, c) {
+        find_backward_lives();
+    }
+
+    /// The largest working set of one step. O(nodes + edges).
+    std::uint64_t working_sets() {
+        std::uint64_t most = 0;
+        for (const auto n : s_.nodes())
+            if (c_.live[n.index()]) most = std::max(most, working_set(n, true));
+        return most;
+    }
+
+    /// The least that is live while backward node `at` runs. O(nodes + edges) and a cut.
+    std::uint64_t while_running(node_id at) {
+        std::uint64_t held = working_set(at, false);
+        network_.begin();
+        for_each_gradient_read(s_, c_, encode_, at, [&](value_id v, bool one_bit) {
+            if (in_working_set(c_.base[v.index()])) return;
+            one_bit ? network_.require_one_bit(v) : network_.require(v);
+        });
+        held += held_from_before(at);
+        const auto cut = network_.solve(
+            [&](value_id base, double bytes) {
+                return in_working_set(base) ? 0 : static_cast<flow_network::capacity>(bytes);
+            },
+            [&](node_id n) -> flow_network::capacity {
+                return c_.rerunnable[n.index()] || c_.late_is_free(n) ? 0 : -1;
+            });
+        return held + static_cast<std::uint64_t>(cut);
+    }
+
+    /// The bound, the cuts taken at the given backward nodes.
+    std::uint64_t operator()(std::span<const node_id> at) {
+        std::uint64_t bound = working_sets();
+        for (const auto n : at)
+            if (c_.live[n.index()] && is_backward(s_[n].phase)) bound = std::max(bound, while_running(n));
+        return bound;
+    }
+
+private:
+    bool counts(value_id base) const { return !c_.resident[base.index()]; }
+
+    /// Inputs, outputs and workspace of one run. Outputs that may go in place are not counted; with `packed`
+    /// neither is more than the encoding of an input of which one bit is enough.
+    std::uint64_t working_set(node_id n, bool packed) {
+        ++stamp_;
+        marked_.resize(s_.value_count(), 0);
+        std::uint64_t sum = s_[n].workspace;
+        for (std::size_t k = 0; const auto v : s_.inputs(n)) {
+            const value_id base = c_.base[v.index()];
+            const bool bit = encode_ && encodable(s_, c_, n, k++);
+            if (!counts(base) || marked_[base.index()] == stamp_) continue;
+            if (bit) {
+                if (packed) sum += std::min(encoded_bytes(s_[v].elements), s_[base].bytes);
+                continue;
+            }
+            marked_[base.index()] = stamp_;
+            sum += s_[base].bytes;
+        }
+        for (const auto v : s_.outputs(n))
+            if (s_[v].view_of == no_input && s_[v].inplace == no_input && counts(v)) sum += s_[v].bytes;
+        return sum;
+    }
+    /// Whether `base` was counted in full by the last `working_set`.
+    bool in_working_set(value_id base) const { return marked_[base.index()] == stamp_; }
+
+    /// Last backward reader of every storage, by base value; results live to the end.
+    void find_backward_lives() {
+        last_read_.assign(s_.value_count(), node_id(0));
+        for (const auto n : s_.nodes()) {
+            if (!c_.live[n.index()]) continue;
+            for (const auto v : s_.inputs(n)) last_read_[c_.base[v.index()].index()] = n;
+        }
+        for (const auto v : s_.results()) last_read_[c_.base[v.index()].index()] = node_id(s_.node_count());
+    }
+
+    /// What nodes before `at` made, cannot be made again and is needed after it, and is not in its working
+    /// set: gradients, and results of the forward pass. What an in-place write may take over is not counted.
+    std::uint64_t held_from_before(node_id at) const {
+        std::uint64_t sum = 0;
+        for (const auto n : s_.nodes()) {
+            if (n >= at) break;
+            if (!c_.live[n.index()] || s_[n].phase == phase::input) continue;
+            const bool forward = s_[n].phase == phase::forward;
+            if (forward && (c_.rerunnable[n.index()] || c_.late_is_free(n))) continue;
+            for (const auto v : s_.outputs(n)) {
+                if (c_.base[v.index()] != v || !counts(v) || in_working_set(v)) continue;
+                if (forward && !c_.free[v.index()]) continue;
+                if (last_read_[v.index()] > at) sum += s_[v].bytes;
+            }
+        }
+        return sum;
+    }
+
+    const snapshot& s_;
+    const candidates& c_;
+    bool encode_;
+    stash_network network_;
+    std::vector<node_id> last_read_;
+    std::vector<std::uint32_t> marked_;
+    std::uint32_t stamp_ = 0;
+};
+
+} // namespace echo

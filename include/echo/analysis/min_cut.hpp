@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The exact choice of what to stash: a minimum cut (design: bytes kept + price × time run again). One
+/// network serves the strategy `min_cut`, its sweep over the anchor distance, and the lower bound.
+///
+/// Per storage S a vertex "available in the backward pass", per op v a vertex "run again":
+///   source → S (∞) for what a gradient reads; S → maker(S), bytes(S); v → each input's S (∞); v → sink,
+///   price(v).
+/// A one-bit reader demands S only up to the bytes of its encoding: source → S, encoded bytes.
+#pragma once
+
+#include <echo/analysis/anchors.hpp>
+#include <echo/analysis/lay_out.hpp>
+#include <echo/analysis/max_flow.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace echo {
+
+/// The network over the forward nodes of one snapshot. Usage: `begin`, any number of `require…`, `solve`,
+/// then ask. Scratch memory is kept between uses. Snapshot and candidates must outlive it.
+class stash_network {
+public:
+    using capacity = flow_network::capacity;
+
+    stash_network(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
+
+    void begin() {
+        flow_.clear();
+        required_.assign(s_.value_count(), 0);
+        available_.assign(s_.value_count(), no_vertex);
+        again_.assign(s_.node_count(), no_vertex);
+        one_bit_.clear();
+    }
+
+    /// The full value must be available.
+    void require(value_id v) { required_[c_.base[v.index()].index()] = 1; }
+    /// One bit per element of the value must be available.
+    void require_one_bit(value_id v) { one_bit_.push_back(v); }
+    bool is_required(value_id v) const { return required_[c_.base[v.index()].index()] != 0; }
+
+    /// `bytes_price(base)` is the capacity of keeping a storage, `rerun_price(node)` that of a run; a
+    /// negative price means that the node may not run again. Returns the cut's capacity, what must be kept in
+    /// any case included.
+    template <class BytesPrice, class RerunPrice>
+    capacity solve(const BytesPrice& bytes_price, const RerunPrice& rerun_price) {
+        capacity fixed = 0;
+        demand_one_bits(bytes_price);
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            if (!c_.live[i] || s_[n].phase == phase::input) continue;
+            if (!demanded(n)) continue;
+            const capacity price = s_[n].phase == phase::forward ? rerun_price(n) : -1;
+            if (price < 0)
+                fixed += keep_outputs(n, bytes_price);
+            else
+                add_rerun(n, price, bytes_price);
+        }
+        return fixed + flow_.cut();
+    }
+
+    bool made_again(node_id n) const {
+        const auto v = again_[n.index()];
+        return v != no_vertex && flow_.on_source_side(v);
+    }
+
+    /// The choice that the cut stands for.
+    void read_choice(choice& out) const {
+        for (const auto n : s_.nodes()) out.again[n.index()] = made_again(n);
+        std::fill(out.encoded.begin(), out.encoded.end(), std::uint8_t{0});
+        for (const auto v : one_bit_) {
+            const value_id base = c_.base[v.index()];
+            const auto vertex = available_[base.index()];
+            out.encoded[v.index()] = !c_.free[base.index()] && !required_[base.index()] &&
+                                     vertex != no_vertex && !flow_.on_source_side(vertex);
+        }
+    }
+
+    std::size_t component_count() const noexcept { return flow_.component_count(); }
+
+private:
+    static constexpr flow_network::vertex no_vertex = ~flow_network::vertex{0};
+
+    bool is_free(value_id base) const { return c_.free[base.index()] != 0; }
+
+    flow_network::vertex available(value_id base) {
+        auto& vertex = available_[base.index()];
+        if (vertex == no_vertex) vertex = flow_.add_vertex();
+        return vertex;
+    }
+
+    template <class BytesPrice>
+    void demand_one_bits(const BytesPrice& bytes_price) {
+        std::sort(one_bit_.begin(), one_bit_.end());
+        one_bit_.erase(std::unique(one_bit_.begin(), one_bit_.end()), one_bit_.end());
+        for (const auto v : one_bit_) {
+            const value_id base = c_.base[v.index()];
+            if (is_free(base) || required_[base.index()]) continue;
+            const double share = static_cast<double>(encoded_bytes(s_[v].elements));
+            flow_.from_source(available(base), bytes_price(base, share));
+        }
+    }
+
+    bool demanded(node_id n) const {
+        for (const auto v : s_.outputs(n)) {
+            if (c_.base[v.index()] != v || is_free(v)) continue;
+            if (required_[v.index()] || available_[v.index()] != no_vertex) return true;
+        }
+        return false;
+    }
+
+    template <class BytesPrice>
+    capacity keep_outputs(node_id n, const BytesPrice& bytes_price) {
+        capacity fixed = 0;
+        for (const auto v : s_.outputs(n)) {
+            if (c_.base[v.index()] != v || is_free(v)) continue;
+            const capacity bytes = bytes_price(v, static_cast<double>(s_[v].bytes));
+            if (required_[v.index()])
+                fixed += bytes;
+            else if (available_[v.index()] != no_vertex)
+                flow_.to_sink(available_[v.index()], bytes);
+        }
+        return fixed;
+    }
+
+    template <class BytesPrice>
+    void add_rerun(node_id n, capacity price, const BytesPrice& bytes_price) {
+        const auto run = flow_.add_vertex();
+        again_[n.index()] = run;
+        flow_.to_sink(run, price);
+        for (const auto v : s_.outputs(n)) {
+            if (c_.base[v.index()] != v || is_free(v)) continue;
+            const capacity bytes = bytes_price(v, static_cast<double>(s_[v].bytes));
+            if (required_[v.index()])
+                flow_.from_source(run, bytes);
+            else if (available_[v.index()] != no_vertex)
+                flow_.add_arc(available_[v.index()], run, bytes);
+        }
+        for (const auto v : s_.inputs(n)) {
+            const value_id base = c_.base[v.index()];
+            if (is_free(base) || required_[base.index()]) continue;
+            flow_.add_arc(run, available(base), flow_network::infinite);
+        }
+    }
+
+    const snapshot& s_;
+    const candidates& c_;
+    flow_network flow_;
+    std::vector<std::uint8_t> required_;
+    std::vector<flow_network::vertex> available_, again_;
+    std::vector<value_id> one_bit_;
+};
+
+/// What to optimise.
+struct cut_options {
+    double bytes_per_us = 0; ///< price of a microsecond in bytes; 0: time only decides between equal bytes
+    std::uint32_t anchor_distance = no_anchor; ///< in compute-heavy backward nodes (anchors.hpp)
+    bool heavy = false;                        ///< compute-heavy ops may run again, at their price
+    bool encode = true;
+};
+
+/// Solves the stash problem of one snapshot for any options; what they share is computed once.
+class min_cut {
+public:
+    min_cut(const snapshot& s, const candidates& c, std::span<const std::uint32_t> spans)
+        : s_(s), c_(c), spans_(spans), network_(s, c) {
+        find_scale();
+    }
+
+    /// O(nodes + edges) to build; near-linear to solve in practice. `out` must have the snapshot's sizes.
+    void operator()(const cut_options& options, choice& out) {
+        network_.begin();
+        for_each_gradient_read(s_, c_, options.encode, node_id::none(), [&](value_id v, bool one_bit) {
+            one_bit ? network_.require_one_bit(v) : network_.require(v);
+        });
+        const double time_scale = options.bytes_per_us * scale_;
+        cost_ = network_.solve(
+            [&](value_id, double bytes) { return static_cast<flow_network::capacity>(bytes * scale_); },
+            [&](node_id n) -> flow_network::capacity {
+                const std::size_t i = n.index();
+                const bool may = c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]);
+                if (spans_[i] > options.anchor_distance) return -1;
+                if (c_.late_is_free(n)) return 0;
+                if (!may) return -1;
+                const double t = c_.time_us[i];
+                return static_cast<flow_network::capacity>(std::min(
+                    t * time_scale + 1 + t * tie_break_, static_cast<double>(flow_network::infinite / 4)));
+            });
+        network_.read_choice(out);
+    }
+
+    /// Bytes of the last cut: what is kept, plus the price of the time.
+    double cost_bytes() const noexcept { return static_cast<double>(cost_) / scale_; }
+
+private:
+    /// Capacities are bytes × scale, so that the times of all nodes together stay below one byte.
+    void find_scale() {
+        double bytes = 1;
+        for (const auto v : s_.values())
+            if (s_[s_[v].producer].phase == phase::forward) bytes += static_cast<double>(s_[v].bytes);
+        double time = 0;
+        for (const auto n : s_.nodes())
+            if (s_[n].phase == phase::forward) time += c_.time_us[n.index()];
+        const double room = static_cast<double>(flow_network::infinite) / 8 / bytes;
+        scale_ = std::exp2(std::floor(std::log2(std::min(room, 0x1p40))));
+        const double spare = scale_ - 2 * static_cast<double>(s_.node_count());
+        tie_break_ = time > 0 && spare > 0 ? spare / time : 0;
+    }
+
+    const snapshot& s_;
+    const candidates& c_;
+    std::span<const std::uint32_t> spans_;
+    stash_network network_;
+    double scale_ = 1, tie_break_ = 0;
+    flow_network::capacity cost_ = 0;
+};
+
+} // namespace echo

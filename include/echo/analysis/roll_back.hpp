@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The promise: a plan's replayed peak is never above the baseline's. A choice that breaks it is taken back
+/// subgraph by subgraph, those that hold most at the peak first, until it keeps it.
+#pragma once
+
+#include <echo/analysis/evaluate.hpp>
+#include <echo/analysis/partition.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace echo {
+namespace detail {
+
+/// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
+/// copies made again, and kept values that only runs after the peak read. O(steps + copies).
+inline std::vector<std::uint64_t> blame(const snapshot& s, const trial& t, const liveness& live,
+                                        const node_groups& groups, const choice& decided) {
+    std::vector<std::uint64_t> sum(groups.size(), 0);
+    const step_id peak = t.footprint.peak_step;
+    std::vector<std::uint8_t> seen(live.storage_count(), 0);
+    const auto charge = [&](storage_id i, node_id n) {
+        const storage_record& storage = live[i];
+        if (seen[i.index()] || storage.resident || storage.first > peak || storage.last < peak) return;
+        seen[i.index()] = 1;
+        sum[groups.of(n)] += storage.bytes;
+    };
+    const step_id boundary = first_backward_step(s, t.steps);
+    for (const auto step : t.steps.steps()) {
+        const step_record& record = t.steps[step];
+        if (record.kind == step_kind::encode || step < boundary || !decided.again[record.node.index()])
+            continue;
+        for (std::uint32_t k = 0; k < s.outputs(record.node).size(); ++k)
+            charge(live.storage({step, k}), record.node);
+        if (step <= peak) continue;
+        for (const auto c : t.steps.inputs(step)) charge(live.storage(c), record.node);
+    }
+    return sum;
+}
+
+} // namespace detail
+
+/// Takes subgraphs of `t` back until its peak is at most `limit`; returns how many were taken back. With
+/// nothing left the trial is the baseline without its dead nodes, which the caller still compares. Every
+/// round takes back at least twice as many as the one before, so there are O(log subgraphs) replays.
+inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit) {
+    const snapshot& s = evaluate.graph();
+    std::size_t taken_back = 0;
+    for (std::size_t batch = 1; t.footprint.peak_bytes > limit; batch *= 2) {
+        evaluate(t);
+        const node_groups groups =
+            node_groups::connected(s, [&](node_id n) { return t.decided.again[n.index()] != 0; });
+        const auto blames = detail::blame(s, t, evaluate.last().live(), groups, t.decided);
+        std::vector<std::uint32_t> order(groups.size());
+        for (std::uint32_t g = 0; g < order.size(); ++g) order[g] = g;
+        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return blames[a] > blames[b]; });
+        if (order.empty() || blames[order[0]] == 0) {
+            taken_back += groups.size();
+            t.decided = choice::nothing(s);
+            evaluate(t);
+            break;
+        }
+        std::uint64_t relieved = 0;
+        const std::uint64_t excess = t.footprint.peak_bytes - limit;
+        for (std::size_t i = 0; i < order.size() && (i < batch || relieved < excess); ++i) {
+            if (blames[order[i]] == 0) break;
+            relieved += blames[order[i]];
+            for (const auto n : groups.members(order[i])) t.decided.again[n.index()] = 0;
+            ++taken_back;
+        }
+        evaluate(t);
+    }
+    return taken_back;
+}
+
+} // namespace echo

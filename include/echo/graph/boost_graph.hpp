@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `boost_graph`: any graph type of Boost.Graph as a host graph, by property maps alone.
+#pragma once
+
+#include <echo/graph/boost_maps.hpp>
+#include <echo/graph/concepts.hpp>
+
+#include <boost/graph/graph_traits.hpp>
+#include <boost/graph/properties.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <queue>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace echo {
+namespace detail {
+
+template <class B>
+concept rewritable_boost_graph =
+    B::has_order && !std::is_const_v<typename B::graph_type> && writable_map<decltype(B::ends)> &&
+    requires(typename B::graph_type& g, typename B::vertex v, typename B::edge e) {
+        add_vertex(g);
+        add_edge(v, v, g);
+        remove_edge(e, g);
+        clear_vertex(v, g);
+    };
+
+} // namespace detail
+
+/// A host graph made of a Boost.Graph graph and property maps; refers to both.
+/// Requirements: `Graph` models VertexListGraph and BidirectionalGraph; vertex descriptors are hashable. To
+/// be rewritten it also models MutableGraph with parallel edges, has an `order_list` and an `edge_map` that
+/// can be written, and its other maps reach new vertices (interior properties and `vector_property_map` do, a
+/// map over an array does not). A new vertex gets all interior properties of its original. Where vertex
+/// descriptors are numbers (`vecS`), removal would renumber the rest: an erased vertex stays in the graph
+/// then, without edges and out of the order.
+template <class Graph, class... Named>
+class boost_graph : public Named... {
+public:
+    using graph_type = Graph;
+    using boost_traits = boost::graph_traits<std::remove_const_t<Graph>>;
+    using vertex = typename boost_traits::vertex_descriptor;
+    using edge = typename boost_traits::edge_descriptor;
+    using value = value_of<vertex>;
+
+    static constexpr bool has_order = (detail::is_order_list<Named> || ...);
+
+    explicit boost_graph(Graph& g, Named... named) : Named(std::move(named))..., graph_(&g) {
+        static_assert(
+            requires(boost_graph b) {
+                b.facts;
+                b.phases;
+                b.outputs;
+                b.ends;
+                b.results;
+            }, "echo::boost_graph needs facts_map, phase_map, outputs_map, edge_map and result_list");
+    }
+
+    Graph& graph() const noexcept { return *graph_; }
+
+    /// The order given, or the topological order that is closest to the order of `vertices(graph)`.
+    /// Errors: a cycle, naming a vertex on it. O((vertices + edges) log vertices).
+    std::vector<vertex> nodes() const {
+        if constexpr (has_order)
+            return {this->order->begin(), this->order->end()};
+        else
+            return topological();
+    }
+
+    /// Errors: two edges for one input, or none. O(in-edges log in-edges).
+    std::vector<value> inputs(vertex n) const {
+        std::vector<std::pair<std::size_t, value>> found;
+        const auto [first, last] = in_edges(n, *graph_);
+        for (auto e = first; e != last; ++e)
+            if (const boost_edge to = detail::look_up(this->ends, *e); to.input != boost_edge::control)
+                found.push_back({to.input, {source(*e, *graph_), to.output}});
+        std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
+        std::vector<value> all;
+        for (const auto& [input, from] : found) {
+            if (input != all.size())
+                throw error(shown(n), "inputs",
+                            "input " + std::to_string(std::min(input, all.size())) +
+                                (input < all.size() ? " has more than one edge" : " has no edge"),
+                            "give every input one edge and number them from 0");
+            all.push_back(from);
+        }
+        return all;
+    }
+
+    std::vector<vertex> control(vertex n) const {
+        std::vector<vertex> all;
+        const auto [first, last] = in_edges(n, *graph_);
+        for (auto e = first; e != last; ++e)
+            if (boost_edge(detail::look_up(this->ends, *e)).input == boost_edge::control)
+                all.push_back(source(*e, *graph_));
+        return all;
+    }
+
+    /// Inputs that an encoding feeds. Only one-bit inputs can be.
+    positions encoded_inputs(vertex n, const op_facts& op) const {
+        positions fed;
+        if (op.one_bit_inputs.empty()) return fed;
+        for (std::size_t i = 0; const value& v : inputs(n)) {
+            if (op_facts(detail::look_up(this->facts, v.producer)).name == encode_name) fed.insert(i);
+            ++i;
+        }
+        return fed;
+    }
+
+    op_facts facts_of(vertex n) const {
+        op_facts op = detail::look_up(this->facts, n);
+        const positions fed = encoded_inputs(n, op);
+        if (fed.empty()) return op;
+        positions left;
+        for (std::size_t i = 0; i < 63; ++i)
+            if (op.one_bit_inputs.contains(i) && !fed.contains(i)) left.insert(i);
+        op.one_bit_inputs = left;
+        op.inplace = {}; // `outputs_of` states those that remain
+        return op;
+    }
+
+    std::vector<tensor> outputs_of(vertex n) const {
+        const auto& given = detail::look_up(this->outputs, n);
+        std::vector<tensor> made(given.begin(), given.end());
+        const op_facts op = detail::look_up(this->facts, n);
+        const positions fed = encoded_inputs(n, op);
+        if (fed.empty()) return made;
+        for (const auto& [output, input] : op.inplace)
+            if (output < made.size() && !made[output].view_of && !made[output].inplace)
+                made[output].inplace = input;
+        for (tensor& t : made)
+            if (t.inplace && fed.contains(*t.inplace)) t.inplace.reset();
+        return made;
+    }
+
+    vertex clone(vertex n, std::span<const value> from, vertex before) {
+        const auto before_control = control(n);
+        const vertex made = add_vertex(*graph_);
+        if constexpr (requires(Graph& g) { put(boost::vertex_all, g, n, get(boost::vertex_all, g, n)); })
+            put(boost::vertex_all, *graph_, made, get(boost::vertex_all, *graph_, n));
+        (copy_property(static_cast<const Named&>(*this), n, made), ...);
+        for (std::size_t i = 0; i < from.size(); ++i) link(made, i, from[i]);
+        for (const vertex c : before_control) link(made, boost_edge::control, {c, 0});
+        insert(made, before);
+        return made;
+    }
+
+    /// The edge keeps its interior properties.
+    void redirect(vertex reader, std::size_t input, const value& from) {
+        const auto [first, last] = in_edges(reader, *graph_);
+        const auto at = std::find_if(first, last, [&](const edge& e) {
+            return boost_edge(detail::look_up(this->ends, e)).input == input;
+        });
+        if (at == last)
+            throw error(shown(reader), "inputs", "input " + std::to_string(input) + " has no edge",
+                        "give every input one edge and number them from 0");
+        const edge old = *at;
+        if constexpr (requires(Graph& g) { add_edge(reader, reader, get(boost::edge_all, g, old), g); }) {
+            const auto properties = get(boost::edge_all, *graph_, old);
+            remove_edge(old, *graph_);
+            const edge made = add_edge(from.producer, reader, properties, *graph_).first;
+            put(this->ends, made, boost_edge{from.output, input});
+        } else {
+            remove_edge(old, *graph_);
+            link(reader, input, from);
+        }
+    }
+
+    vertex encode(const value& v, vertex before) {
+        const echo::phase of = detail::look_up(this->phases, v.producer);
+        const bool gradient = of == echo::phase::backward || of == echo::phase::update;
+        const tensor whole = outputs_of(v.producer).at(v.output);
+        const vertex made = add_vertex(*graph_);
+        put(this->phases, made, gradient ? echo::phase::backward : echo::phase::forward);
+        put(this->facts, made,
+            op_facts{.name = encode_name, .kind = op_kind::light, .rerun = rerun_kind::pure});
+        const std::vector<tensor> packed{{.bytes = encoded_bytes(encodable_elements(whole))}};
+        put(this->outputs, made, detail::mapped_t<decltype(this->outputs)>(packed.begin(), packed.end()));
+        link(made, 0, v);
+        insert(made, before);
+        return made;
+    }
+
+    void move(vertex n, vertex before) {
+        this->order->erase(place(n));
+        insert(n, before);
+    }
+
+    void erase(vertex n) {
+        this->order->erase(place(n));
+        clear_vertex(n, *graph_);
+        if constexpr (!std::is_integral_v<vertex>) remove_vertex(n, *graph_);
+    }
+
+    static constexpr std::string_view encode_name = "echo.encode";
+
+private:
+    std::string shown(vertex n) const {
+        if constexpr (requires(boost_graph b) { b.names; }) {
+            return std::string(std::string_view(detail::look_up(this->names, n)));
+        } else {
+            std::size_t at = 0;
+            for (auto [v, last] = vertices(*graph_); v != last && !(*v == n); ++v) ++at;
+            return "#" + std::to_string(at);
+        }
+    }
+
+    auto place(vertex n) const {
+        const auto at = std::find(this->order->begin(), this->order->end(), n);
+        if (at == this->order->end())
+            throw error(shown(n), "order", "the vertex stands nowhere in the order",
+                        "list every vertex once");
+        return at;
+    }
+    void insert(vertex n, vertex before) { this->order->insert(place(before), n); }
+
+    void link(vertex reader, std::size_t input, const value& from) {
+        const edge made = add_edge(from.producer, reader, *graph_).first;
+        put(this->ends, made, boost_edge{from.output, input});
+    }
+
+    template <template <class> class Name, class M>
+    void copy_property(const Name<M>& named, vertex from, vertex to) {
+        if constexpr (requires { typename boost::property_traits<M>::category; }) {
+            if constexpr (detail::writable_map<M> &&
+                          std::convertible_to<vertex, typename boost::property_traits<M>::key_type>) {
+                const auto& [map] = named;
+                const detail::mapped_t<M> copy = detail::look_up(map, from);
+                put(map, to, copy);
+            }
+        }
+    }
+
+    std::vector<vertex> topological() const {
+        std::vector<vertex> all;
+        std::unordered_map<vertex, std::size_t> at;
+        for (auto [v, last] = vertices(*graph_); v != last; ++v) {
+            at.emplace(*v, all.size());
+            all.push_back(*v);
+        }
+        std::vector<std::size_t> missing(all.size());
+        std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const auto [first, last] = in_edges(all[i], *graph_);
+            missing[i] = static_cast<std::size_t>(std::distance(first, last));
+            if (missing[i] == 0) ready.push(i);
+        }
+        std::vector<vertex> order;
+        while (!ready.empty()) {
+            const vertex v = all[ready.top()];
+            ready.pop();
+            order.push_back(v);
+            for (auto [e, last] = out_edges(v, *graph_); e != last; ++e)
+                if (const auto t = at.at(target(*e, *graph_)); --missing[t] == 0) ready.push(t);
+        }
+        if (order.size() < all.size()) refuse_cycle(all, at, missing);
+        return order;
+    }
+
+    /// What is left waits for something that is left: going back far enough ends on a cycle.
+    [[noreturn]] void refuse_cycle(const std::vector<vertex>& all,
+                                   const std::unordered_map<vertex, std::size_t>& at,
+                                   const std::vector<std::size_t>& missing) const {
+        std::vector<bool> seen(all.size(), false);
+        auto i = static_cast<std::size_t>(
+            std::find_if(missing.begin(), missing.end(), [](auto m) { return m != 0; }) - missing.begin());
+        while (!seen[i]) {
+            seen[i] = true;
+            for (auto [e, last] = in_edges(all[i], *graph_); e != last; ++e)
+                if (const auto from = at.at(source(*e, *graph_)); missing[from] != 0) {
+                    i = from;
+                    break;
+                }
+        }
+        throw error(shown(all[i]), "inputs", "stands on a cycle",
+                    "a training graph has no cycles: unroll loops");
+    }
+
+    Graph* graph_;
+};
+
+template <class Graph, class... Named>
+struct graph_traits<boost_graph<Graph, Named...>> {
+    using graph = boost_graph<Graph, Named...>;
+    using node = typename graph::vertex;
+    using value = typename graph::value;
+
+    static std::vector<node> nodes(const graph& g) { return g.nodes(); }
+    static std::vector<value> inputs(const graph& g, node n) { return g.inputs(n); }
+    static std::vector<tensor> outputs(const graph& g, node n) { return g.outputs_of(n); }
+    static echo::phase phase(const graph& g, node n) { return detail::look_up(g.phases, n); }
+    static const auto& results(const graph& g) { return *g.results; }
+    static op_facts facts(const graph& g, node n) { return g.facts_of(n); }
+    static std::vector<node> control(const graph& g, node n) { return g.control(n); }
+
+    // clang-format off
+    static std::string name(const graph& g, node n) requires requires { g.names; } { return detail::look_up(g.names, n); }
+    static std::string layer(const graph& g, node n) requires requires { g.layers; } { return detail::look_up(g.layers, n); }
+    static double flops(const graph& g, node n) requires requires { g.flops; } { return detail::look_up(g.flops, n); }
+    static std::uint64_t workspace(const graph& g, node n) requires requires { g.workspaces; } { return detail::look_up(g.workspaces, n); }
+    static std::optional<double> time_us(const graph& g, node n) requires requires { g.times; } { return detail::look_up(g.times, n); }
+    static bool keep(const graph& g, node n) requires requires { g.keeps; } { return detail::look_up(g.keeps, n); }
+    static bool trainable(const graph& g, node n) requires requires { g.trainables; } { return detail::look_up(g.trainables, n); }
+    // clang-format on
+
+    static node clone(graph& g, node n, std::span<const value> inputs, node before)
+        requires detail::rewritable_boost_graph<graph>
+    {
+        return g.clone(n, inputs, before);
+    }
+    static void redirect(graph& g, node reader, std::size_t input, const value& v)
+        requires detail::rewritable_boost_graph<graph>
+    {
+        g.redirect(reader, input, v);
+    }
+    static void redirect_result(graph& g, std::size_t result, const value& v)
+        requires requires { *std::next(g.results->begin()) = v; }
+    {
+        *std::next(g.results->begin(), static_cast<std::ptrdiff_t>(result)) = v;
+    }
+    static void move(graph& g, node n, node before)
+        requires graph::has_order
+    {
+        g.move(n, before);
+    }
+    static node encode(graph& g, const value& v, node before)
+        requires detail::rewritable_boost_graph<graph> && detail::writable_map<decltype(graph::facts)> &&
+                 detail::writable_map<decltype(graph::phases)> &&
+                 detail::writable_map<decltype(graph::outputs)>
+    {
+        return g.encode(v, before);
+    }
+    static void erase(graph& g, node n)
+        requires detail::rewritable_boost_graph<graph>
+    {
+        g.erase(n);
+    }
+};
+
+} // namespace echo
