@@ -68,15 +68,32 @@ constexpr flops_function flops_of() noexcept {
         return nullptr;
 }
 
+// Where a lambda is missing, another assertion says so.
+template <class Op>
+constexpr bool forward_is_constant() noexcept {
+    if constexpr (has_forward<Op>)
+        return symbol::detail::forward_call<Op>::is_constant();
+    else
+        return true;
+}
+template <class Op>
+constexpr bool gradient_is_constant() noexcept {
+    if constexpr (has_forward<Op> && symbol::detail::real_gradient<Op>)
+        return symbol::detail::gradient_call<Op>::is_constant();
+    else
+        return true;
+}
+
 /// Output 0 over any of the first four inputs. Whoever reads the facts compares the sizes.
 template <class Op>
 constexpr storage_pairs elementwise_pairs() noexcept {
-    constexpr std::size_t count = input_count<Op>;
-    if constexpr (count <= 1)
+    if constexpr (!has_forward<Op>)
+        return {};
+    else if constexpr (input_count<Op> <= 1)
         return {{0, 0}};
-    else if constexpr (count == 2)
+    else if constexpr (input_count<Op> == 2)
         return {{0, 0}, {0, 1}};
-    else if constexpr (count == 3)
+    else if constexpr (input_count<Op> == 3)
         return {{0, 0}, {0, 1}, {0, 2}};
     else
         return {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
@@ -114,7 +131,7 @@ struct elementwise : light<Op> {
                   "echo: an element-wise op states `static constexpr auto forward`, a generic "
                   "lambda, as the head of <echo/op_traits.hpp> shows");
     static_assert(
-        symbol::detail::forward_call<Op>::is_constant(),
+        detail::forward_is_constant<Op>(),
         "echo: Op::forward must be a constant expression on echo::real<float>: call only the functions "
         "of <echo/symbol.hpp>, since others are not available on a device");
     static_assert(

@@ -43,7 +43,7 @@ namespace echo {
 /// Specialise me. See the head of this file.
 template <class Op>
 struct op_traits {
-    static_assert(sizeof(Op) == 0,
+    static_assert(sizeof(Op*) == 0,
                   "echo: this op has no op_traits: specialise echo::op_traits<Op> by inheriting "
                   "a category, as the head of <echo/op_traits.hpp> shows");
 };

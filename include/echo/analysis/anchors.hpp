@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace echo {
@@ -17,46 +18,80 @@ namespace echo {
 /// An anchor distance that no span exceeds.
 inline constexpr std::uint32_t no_anchor = std::numeric_limits<std::uint32_t>::max();
 
-/// By node: how many compute-heavy backward nodes lie between the first need of its outputs in the backward
-/// pass and the last of its needs' beginnings. A need begins at the first gradient reader, or where an op
-/// that reads it and can be made again is itself first needed. At anchor distance D a node whose span exceeds
-/// D is not made again. O(nodes + edges).
-inline std::vector<std::uint32_t> anchor_spans(const snapshot& s, const candidates& c) {
-    constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
-    std::vector<std::uint32_t> home(s.node_count(), nobody), last(s.node_count(), 0), span(s.node_count(), 0);
-    const auto need = [&](node_id n, std::uint32_t at) {
-        home[n.index()] = std::min(home[n.index()], at);
-        last[n.index()] = std::max(last[n.index()], at);
-    };
-    // The first gradient reader of each forward node, in compute-heavy backward nodes from the start.
-    std::vector<std::uint8_t> seen(s.node_count(), 0);
-    for (std::uint32_t rank = 0; const auto n : s.nodes()) {
-        if (!is_backward(s[n].phase) || !c.live[n.index()]) continue;
-        for (const auto v : s.inputs(n)) {
-            const node_id maker = s[v].producer;
-            if (!seen[maker.index()]) need(maker, rank);
-            seen[maker.index()] = 1;
-        }
-        rank += s[n].kind == op_kind::heavy;
-    }
-    for (std::size_t i = s.node_count(); i-- > 0;) {
-        const node_id n(i);
-        if (!c.live[i] || s[n].phase != phase::forward || home[i] == nobody) continue;
-        span[i] = last[i] - home[i];
-        if (!c.rerunnable[i] && !c.late_is_free(n)) continue;
-        for (const auto v : s.inputs(n)) need(s[v].producer, home[i]);
-    }
-    return span;
-}
+/// When the outputs of each forward node are needed in the backward pass, were they made again: from the
+/// first gradient reader, or the first need of an op that reads them and is itself made again, to the last
+/// such.
+struct backward_needs {
+    std::vector<std::uint32_t>
+        first; ///< node: position of the backward node that needs it first; `nobody`: none does
+    std::vector<std::uint32_t> last;  ///< node: position of the last backward node that needs it
+    std::vector<std::uint8_t> anchor; ///< node: its needs lie too far apart, so it is not made again
+    std::uint32_t largest_span = 0;   ///< of all nodes, in compute-heavy backward nodes
 
-/// Anchor distances worth trying: 0, 1, 2, 4, … and ∞, at most `most` of them (at least 2). O(nodes).
-inline std::vector<std::uint32_t> anchor_distances(std::span<const std::uint32_t> spans, std::size_t most) {
-    std::uint32_t largest = 0;
-    for (const auto span : spans) largest = std::max(largest, span);
+    static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+};
+
+/// The needs at one anchor distance: a node is an anchor if more than `distance` compute-heavy backward nodes
+/// lie between its first need and the beginning of its last. What an anchor reads is not needed as early as
+/// the anchor is, so anchors stand about `distance` apart along a chain, as checkpoints do. Reusable: the
+/// backward readers are found once, O(nodes + edges); each distance is O(nodes + edges) more.
+class anchor_finder {
+public:
+    anchor_finder(const snapshot& s, const candidates& c) : s_(s), c_(c) {
+        direct_.first.assign(s.node_count(), backward_needs::nobody);
+        direct_.last.assign(s.node_count(), 0);
+        direct_.anchor.assign(s.node_count(), 0);
+        heavy_before_.assign(s.node_count() + 1, 0);
+        for (const auto n : s.nodes()) {
+            const bool backward = c.live[n.index()] && is_backward(s[n].phase);
+            heavy_before_[n.index() + 1] =
+                heavy_before_[n.index()] + (backward && s[n].kind == op_kind::heavy);
+            if (!backward) continue;
+            for (const auto v : s.inputs(n)) {
+                const std::size_t maker = s[c.base[v.index()]].producer.index();
+                direct_.last[maker] = n.index();
+                if (direct_.first[maker] == backward_needs::nobody) direct_.first[maker] = n.index();
+            }
+        }
+    }
+
+    backward_needs operator()(std::uint32_t distance) const {
+        backward_needs needs = direct_;
+        // Readers of one value count from the first of them.
+        std::vector<std::uint32_t> last_begin = direct_.first;
+        for (std::size_t i = s_.node_count(); i-- > 0;) {
+            const node_id n(i);
+            if (!c_.live[i] || s_[n].phase != phase::forward || needs.first[i] == backward_needs::nobody)
+                continue;
+            const std::uint32_t span = heavy_before_[last_begin[i]] - heavy_before_[needs.first[i]];
+            needs.largest_span = std::max(needs.largest_span, span);
+            needs.anchor[i] = span > distance;
+            if (needs.anchor[i] || (!c_.rerunnable[i] && !c_.late_is_free(n))) continue;
+            for (const auto v : s_.inputs(n)) {
+                const std::size_t maker = s_[v].producer.index();
+                const bool known = needs.first[maker] != backward_needs::nobody;
+                needs.first[maker] = known ? std::min(needs.first[maker], needs.first[i]) : needs.first[i];
+                last_begin[maker] = known ? std::max(last_begin[maker], needs.first[i]) : needs.first[i];
+                needs.last[maker] = std::max(needs.last[maker], needs.first[i]);
+            }
+        }
+        return needs;
+    }
+
+private:
+    const snapshot& s_;
+    const candidates& c_;
+    backward_needs direct_;
+    std::vector<std::uint32_t> heavy_before_;
+};
+
+/// Anchor distances worth trying, given the largest span there is: ∞, 1, 2, 4, … and 0, at most `most` (at
+/// least 2).
+inline std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, std::size_t most) {
     std::vector<std::uint32_t> all{no_anchor};
-    for (std::uint64_t d = 1; d < largest && all.size() + 1 < most; d *= 2)
+    for (std::uint64_t d = 1; d < largest_span && all.size() + 1 < most; d *= 2)
         all.push_back(static_cast<std::uint32_t>(d));
-    if (largest > 0) all.push_back(0);
+    if (largest_span > 0) all.push_back(0);
     return all;
 }
 

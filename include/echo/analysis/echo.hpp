@@ -45,8 +45,8 @@ public:
     echo_trimmer(const snapshot& s, const candidates& c, const gradient_needs& needs)
         : s_(s), c_(c), needs_(needs) {}
 
-    void run(std::span<const std::uint32_t> spans, std::uint32_t distance, choice& out) {
-        start(spans, distance);
+    void run(const backward_needs& when, choice& out) {
+        start(when);
         // Views are on no path, they follow what they lie on; but they connect.
         const node_groups subgraphs = node_groups::connected(s_, [&](node_id n) {
             return on_path_[n.index()] || (c_.rerunnable[n.index()] && !makes_storage(n));
@@ -61,13 +61,13 @@ public:
 
 private:
     /// The path: everything that may be made again and that a gradient demands, directly or through others.
-    void start(std::span<const std::uint32_t> spans, std::uint32_t distance) {
+    void start(const backward_needs& when) {
         on_path_.assign(s_.node_count(), 0);
         readers_.assign(s_.value_count(), 0);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!c_.live[i] || s_[n].phase != phase::forward) continue;
-            if (!(c_.rerunnable[i] || c_.late_is_free(n)) || spans[i] > distance || !demanded(n)) continue;
+            if (!(c_.rerunnable[i] || c_.late_is_free(n)) || when.anchor[i] || !demanded(n)) continue;
             on_path_[i] = 1;
             for (const auto v : s_.inputs(n)) ++readers_[base(v).index()];
         }
@@ -197,13 +197,13 @@ private:
 
 } // namespace detail
 
-/// The paper's pass as its prose has it, with anchors at `distance`. Each trimming step costs the edges it
-/// touches; rounds are repeated until nothing changes, in practice two or three times. Always ends: every
-/// round removes a node.
+/// The paper's pass as its prose has it, with the anchors that `when` names. Each trimming step costs the
+/// edges it touches; rounds are repeated until nothing changes, in practice two or three times. Always ends:
+/// every round removes a node.
 inline choice echo_pass(const snapshot& s, const candidates& c, const gradient_needs& needs,
-                        std::span<const std::uint32_t> spans, std::uint32_t distance = no_anchor) {
+                        const backward_needs& when) {
     choice out = choice::nothing(s);
-    detail::echo_trimmer(s, c, needs).run(spans, distance, out);
+    detail::echo_trimmer(s, c, needs).run(when, out);
     return out;
 }
 

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -28,6 +29,7 @@ struct plan_options {
     host_abilities host{};                  ///< what the executor can do
     device_model device{};                  ///< for nodes without a measured time
     std::size_t anchor_distances = 10;      ///< how many anchor distances `echo` and `min_cut` try at most
+    std::size_t weight_rounds = 8;          ///< how often `min_cut` moves the weight of bytes to the peak
     std::function<void(double)> progress{}; ///< called now and then with the part done, 0 to 1
 };
 
@@ -36,8 +38,8 @@ namespace detail {
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
-        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)),
-          spans_(anchor_spans(s, c_)), evaluate_(s, c_) {}
+        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)), anchors_(s, c_),
+          evaluate_(s, c_) {}
 
     plan run() {
         const auto start = std::chrono::steady_clock::now();
@@ -74,36 +76,74 @@ private:
             break;
         case strategy::echo: {
             const gradient_needs needs(s_, c_, options_.encode);
-            sweep([&](std::uint32_t d, choice& out) { out = echo_pass(s_, c_, needs, spans_, d); });
+            sweep([&](const backward_needs& when, choice& out) { out = echo_pass(s_, c_, needs, when); });
             break;
         }
         case strategy::min_cut: {
-            min_cut solve(s_, c_, spans_);
-            sweep([&](std::uint32_t d, choice& out) {
-                solve({.anchor_distance = d, .encode = options_.encode}, out);
+            min_cut solve(s_, c_);
+            sweep([&](const backward_needs& when, choice& out) {
+                solve(when, {.encode = options_.encode}, out);
             });
+            weigh(solve);
             spare(evaluate_, proposed_, proposed_.footprint.peak_bytes);
             break;
         }
         }
     }
 
+    /// The cut counts bytes where the backward pass begins; the peak may stand elsewhere, and what is made
+    /// again is held there too. So bytes are weighed by when they are live, and each replay moves weight to
+    /// its peak: the subgradient method on the largest load over all steps.
+    void weigh(min_cut& solve) {
+        const backward_needs when = anchors_(best_distance_);
+        std::vector<double> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
+        weight[backward_node_at(proposed_.steps, first_backward_step(s_, proposed_.steps))] = 0.5;
+        weight[backward_node_at(proposed_.steps, proposed_.footprint.peak_step)] += 0.5;
+        for (std::size_t round = 0; round < options_.weight_rounds; ++round) {
+            std::partial_sum(weight.begin(), weight.end(), sums.begin() + 1);
+            trial t{.decided = choice::nothing(s_), .steps = {}, .footprint = {}};
+            solve(when, {.weight_sums = sums, .encode = options_.encode}, t.decided);
+            if (t.decided == previous_) break;
+            previous_ = t.decided;
+            evaluate_(t);
+            const double part = 1.0 / static_cast<double>(round + 3);
+            for (double& w : weight) w *= 1 - part;
+            weight[backward_node_at(t.steps, t.footprint.peak_step)] += part;
+            if (t.better_than(proposed_)) proposed_ = std::move(t);
+        }
+    }
+
+    /// Index of the backward node that runs at the step, or first after it.
+    std::size_t backward_node_at(const schedule& steps, step_id from) const {
+        for (std::size_t i = from.index(); i < steps.size(); ++i) {
+            const step_record& step = steps[step_id(i)];
+            if (step.kind == step_kind::run && is_backward(s_[step.node].phase)) return step.node.index();
+        }
+        return s_.node_count() - 1;
+    }
+
     template <class Strategy>
     void sweep(const Strategy& propose_at) {
-        const auto distances = anchor_distances(spans_, options_.anchor_distances);
+        backward_needs when = anchors_(no_anchor);
+        const auto distances = anchor_distances(when.largest_span, options_.anchor_distances);
         for (std::size_t i = 0; i < distances.size(); ++i) {
             if (options_.progress)
                 options_.progress(static_cast<double>(i) / static_cast<double>(distances.size()));
             choice proposal = choice::nothing(s_);
-            propose_at(distances[i], proposal);
-            if (std::exchange(previous_, proposal) != proposal || i == 0) consider(std::move(proposal));
+            if (i > 0) when = anchors_(distances[i]);
+            propose_at(when, proposal);
+            if (std::exchange(previous_, proposal) != proposal || i == 0)
+                if (consider(std::move(proposal))) best_distance_ = distances[i];
         }
     }
 
-    void consider(choice decided) {
+    /// Whether it is the best so far.
+    bool consider(choice decided) {
         trial t{.decided = std::move(decided), .steps = {}, .footprint = {}};
         evaluate_(t);
-        if (proposals_++ == 0 || t.better_than(proposed_)) proposed_ = std::move(t);
+        const bool better = proposals_++ == 0 || t.better_than(proposed_);
+        if (better) proposed_ = std::move(t);
+        return better;
     }
 
     /// Law 1. What even an empty choice breaks (a dead node kept storage from being taken over) stays the
@@ -141,7 +181,7 @@ private:
         if (options_.how == strategy::baseline) return best_.footprint.peak_bytes;
         judge_(s_, best_.steps);
         const auto load = judge_.load();
-        constexpr std::size_t parts = 6;
+        const std::size_t parts = std::clamp<std::size_t>(50000 / (s_.node_count() + 1), 6, 64);
         const std::size_t first = first_backward_step(s_, best_.steps).index(),
                           count = best_.steps.size() - first;
         std::vector<node_id> at;
@@ -162,12 +202,13 @@ private:
     const snapshot& s_;
     const plan_options& options_;
     candidates c_;
-    std::vector<std::uint32_t> spans_;
+    anchor_finder anchors_;
     evaluator evaluate_;
     replay judge_;
     trial proposed_, best_;
     choice previous_;
     std::size_t proposals_ = 0;
+    std::uint32_t best_distance_ = no_anchor;
     plan_report report_;
 };
 

@@ -156,38 +156,42 @@ private:
 /// What to optimise.
 struct cut_options {
     double bytes_per_us = 0; ///< price of a microsecond in bytes; 0: time only decides between equal bytes
-    std::uint32_t anchor_distance = no_anchor; ///< in compute-heavy backward nodes (anchors.hpp)
-    bool heavy = false;                        ///< compute-heavy ops may run again, at their price
+    /// By node, sums of the weights of all earlier nodes (size: nodes + 1): how much a byte counts while a
+    /// node runs. Empty: bytes count once, where the backward pass begins.
+    std::span<const double> weight_sums{};
+    bool heavy = false; ///< compute-heavy ops may run again, at their price
     bool encode = true;
 };
 
 /// Solves the stash problem of one snapshot for any options; what they share is computed once.
 class min_cut {
 public:
-    min_cut(const snapshot& s, const candidates& c, std::span<const std::uint32_t> spans)
-        : s_(s), c_(c), spans_(spans), network_(s, c) {
-        find_scale();
-    }
+    min_cut(const snapshot& s, const candidates& c) : s_(s), c_(c), network_(s, c) { find_scale(); }
 
-    /// O(nodes + edges) to build; near-linear to solve in practice. `out` must have the snapshot's sizes.
-    void operator()(const cut_options& options, choice& out) {
+    /// `needs` say which nodes are anchors. O(nodes + edges) to build; near-linear to solve in practice.
+    /// `out` must have the snapshot's sizes.
+    void operator()(const backward_needs& needs, const cut_options& options, choice& out) {
         network_.begin();
         for_each_gradient_read(s_, c_, options.encode, node_id::none(), [&](value_id v, bool one_bit) {
             one_bit ? network_.require_one_bit(v) : network_.require(v);
         });
         const double time_scale = options.bytes_per_us * scale_;
-        cost_ = network_.solve(
-            [&](value_id, double bytes) { return static_cast<flow_network::capacity>(bytes * scale_); },
-            [&](node_id n) -> flow_network::capacity {
-                const std::size_t i = n.index();
-                const bool may = c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]);
-                if (spans_[i] > options.anchor_distance) return -1;
-                if (c_.late_is_free(n)) return 0;
-                if (!may) return -1;
-                const double t = c_.time_us[i];
-                return static_cast<flow_network::capacity>(std::min(
-                    t * time_scale + 1 + t * tie_break_, static_cast<double>(flow_network::infinite / 4)));
-            });
+        const auto weights = options.weight_sums;
+        const auto kept = [&](value_id base, double bytes) {
+            if (!weights.empty()) bytes *= weights[needs.last[s_[base].producer.index()] + 1];
+            return static_cast<flow_network::capacity>(bytes * scale_);
+        };
+        const auto rerun = [&](node_id n) -> flow_network::capacity {
+            const std::size_t i = n.index();
+            if (needs.anchor[i]) return -1;
+            const bool late = c_.late_is_free(n);
+            if (!late && !c_.rerunnable[i] && !(options.heavy && c_.heavy_rerunnable[i])) return -1;
+            double price = late ? 0 : 1 + c_.time_us[i] * (time_scale + tie_break_);
+            if (!weights.empty()) price += held_again(n, needs, weights) * scale_;
+            return static_cast<flow_network::capacity>(
+                std::min(price, static_cast<double>(flow_network::infinite / 4)));
+        };
+        cost_ = network_.solve(kept, rerun);
         network_.read_choice(out);
     }
 
@@ -195,6 +199,15 @@ public:
     double cost_bytes() const noexcept { return static_cast<double>(cost_) / scale_; }
 
 private:
+    /// Weighted bytes of the copies that making `n` again would hold, from its first need to its last.
+    double held_again(node_id n, const backward_needs& needs, std::span<const double> weights) const {
+        const std::size_t i = n.index();
+        double bytes = 0;
+        for (const auto v : s_.outputs(n))
+            if (c_.base[v.index()] == v && !c_.resident[v.index()]) bytes += static_cast<double>(s_[v].bytes);
+        return bytes * (weights[needs.last[i] + 1] - weights[needs.first[i]]);
+    }
+
     /// Capacities are bytes × scale, so that the times of all nodes together stay below one byte.
     void find_scale() {
         double bytes = 1;
@@ -211,7 +224,6 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    std::span<const std::uint32_t> spans_;
     stash_network network_;
     double scale_ = 1, tie_break_ = 0;
     flow_network::capacity cost_ = 0;
