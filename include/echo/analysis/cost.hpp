@@ -5,7 +5,6 @@
 
 #include <echo/graph/snapshot.hpp>
 
-#include <cmath>
 #include <vector>
 
 namespace echo {
@@ -22,7 +21,7 @@ struct device_model {
 /// bytes of all input positions and outputs. O(inputs + outputs).
 inline double time_us(const snapshot& s, node_id n, const device_model& device = {}) {
     const node_record& node = s[n];
-    if (!std::isnan(node.time_us)) return node.time_us;
+    if (node.time_us == node.time_us) return node.time_us; // not NaN: it was measured
     if (node.kind == op_kind::view || node.phase == phase::input) return 0;
     double bytes = 0;
     for (const auto v : s.inputs(n)) bytes += static_cast<double>(s[v].bytes);

@@ -84,7 +84,7 @@ private:
         first.resize(steps.size() + 1);
         first[0] = 0;
         for (const auto t : steps.steps())
-            first[t.index() + 1] = first[t.index()] + static_cast<std::uint32_t>(output_count(s, steps[t]));
+            first[t.index() + 1] = first[t.index()] + static_cast<std::uint32_t>(copy_count(s, steps[t]));
         live_.of_copy_.assign(first.back(), storage_id::none());
         live_.last_read_.assign(first.back(), step_id::none());
         is_result_.assign(first.back(), 0);

@@ -14,23 +14,39 @@
 #include <echo/analysis/roll_back.hpp>
 #include <echo/analysis/spare.hpp>
 
-#include <chrono>
-#include <functional>
 #include <numeric>
-#include <set>
+#include <type_traits>
 #include <utility>
 
 namespace echo {
 
+/// Refers to something callable with the part done, 0 to 1; does not own it.
+class progress_callback {
+public:
+    progress_callback() = default;
+    template <class F>
+        requires std::is_invocable_v<F&, double>
+    progress_callback(F&& call) // NOLINT: meant to convert
+        : object_(const_cast<void*>(static_cast<const void*>(&call))), call_([](void* object, double part) {
+              (*static_cast<std::remove_reference_t<F>*>(object))(part);
+          }) {}
+    explicit operator bool() const noexcept { return call_ != nullptr; }
+    void operator()(double part) const { call_(object_, part); }
+
+private:
+    void* object_ = nullptr;
+    void (*call_)(void*, double) = nullptr;
+};
+
 /// Options of `make_plan`; every default is the recommended choice.
 struct plan_options {
     strategy how = strategy::min_cut;
-    bool encode = true;                     ///< one-bit encodings are candidates
-    host_abilities host{};                  ///< what the executor can do
-    device_model device{};                  ///< for nodes without a measured time
-    std::size_t anchor_distances = 10;      ///< how many anchor distances `echo` and `min_cut` try at most
-    std::size_t weight_rounds = 8;          ///< how often `min_cut` moves the weight of bytes to the peak
-    std::function<void(double)> progress{}; ///< called now and then with the part done, 0 to 1
+    bool encode = true;                ///< one-bit encodings are candidates
+    host_abilities host{};             ///< what the executor can do
+    device_model device{};             ///< for nodes without a measured time
+    std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
+    std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
+    progress_callback progress{};      ///< called now and then with the part done, 0 to 1
 };
 
 namespace detail {
@@ -42,7 +58,6 @@ public:
           evaluate_(s, c_) {}
 
     plan run() {
-        const auto start = std::chrono::steady_clock::now();
         schedule before = baseline_schedule(s_);
         const footprint_result baseline = judge_(s_, before);
         report_.baseline_peak_bytes = baseline.peak_bytes;
@@ -57,8 +72,6 @@ public:
             keep_promise(baseline.peak_bytes);
         }
         finish();
-        report_.pass_ms =
-            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         return {options_.how, std::move(best_.steps), options_.host, std::move(report_)};
     }
 
@@ -170,10 +183,11 @@ private:
         report_.subgraphs = subgraphs.size();
         report_.largest_subgraph = subgraphs.largest();
         report_.lower_bound_bytes = bound();
-        std::set<std::string> unknown;
+        auto& unknown = report_.unknown_ops;
         for (const auto n : s_.nodes())
-            if (s_[n].unknown_op) unknown.emplace(s_.op_name(s_[n].op));
-        report_.unknown_ops.assign(unknown.begin(), unknown.end());
+            if (s_[n].unknown_op) unknown.emplace_back(s_.op_name(s_[n].op));
+        std::sort(unknown.begin(), unknown.end());
+        unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
     }
 
     /// The cuts are taken where the plan's own load is highest, one in each part of the backward pass.

@@ -14,7 +14,7 @@
 #include <echo/analysis/max_flow.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <vector>
 
 namespace echo {
@@ -217,7 +217,7 @@ private:
         for (const auto n : s_.nodes())
             if (s_[n].phase == phase::forward) time += c_.time_us[n.index()];
         const double room = static_cast<double>(flow_network::infinite) / 8 / bytes;
-        scale_ = std::exp2(std::floor(std::log2(std::min(room, 0x1p40))));
+        scale_ = static_cast<double>(std::bit_floor(static_cast<std::uint64_t>(std::min(room, 0x1p40))));
         const double spare = scale_ - 2 * static_cast<double>(s_.node_count());
         tie_break_ = time > 0 && spare > 0 ? spare / time : 0;
     }

@@ -7,7 +7,7 @@
 #include <echo/graph/concepts.hpp>
 
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +37,6 @@ struct plan_report {
     double recompute_time_ratio = 0;  ///< time of recompute steps ÷ time of all the graph's nodes
     std::size_t subgraphs = 0;        ///< pieces into which the compute-heavy ops cut the graph
     std::size_t largest_subgraph = 0; ///< nodes of the largest of them
-    double pass_ms = 0;
     std::vector<std::string> unknown_ops{};
     std::vector<std::string> notes{};
 };
@@ -77,7 +76,8 @@ private:
 };
 
 /// The report in a few lines for people: before, after, bound, overhead.
-inline std::ostream& operator<<(std::ostream& out, const plan_report& r) {
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const plan_report& r) {
     const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
     const auto gap = static_cast<double>(r.peak_bytes - r.lower_bound_bytes);
     out << "peak " << megabytes(r.baseline_peak_bytes) << " -> " << megabytes(r.peak_bytes) << " MB";

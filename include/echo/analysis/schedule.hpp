@@ -65,8 +65,8 @@ private:
     std::vector<std::uint32_t> first_{0};
 };
 
-/// Outputs of a step: those of its node, or one for an encode step.
-inline std::size_t output_count(const snapshot& s, const step_record& step) {
+/// Copies that a step makes: one of each output of its node, or one for an encode step.
+inline std::size_t copy_count(const snapshot& s, const step_record& step) {
     return step.kind == step_kind::encode ? 1 : s.outputs(step.node).size();
 }
 

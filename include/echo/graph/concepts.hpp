@@ -7,8 +7,8 @@
 #include <echo/graph/graph_traits.hpp>
 
 #include <concepts>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string_view>
 
@@ -19,8 +19,13 @@ using node_of = typename graph_traits<G>::node;
 
 namespace detail {
 
+/// Something to loop over whose elements convert to T. (`std::ranges` would say the same at twice the compile
+/// time.)
 template <class R, class T>
-concept range_of = std::ranges::input_range<R> && std::convertible_to<std::ranges::range_reference_t<R>, T>;
+concept range_of = requires(R& r) {
+    { *std::begin(r) } -> std::convertible_to<T>;
+    std::end(r);
+};
 
 template <class G>
 concept names_node_type = requires { typename graph_traits<G>::node; };
@@ -84,6 +89,11 @@ concept has_index = requires(const G& g, const node_of<G>& n) {
 template <class G>
 concept has_trainable = requires(const G& g, const node_of<G>& n) {
     { graph_traits<G>::trainable(g, n) } -> std::convertible_to<bool>;
+};
+
+template <class G>
+concept states_completeness = requires(const G& g) {
+    { graph_traits<G>::complete(g) } -> std::convertible_to<bool>;
 };
 
 template <class G>

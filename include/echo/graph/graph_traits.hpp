@@ -3,12 +3,14 @@
 /// `graph_traits<G>`: the customisation point by which a host plugs in its own graph type.
 ///
 /// Required members of a specialisation
-///   using node                                       a handle: copyable, equality comparable, hashable (or
-///   `index`) using value = echo::value_of<node>               {producer, output} nodes(const G&)        ->
-///   range of node          in execution order inputs(const G&, node) -> range of value         in the op's
-///   order outputs(const G&, node)-> range of echo::tensor phase(const G&, node)  -> echo::phase
-///   results(const G&)      -> range of value         what must exist at the end
-///   facts(const G&, node)  -> echo::op_facts
+///   using node                                      a handle: copyable, equality comparable, hashable (or `index`)
+///   using value = echo::value_of<node>              {producer, output}
+///   nodes(const G&)           -> range of node      in execution order
+///   inputs(const G&, node)    -> range of value     in the op's order
+///   outputs(const G&, node)   -> range of echo::tensor
+///   phase(const G&, node)     -> echo::phase
+///   results(const G&)         -> range of value     what must exist at the end
+///   facts(const G&, node)     -> echo::op_facts
 /// Optional members, and what holds without them
 ///   name(const G&, node)      -> string              "#N", N the position in execution order
 ///   layer(const G&, node)     -> string              ""
@@ -18,15 +20,17 @@
 ///   time_us(const G&, node)   -> optional<double>    no measured time
 ///   keep(const G&, node)      -> bool                false; true: outputs of this node are never recomputed
 ///   index(const G&, node)     -> size_t              the position in nodes(); without it nodes are hashed
-///   trainable(const G&, node) -> bool                true; for input nodes of forward-only hosts: its
-///   gradient is a result gradient_of(const G&, node) -> optional<node>    no check of the facts against the
-///   host's own gradient nodes
+///   trainable(const G&, node) -> bool                true; of an input of a forward-only host: its gradient is a result
+///   complete(const G&)        -> bool                whether a backward node is there; true: no skeleton is added
+///   gradient_of(const G&, node) -> optional<node>    the facts are not checked against the host's gradient nodes
 /// Optional mutating members; what a host lacks is never decided for it (`abilities`, concepts.hpp)
-///   clone(G&, node, span<const value> inputs, node before) -> node    absent: nothing is recomputed by
-///   `apply` redirect(G&, node reader, size_t input, value)                     likewise redirect_result(G&,
-///   size_t result, value)        absent: nodes that make a result are not recomputed move(G&, node, node
-///   before)                      absent: nothing runs late encode(G&, value, node before) -> node absent:
-///   nothing is encoded erase(G&, node)                                  absent: dead nodes stay
+///   clone(G&, node, span<const value> inputs, node before) -> node
+///                                                   absent: nothing is recomputed by `apply`
+///   redirect(G&, node reader, size_t input, value)  likewise
+///   redirect_result(G&, size_t result, value)       absent: nodes that make a result are not recomputed
+///   move(G&, node, node before)                     absent: every first run stays where it is
+///   encode(G&, value, node before) -> node          absent: nothing is encoded
+///   erase(G&, node)                                 absent: dead nodes stay
 ///
 /// Laws: handles stay valid while the graph is rewritten; two reads of an unchanged graph are equal; a clone
 /// has the outputs, phase and facts of its original. Models: `file_graph` (examples/format), `boost_graph`

@@ -6,8 +6,8 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
+#include <string_view>
 
 namespace echo {
 

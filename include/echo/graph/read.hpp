@@ -9,7 +9,6 @@
 #include <echo/graph/snapshot_builder.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -61,13 +60,14 @@ public:
     explicit reader(const G& g) : graph_(g), index_(g) {}
 
     snapshot run() {
-        bool gradients = false;
+        bool complete = false;
         for (auto&& n : traits::nodes(graph_)) {
-            gradients |= add(n) == phase::backward;
+            complete |= add(n) == phase::backward;
             facts_.back().name = {};
         }
         for (auto&& result : traits::results(graph_)) builder_.add_result(value(result, {}, "results"));
-        if (!gradients) add_backward_skeleton(builder_, facts_, trainable_);
+        if constexpr (states_completeness<G>) complete = traits::complete(graph_);
+        if (!complete) add_backward_skeleton(builder_, facts_, trainable_);
         return std::move(builder_).finish();
     }
 

@@ -9,7 +9,6 @@
 #include <echo/graph/graph_traits.hpp>
 #include <echo/graph/ids.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>

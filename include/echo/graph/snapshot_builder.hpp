@@ -101,10 +101,10 @@ private:
             if (c.index() >= n.index())
                 refuse(d, n, "control", "names a node that does not stand earlier",
                        "put nodes in execution order");
-        if (!(d.flops >= 0) || std::isinf(d.flops))
+        if (!(d.flops >= 0 && d.flops <= std::numeric_limits<double>::max()))
             refuse(d, n, "flops", "not a finite number of 0 or more",
                    "give the floating-point operations of one run");
-        if (d.time_us && (!(*d.time_us >= 0) || std::isinf(*d.time_us)))
+        if (d.time_us && !(*d.time_us >= 0 && *d.time_us <= std::numeric_limits<double>::max()))
             refuse(d, n, "time_us", "not a finite number of 0 or more", "give microseconds, or leave it out");
         if (d.workspace > std::uint64_t{1} << 62)
             refuse(d, n, "workspace", "more than 2^62 bytes", "check the number");

@@ -7,10 +7,10 @@
 #include <echo/symbol/program.hpp>
 #include <echo/tensor.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace echo::symbol {
@@ -31,7 +31,7 @@ namespace detail {
 inline double count(const shape& s) { return static_cast<double>(element_count(s)); }
 
 inline shape broadcast_shapes(const shape& a, const shape& b) {
-    std::vector<std::int64_t> result(std::max(a.rank(), b.rank()));
+    std::vector<std::int64_t> result(a.rank() > b.rank() ? a.rank() : b.rank());
     for (std::size_t i = 0; i < result.size(); ++i) { // i counts from the last axis
         const auto x = i < a.rank() ? a[a.rank() - 1 - i] : 1;
         const auto y = i < b.rank() ? b[b.rank() - 1 - i] : 1;
@@ -83,8 +83,9 @@ inline shape slid_shape(const shape& x, std::int64_t channels, const window& g,
 }
 
 inline std::vector<std::int64_t> pooled(const window& g, std::size_t rank) {
-    return {g.kernel.begin(),
-            g.kernel.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 2, 5)) - 2};
+    std::vector<std::int64_t> kernel;
+    for (std::size_t i = 0; i + 2 < rank && i < g.kernel.size(); ++i) kernel.push_back(g.kernel[i]);
+    return kernel;
 }
 
 /// One FLOP per element of the result and weight behind it.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Where the bytes are at the peak of a schedule: by layer, by op and by data structure (the paper's memory
+/// profiler, its section on the memory consumption breakdown).
+#pragma once
+
+#include <echo/analysis/footprint.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echo {
+
+/// What a storage is for. `resident`: parameters, optimizer state and data, whatever runs; `feature_map`:
+/// made by the forward pass; `encoding`: made by an encode step; `gradient`: made by the backward pass;
+/// `update`: made by an update.
+enum class data_structure : std::uint8_t { resident, feature_map, encoding, gradient, update, workspace };
+
+constexpr std::string_view name_of(data_structure what) noexcept {
+    constexpr std::string_view names[] = {"resident",  "feature maps", "encodings",
+                                          "gradients", "updates",      "workspace"};
+    return names[static_cast<std::size_t>(what)];
+}
+
+struct profile_row {
+    std::string name{};
+    std::uint64_t bytes = 0;
+    friend bool operator==(const profile_row&, const profile_row&) = default;
+};
+
+/// Bytes live at the step of the peak. The rows of each kind sum to `peak_bytes` + resident bytes; largest
+/// first.
+struct memory_profile {
+    std::uint64_t peak_bytes = 0;
+    std::string at{}; ///< name of the node that runs at the peak
+    std::vector<profile_row> by_structure{};
+    std::vector<profile_row> by_layer{}; ///< by the layer of the node that made the storage
+    std::vector<profile_row> by_op{};    ///< likewise by op
+};
+
+namespace detail {
+
+inline std::vector<profile_row> sorted_rows(std::vector<profile_row> rows) {
+    std::erase_if(rows, [](const profile_row& r) { return r.bytes == 0; });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const profile_row& a, const profile_row& b) { return a.bytes > b.bytes; });
+    return rows;
+}
+
+inline data_structure structure_of(const snapshot& s, const schedule& steps, const storage_record& storage) {
+    if (storage.resident) return data_structure::resident;
+    if (storage.encoded) return data_structure::encoding;
+    switch (s[steps[storage.maker.step].node].phase) {
+    case phase::input:
+        return data_structure::resident;
+    case phase::forward:
+        return data_structure::feature_map;
+    case phase::backward:
+        return data_structure::gradient;
+    case phase::update:
+        return data_structure::update;
+    }
+    return data_structure::feature_map;
+}
+
+} // namespace detail
+
+/// O(steps + copies). Errors: as `footprint`.
+inline memory_profile profile(const snapshot& s, const schedule& steps) {
+    memory_profile out;
+    if (steps.empty()) return out;
+    replay judge;
+    const footprint_result result = judge(s, steps);
+    const node_id at = steps[result.peak_step].node;
+    out.peak_bytes = result.peak_bytes;
+    out.at = s.name(at);
+
+    std::vector<profile_row> structures, layers, ops;
+    for (auto d = data_structure::resident; d <= data_structure::workspace;
+         d = static_cast<data_structure>(static_cast<int>(d) + 1))
+        structures.push_back({std::string(name_of(d)), 0});
+    for (std::uint32_t i = 0; i < s.layer_count(); ++i) layers.push_back({std::string(s.layer_name(i)), 0});
+    for (std::uint32_t i = 0; i < s.op_count(); ++i) ops.push_back({std::string(s.op_name(i)), 0});
+    const auto add = [&](data_structure what, node_id maker, std::uint64_t bytes) {
+        structures[static_cast<std::size_t>(what)].bytes += bytes;
+        layers[s[maker].layer].bytes += bytes;
+        ops[s[maker].op].bytes += bytes;
+    };
+    const liveness& live = judge.live();
+    for (const auto i : live.storages()) {
+        const storage_record& storage = live[i];
+        const bool there = storage.first <= result.peak_step && storage.last >= result.peak_step;
+        if (!storage.resident && !there) continue;
+        add(detail::structure_of(s, steps, storage), steps[storage.maker.step].node, storage.bytes);
+    }
+    if (steps[result.peak_step].kind != step_kind::encode)
+        add(data_structure::workspace, at, s[at].workspace);
+    out.by_structure = detail::sorted_rows(std::move(structures));
+    out.by_layer = detail::sorted_rows(std::move(layers));
+    out.by_op = detail::sorted_rows(std::move(ops));
+    return out;
+}
+
+/// Rows of `before` and `after` with the same name side by side, in the order of `before`, at most `most` of
+/// them.
+template <class Stream>
+void print_profiles(Stream& out, const std::vector<profile_row>& before,
+                    const std::vector<profile_row>& after, std::size_t most = 8) {
+    const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+    for (std::size_t i = 0; i < before.size() && i < most; ++i) {
+        const auto same = std::find_if(after.begin(), after.end(),
+                                       [&](const profile_row& r) { return r.name == before[i].name; });
+        out << "  " << (before[i].name.empty() ? "(none)" : before[i].name) << ": "
+            << megabytes(before[i].bytes) << " -> " << (same == after.end() ? 0.0 : megabytes(same->bytes))
+            << " MB\n";
+    }
+}
+
+} // namespace echo
