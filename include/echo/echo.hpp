@@ -15,7 +15,6 @@
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/graphviz.hpp>
 #include <echo/graph/read.hpp>
-#include <echo/op_traits.hpp>
-#include <echo/symbol.hpp>
+#include <echo/op_facts.hpp>
 #include <echo/tensor.hpp>
 #include <echo/version.hpp>

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -147,8 +148,7 @@ class apply_run {
     using value = value_of<node>;
 
 public:
-    apply_run(const schedule& steps, G& graph)
-        : steps_(steps), graph_(graph), s_(read(std::as_const(graph))) {}
+    apply_run(const schedule& steps, G& g) : steps_(steps), graph_(g), s_(read(std::as_const(g))) {}
 
     applied<node> run() {
         apply_check(s_, steps_)(abilities<G>());
@@ -219,7 +219,7 @@ private:
         const auto before = [&]() -> const node& {
             return handles_[order_[std::min(next, order_.size() - 1)]];
         };
-        const node* first_behind = nullptr;
+        std::optional<std::size_t> first_behind; // the first copy behind all of the host's own nodes
         for (const auto t : steps_.steps()) {
             const auto copies = steps_.inputs(t);
             switch (steps_[t].kind) {
@@ -242,10 +242,10 @@ private:
                 }
                 break;
             }
-            if (next == order_.size() && !first_behind) first_behind = &of_step_.back();
+            if (next == order_.size() && !first_behind) first_behind = of_step_.size() - 1;
         }
         // Copies behind the last node were put in front of it, there being no other handle to name.
-        if (first_behind) move_before(handles_[order_.back()], *first_behind);
+        if (first_behind) move_before(handles_[order_.back()], of_step_[*first_behind]);
     }
 
     void redirect(step_id t) {
@@ -281,7 +281,7 @@ private:
 
 } // namespace detail
 
-/// Rewrites `graph` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a
+/// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a
 /// node again, `encode` for every encoding, `move` for first runs at another place (as few as possible),
 /// `erase` for dead nodes left out, `redirect` for readers of copies and `redirect_result` for results whose
 /// latest copy is a clone. Afterwards the host's order is exactly the order of the steps.
@@ -291,15 +291,15 @@ private:
 ///
 /// Laws for the host, beyond those of `graph_traits`: `clone` and `encode` put the new node directly in front
 /// of `before`, `move` likewise; the output of `encode` is fresh storage of
-/// `encoded_bytes(encodable_elements(value))` bytes, its phase that of the producer (forward for an input);
-/// a reader redirected to an encoding no longer states that this input is read as one bit or written over
-/// in place.
+/// `encoded_bytes(encodable_elements(value))` bytes, and its phase is forward, whatever it packs (a backward
+/// node would move the boundary at which the stash is counted); a reader redirected to an encoding no longer
+/// states that this input is read as one bit or written over in place.
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.
 template <rewritable_graph G>
-applied<node_of<G>> apply(const plan& p, G& graph) {
-    return detail::apply_run<G>(p.steps(), graph).run();
+applied<node_of<G>> apply(const plan& p, G& g) {
+    return detail::apply_run<G>(p.steps(), g).run();
 }
 
 } // namespace echo

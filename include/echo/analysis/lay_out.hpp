@@ -18,9 +18,11 @@ namespace echo {
 struct choice {
     std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
     std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
+    bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
 
     static choice nothing(const snapshot& s) {
-        return {std::vector<std::uint8_t>(s.node_count(), 0), std::vector<std::uint8_t>(s.value_count(), 0)};
+        return {std::vector<std::uint8_t>(s.node_count(), 0), std::vector<std::uint8_t>(s.value_count(), 0),
+                false};
     }
     friend bool operator==(const choice&, const choice&) = default;
 };
@@ -58,6 +60,7 @@ private:
         demanded_.assign(s_.node_count(), 0);
         hoisted_.assign(s_.node_count(), 0);
         encoded_ = decided.encoded;
+        heavy_ = decided.heavy;
         for (const auto n : s_.nodes()) {
             if (s_[n].phase != phase::forward || !c_.live[n.index()]) {
                 effective_[n.index()] = 0;
@@ -97,7 +100,8 @@ private:
         const std::size_t i = n.index();
         if (c_.forward_needed[i]) needed_[i] = 1;
         if (demanded_[i]) {
-            const bool may = c_.rerunnable[i] || c_.heavy_rerunnable[i] || (c_.movable[i] && !needed_[i]);
+            const bool twice = c_.rerunnable[i] || (heavy_ && c_.heavy_rerunnable[i]);
+            const bool may = twice || (c_.movable[i] && !needed_[i]);
             if (!may) effective_[i] = 0;
             if (effective_[i]) {
                 for (const auto v : s_.inputs(n)) demanded_[s_[v].producer.index()] = 1;
@@ -214,6 +218,7 @@ private:
     const candidates& c_;
     schedule steps_;
     std::vector<std::uint8_t> effective_, needed_, demanded_, hoisted_, encoded_;
+    bool heavy_ = false;
     std::vector<step_id> original_, again_, encoding_;
     std::vector<frame> stack_;
 };

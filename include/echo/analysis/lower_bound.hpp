@@ -46,9 +46,7 @@ public:
             [&](value_id base, double bytes) {
                 return in_working_set(base) ? 0 : static_cast<flow_network::capacity>(bytes);
             },
-            [&](node_id n) -> flow_network::capacity {
-                return c_.rerunnable[n.index()] || c_.late_is_free(n) ? 0 : -1;
-            });
+            [&](node_id n) { return rerun_price{.run = c_.rerunnable[n.index()] ? 0 : rerun_price::none}; });
         return held + static_cast<std::uint64_t>(cut);
     }
 

@@ -183,11 +183,10 @@ private:
         report_.subgraphs = subgraphs.size();
         report_.largest_subgraph = subgraphs.largest();
         report_.lower_bound_bytes = bound();
-        auto& unknown = report_.unknown_ops;
-        for (const auto n : s_.nodes())
-            if (s_[n].unknown_op) unknown.emplace_back(s_.op_name(s_[n].op));
-        std::sort(unknown.begin(), unknown.end());
-        unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
+        std::vector<std::uint8_t> unknown(s_.op_count(), 0);
+        for (const auto n : s_.nodes()) unknown[s_[n].op] |= static_cast<std::uint8_t>(s_[n].unknown_op);
+        for (std::uint32_t op = 0; op < unknown.size(); ++op)
+            if (unknown[op]) report_.unknown_ops.emplace_back(s_.op_name(op));
     }
 
     /// The cuts are taken where the plan's own load is highest, one in each part of the backward pass.

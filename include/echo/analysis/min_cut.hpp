@@ -6,6 +6,8 @@
 /// Per storage S a vertex "available in the backward pass", per op v a vertex "run again":
 ///   source → S (∞) for what a gradient reads; S → maker(S), bytes(S); v → each input's S (∞); v → sink,
 ///   price(v).
+/// An op that the forward pass does not need is first run in the backward pass, and so not run again, unless something
+/// kept depends on it: a vertex "runs late" per such op, v → late(v), price(v); late(v) → v and → late(reader), ∞.
 /// A one-bit reader demands S only up to the bytes of its encoding: source → S, encoded bytes.
 #pragma once
 
@@ -15,9 +17,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 namespace echo {
+
+/// What a run costs in the network. `run`: its price, `none` if the node may not run again (it may still run late);
+/// `held`: the price of what it makes, for as long as that is held; `allowed`: false for what is kept in any case.
+struct rerun_price {
+    static constexpr flow_network::capacity none = flow_network::infinite;
+    flow_network::capacity run = none;
+    flow_network::capacity held = 0;
+    bool allowed = true;
+};
 
 /// The network over the forward nodes of one snapshot. Usage: `begin`, any number of `require…`, `solve`,
 /// then ask. Scratch memory is kept between uses. Snapshot and candidates must outlive it.
@@ -32,31 +44,39 @@ public:
         required_.assign(s_.value_count(), 0);
         available_.assign(s_.value_count(), no_vertex);
         again_.assign(s_.node_count(), no_vertex);
+        late_.assign(s_.node_count(), no_vertex);
+        asked_.assign(s_.value_count(), 0);
         one_bit_.clear();
     }
 
     /// The full value must be available.
     void require(value_id v) { required_[c_.base[v.index()].index()] = 1; }
     /// One bit per element of the value must be available.
-    void require_one_bit(value_id v) { one_bit_.push_back(v); }
+    void require_one_bit(value_id v) {
+        if (!std::exchange(asked_[v.index()], std::uint8_t{1})) one_bit_.push_back(v);
+    }
     bool is_required(value_id v) const { return required_[c_.base[v.index()].index()] != 0; }
 
-    /// `bytes_price(base)` is the capacity of keeping a storage, `rerun_price(node)` that of a run; a
-    /// negative price means that the node may not run again. Returns the cut's capacity, what must be kept in
-    /// any case included.
-    template <class BytesPrice, class RerunPrice>
-    capacity solve(const BytesPrice& bytes_price, const RerunPrice& rerun_price) {
+    /// `bytes_price(base, bytes)` is the capacity of keeping bytes of a storage, `price_of(node)` a `rerun_price`.
+    /// Returns the cut's capacity, what must be kept in any case included.
+    template <class BytesPrice, class PriceOf>
+    capacity solve(const BytesPrice& bytes_price, const PriceOf& price_of) {
         capacity fixed = 0;
         demand_one_bits(bytes_price);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!c_.live[i] || s_[n].phase == phase::input) continue;
+            const bool late = s_[n].phase == phase::forward && c_.late_is_free(n);
+            if (late) add_late(n);
             if (!demanded(n)) continue;
-            const capacity price = s_[n].phase == phase::forward ? rerun_price(n) : -1;
-            if (price < 0)
-                fixed += keep_outputs(n, bytes_price);
-            else
+            const rerun_price price =
+                s_[n].phase == phase::forward ? price_of(n) : rerun_price{.allowed = false};
+            if (price.allowed && (late || price.run < rerun_price::none)) {
                 add_rerun(n, price, bytes_price);
+            } else {
+                fixed += keep_outputs(n, bytes_price);
+                if (late) flow_.to_sink(late_[i], flow_network::infinite);
+            }
         }
         return fixed + flow_.cut();
     }
@@ -93,8 +113,6 @@ private:
 
     template <class BytesPrice>
     void demand_one_bits(const BytesPrice& bytes_price) {
-        std::sort(one_bit_.begin(), one_bit_.end());
-        one_bit_.erase(std::unique(one_bit_.begin(), one_bit_.end()), one_bit_.end());
         for (const auto v : one_bit_) {
             const value_id base = c_.base[v.index()];
             if (is_free(base) || required_[base.index()]) continue;
@@ -125,11 +143,31 @@ private:
         return fixed;
     }
 
+    /// The node may run late if all that the forward pass makes of its outputs may.
+    void add_late(node_id n) {
+        const auto late = late_[n.index()] = flow_.add_vertex();
+        for (const auto v : s_.outputs(n)) {
+            const value_id base = c_.base[v.index()];
+            if (asked_[v.index()] && available_[base.index()] != no_vertex)
+                flow_.add_arc(late, available_[base.index()], flow_network::infinite);
+            for (const use& u : s_.uses(v)) {
+                if (!c_.live[u.reader.index()] || s_[u.reader].phase != phase::forward) continue;
+                flow_.add_arc(late, late_[u.reader.index()], flow_network::infinite);
+            }
+        }
+    }
+
     template <class BytesPrice>
-    void add_rerun(node_id n, capacity price, const BytesPrice& bytes_price) {
+    void add_rerun(node_id n, const rerun_price& price, const BytesPrice& bytes_price) {
         const auto run = flow_.add_vertex();
         again_[n.index()] = run;
-        flow_.to_sink(run, price);
+        flow_.to_sink(run, price.held);
+        if (late_[n.index()] != no_vertex) {
+            flow_.add_arc(run, late_[n.index()], price.run);
+            flow_.add_arc(late_[n.index()], run, flow_network::infinite);
+        } else {
+            flow_.to_sink(run, price.run);
+        }
         for (const auto v : s_.outputs(n)) {
             if (c_.base[v.index()] != v || is_free(v)) continue;
             const capacity bytes = bytes_price(v, static_cast<double>(s_[v].bytes));
@@ -148,8 +186,8 @@ private:
     const snapshot& s_;
     const candidates& c_;
     flow_network flow_;
-    std::vector<std::uint8_t> required_;
-    std::vector<flow_network::vertex> available_, again_;
+    std::vector<std::uint8_t> required_, asked_;
+    std::vector<flow_network::vertex> available_, again_, late_;
     std::vector<value_id> one_bit_;
 };
 
@@ -181,15 +219,13 @@ public:
             if (!weights.empty()) bytes *= weights[needs.last[s_[base].producer.index()] + 1];
             return static_cast<flow_network::capacity>(bytes * scale_);
         };
-        const auto rerun = [&](node_id n) -> flow_network::capacity {
+        const auto rerun = [&](node_id n) {
             const std::size_t i = n.index();
-            if (needs.anchor[i]) return -1;
-            const bool late = c_.late_is_free(n);
-            if (!late && !c_.rerunnable[i] && !(options.heavy && c_.heavy_rerunnable[i])) return -1;
-            double price = late ? 0 : 1 + c_.time_us[i] * (time_scale + tie_break_);
-            if (!weights.empty()) price += held_again(n, needs, weights) * scale_;
-            return static_cast<flow_network::capacity>(
-                std::min(price, static_cast<double>(flow_network::infinite / 4)));
+            rerun_price price{.allowed = !needs.anchor[i]};
+            if (c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]))
+                price.run = capacity_of(1 + c_.time_us[i] * (time_scale + tie_break_));
+            if (!weights.empty()) price.held = capacity_of(held_again(n, needs, weights) * scale_);
+            return price;
         };
         cost_ = network_.solve(kept, rerun);
         network_.read_choice(out);
@@ -199,6 +235,12 @@ public:
     double cost_bytes() const noexcept { return static_cast<double>(cost_) / scale_; }
 
 private:
+    /// A finite capacity: sums of them stay below `infinite`.
+    static flow_network::capacity capacity_of(double price) {
+        return static_cast<flow_network::capacity>(
+            std::min(price, static_cast<double>(flow_network::infinite / 4)));
+    }
+
     /// Weighted bytes of the copies that making `n` again would hold, from its first need to its last.
     double held_again(node_id n, const backward_needs& needs, std::span<const double> weights) const {
         const std::size_t i = n.index();

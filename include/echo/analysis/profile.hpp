@@ -5,10 +5,12 @@
 #pragma once
 
 #include <echo/analysis/footprint.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -43,10 +45,12 @@ struct memory_profile {
 namespace detail {
 
 inline std::vector<profile_row> sorted_rows(std::vector<profile_row> rows) {
-    std::erase_if(rows, [](const profile_row& r) { return r.bytes == 0; });
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const profile_row& a, const profile_row& b) { return a.bytes > b.bytes; });
-    return rows;
+    ranking by_bytes;
+    for (std::uint32_t i = 0; i < rows.size(); ++i)
+        if (rows[i].bytes > 0) by_bytes.add(i, rows[i].bytes);
+    std::vector<profile_row> sorted;
+    for (const auto i : by_bytes.descending()) sorted.push_back(std::move(rows[i]));
+    return sorted;
 }
 
 inline data_structure structure_of(const snapshot& s, const schedule& steps, const storage_record& storage) {
@@ -110,11 +114,11 @@ void print_profiles(Stream& out, const std::vector<profile_row>& before,
                     const std::vector<profile_row>& after, std::size_t most = 8) {
     const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
     for (std::size_t i = 0; i < before.size() && i < most; ++i) {
-        const auto same = std::find_if(after.begin(), after.end(),
-                                       [&](const profile_row& r) { return r.name == before[i].name; });
+        std::uint64_t now = 0;
+        for (const profile_row& row : after)
+            if (row.name == before[i].name) now = row.bytes;
         out << "  " << (before[i].name.empty() ? "(none)" : before[i].name) << ": "
-            << megabytes(before[i].bytes) << " -> " << (same == after.end() ? 0.0 : megabytes(same->bytes))
-            << " MB\n";
+            << megabytes(before[i].bytes) << " -> " << megabytes(now) << " MB\n";
     }
 }
 

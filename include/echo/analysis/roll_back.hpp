@@ -6,6 +6,7 @@
 
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/partition.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -52,9 +53,9 @@ inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit)
         const node_groups groups =
             node_groups::connected(s, [&](node_id n) { return t.decided.again[n.index()] != 0; });
         const auto blames = detail::blame(s, t, evaluate.last().live(), groups, t.decided);
-        std::vector<std::uint32_t> order(groups.size());
-        for (std::uint32_t g = 0; g < order.size(); ++g) order[g] = g;
-        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return blames[a] > blames[b]; });
+        ranking by_blame;
+        for (std::uint32_t g = 0; g < groups.size(); ++g) by_blame.add(g, blames[g]);
+        const auto order = by_blame.descending();
         if (order.empty() || blames[order[0]] == 0) {
             taken_back += groups.size();
             t.decided = choice::nothing(s);

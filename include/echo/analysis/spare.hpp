@@ -6,6 +6,7 @@
 #pragma once
 
 #include <echo/analysis/evaluate.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -70,9 +71,9 @@ inline bool spare_once(evaluator& evaluate, const trial& t, std::uint64_t limit,
 
     struct saving {
         step_id again, original;
-        double us_per_byte;
     };
     std::vector<saving> savings;
+    ranking by_price; // microseconds saved per byte kept
     std::vector<step_id> first(s.node_count(), step_id::none());
     for (const auto step : t.steps.steps()) {
         const step_record& record = t.steps[step];
@@ -83,13 +84,12 @@ inline bool spare_once(evaluator& evaluate, const trial& t, std::uint64_t limit,
         double bytes = 1;
         for (const auto v : s.outputs(record.node))
             if (live.last_read({step, s.output_index(v)}).valid()) bytes += static_cast<double>(s[v].bytes);
-        savings.push_back({step, first[record.node.index()], us / bytes});
+        by_price.add(static_cast<std::uint32_t>(savings.size()), us / bytes);
+        savings.push_back({step, first[record.node.index()]});
     }
-    std::stable_sort(savings.begin(), savings.end(),
-                     [](const saving& a, const saving& b) { return a.us_per_byte > b.us_per_byte; });
-
     bool changed = false;
-    for (const auto& [again, original, price] : savings) {
+    for (const auto i : by_price.descending()) {
+        const auto [again, original] = savings[i];
         // Keeping an output fills the gap between the original's last reader and the copy that is made now.
         const node_id n = t.steps[again].node;
         std::vector<std::pair<std::size_t, std::uint64_t>> gaps;

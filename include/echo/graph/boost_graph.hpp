@@ -177,11 +177,9 @@ public:
     }
 
     vertex encode(const value& v, vertex before) {
-        const echo::phase of = detail::look_up(this->phases, v.producer);
-        const bool gradient = of == echo::phase::backward || of == echo::phase::update;
         const tensor whole = outputs_of(v.producer).at(v.output);
         const vertex made = add_vertex(*graph_);
-        put(this->phases, made, gradient ? echo::phase::backward : echo::phase::forward);
+        put(this->phases, made, echo::phase::forward);
         put(this->facts, made,
             op_facts{.name = encode_name, .kind = op_kind::light, .rerun = rerun_kind::pure});
         const std::vector<tensor> packed{{.bytes = encoded_bytes(encodable_elements(whole))}};

@@ -62,14 +62,14 @@ inline std::vector<std::uint8_t> live_nodes(const snapshot& s) {
 /// `erase`.
 template <host_graph G>
     requires can_erase<G>
-std::size_t erase_dead_nodes(G& graph) {
-    const auto live = live_nodes(read(std::as_const(graph)));
+std::size_t erase_dead_nodes(G& g) {
+    const auto live = live_nodes(read(std::as_const(g)));
     std::vector<node_of<G>> handles;
-    for (auto&& n : graph_traits<G>::nodes(std::as_const(graph))) handles.push_back(n);
+    for (auto&& n : graph_traits<G>::nodes(std::as_const(g))) handles.push_back(n);
     std::size_t erased = 0;
     for (std::size_t i = handles.size(); i-- > 0;) {
         if (live[i]) continue;
-        graph_traits<G>::erase(graph, handles[i]);
+        graph_traits<G>::erase(g, handles[i]);
         ++erased;
     }
     return erased;

@@ -8,6 +8,7 @@
 #include <echo/analysis/verify/checked_replay.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>

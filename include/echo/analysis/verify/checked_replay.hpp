@@ -7,9 +7,12 @@
 
 #include <echo/analysis/verify/resolved_steps.hpp>
 
-#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo::detail {
@@ -170,8 +173,9 @@ private:
     void measure() {
         const step_kind kind = r_.steps[now_].kind;
         const std::uint64_t workspace = kind == step_kind::encode ? 0 : s_[r_.steps[now_].node].workspace;
-        f_.load_bytes = std::max(f_.load_bytes, live_);
-        f_.peak_bytes = std::max(f_.peak_bytes, sum(live_, workspace));
+        const std::uint64_t all = sum(live_, workspace);
+        if (live_ > f_.load_bytes) f_.load_bytes = live_;
+        if (all > f_.peak_bytes) f_.peak_bytes = all;
     }
 
     std::uint64_t sum(std::uint64_t a, std::uint64_t b) const {

@@ -8,7 +8,10 @@
 #include <echo/analysis/plan.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo::detail {

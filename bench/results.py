@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Results are written with the day and the machine that they are from, and printed as a table."""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def machine():
+    """The processor, its cores, the system and the compiler."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return {"cpu": model or platform.machine(), "cores": len(os.sched_getaffinity(0)),
+            "system": f"{platform.system()} {platform.release()}", "compiler": compiler}
+
+
+def write(piece, rows, **more):
+    """Writes bench/results/PIECE.json and prints the rows, dictionaries with the same keys."""
+    result = {"date": datetime.date.today().isoformat(), "machine": machine(), **more, "rows": rows}
+    file = ROOT / "bench" / "results" / f"{piece}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+    print(f"{piece}, {result['date']}, {result['machine']['cpu']}, {result['machine']['cores']} cores, "
+          f"{result['machine']['compiler']}")
+    table(rows)
+    for key, value in more.items():
+        print(f"{key}: {value}")
+    print(f"written to {file.relative_to(ROOT)}\n", flush=True)
+
+
+def table(rows):
+    keys = list(rows[0]) if rows else []
+    texts = [keys] + [[text(row[key]) for key in keys] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    for line in texts:
+        print("  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                        for column, (cell, width) in enumerate(zip(line, widths))).rstrip())
+
+
+def text(value):
+    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
