@@ -44,12 +44,13 @@ def chain(w, nodes):
         z = w.add("tanh", "forward", [y], [tensor(1024)])
         tape.append((x, z))
         x = z
+    loss = w.add("loss", "forward", [x], [tensor(1)])
     gradient = w.add("loss_gradient", "backward", [x], [tensor(1024)])
     for before, z in reversed(tape):
         gradient = w.add("tanh_gradient", "backward", [gradient, z], [tensor(1024)])
         gradient = w.add("fully_connected_gradient", "backward", [gradient, before, weight],
                          [tensor(1024), tensor(4096)], "heavy", flops=4e6)
-    return [gradient]
+    return [loss, gradient]
 
 
 def light_chain(w, nodes):
@@ -57,17 +58,19 @@ def light_chain(w, nodes):
     x = w.add("fully_connected", "forward", [x], [tensor(1024)], "heavy", flops=2e6)
     for _ in range(nodes - 3):
         x = w.add("square", "forward", [x], [tensor(1024)])
-    return [w.add("gradient", "backward", [x], [tensor(1024)])]
+    loss = w.add("loss", "forward", [x], [tensor(1)])
+    return [loss, w.add("gradient", "backward", [x], [tensor(1024)])]
 
 
 def fan(w, nodes):
     x = w.add("data", "input", [], [tensor(4096)])
     shared = w.add("fully_connected", "forward", [x], [tensor(4096)], "heavy", flops=2e6)
     leaves = [w.add("exp", "forward", [shared], [tensor(4096)]) for _ in range(nodes // 2)]
-    gradient = w.add("loss_gradient", "backward", [], [tensor(4096)])
+    loss = w.add("loss", "forward", leaves, [tensor(1)])
+    gradient = w.add("loss_gradient", "backward", [loss], [tensor(4096)])
     for leaf in reversed(leaves):
         gradient = w.add("exp_gradient", "backward", [gradient, leaf], [tensor(4096)])
-    return [gradient]
+    return [loss, gradient]
 
 
 def transformer(w, nodes, width=512, tokens=256):
@@ -92,6 +95,7 @@ def transformer(w, nodes, width=512, tokens=256):
         down = w.add("mm", "forward", [active, weights[1]], [hidden], "heavy", flops=4 * flops)
         tape.append((x, norm, q, k, v, soft, added, norm2, up, active))
         x = w.add("add", "forward", [added, down], [hidden])
+    loss = w.add("loss", "forward", [x], [tensor(1)])
     g = w.add("loss_gradient", "backward", [x], [hidden])
     gradients = []
 
@@ -111,7 +115,7 @@ def transformer(w, nodes, width=512, tokens=256):
         part = w.add("layer_norm_gradient", "backward", [part, x, [norm[0], 1], [norm[0], 2]], [hidden])
         g = w.add("add", "backward", [g, part], [hidden])
         gradients += [[down[0], 1]]
-    return [g] + gradients
+    return [loss, g] + gradients
 
 
 def main():

@@ -67,8 +67,9 @@ public:
             needs.largest_span = std::max(needs.largest_span, span);
             needs.anchor[i] = span > distance;
             if (needs.anchor[i] || (!c_.rerunnable[i] && !c_.late_is_free(n))) continue;
+            // Views are followed to what they lie on, as everywhere: that is what would be made again.
             for (const auto v : s_.inputs(n)) {
-                const std::size_t maker = s_[v].producer.index();
+                const std::size_t maker = s_[c_.base[v.index()]].producer.index();
                 const bool known = needs.first[maker] != backward_needs::nobody;
                 needs.first[maker] = known ? std::min(needs.first[maker], needs.first[i]) : needs.first[i];
                 last_begin[maker] = known ? std::max(last_begin[maker], needs.first[i]) : needs.first[i];

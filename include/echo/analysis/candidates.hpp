@@ -167,7 +167,7 @@ private:
         for (const auto m : s_.nodes()) {
             const node_record& node = s_[m];
             const std::size_t i = m.index();
-            if (!c_.live[i] || node.phase != phase::forward || node.rerun == rerun_kind::never || node.keep ||
+            if (!needed_[i] || node.phase != phase::forward || node.rerun == rerun_kind::never || node.keep ||
                 writes_resident_[i])
                 continue;
             bool in_time = true, makes_result = false;
@@ -177,7 +177,7 @@ private:
             const bool again = c_.host.recompute && (c_.host.recompute_results || !makes_result);
             c_.rerunnable[i] = again && node.kind != op_kind::heavy;
             c_.heavy_rerunnable[i] = again && node.kind == op_kind::heavy;
-            c_.movable[i] = c_.host.move && needed_[i] && !controls[i] && !makes_result;
+            c_.movable[i] = c_.host.move && !controls[i] && !makes_result;
         }
     }
 

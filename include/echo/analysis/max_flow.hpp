@@ -40,7 +40,7 @@ public:
     void add_arc(vertex from, vertex to, capacity c) { arcs_.push_back({from, to, c}); }
 
     /// Computes a minimum cut and returns its capacity. `on_source_side` then tells each vertex' side; of
-    /// several minimum cuts it is the one with the fewest vertices on the sink's side. Capacities are as
+    /// several minimum cuts it is the one with the fewest vertices on the source's side. Capacities are as
     /// given on return.
     capacity cut() {
         build();
@@ -50,7 +50,7 @@ public:
                 {by_component_.data() + component_first_[c], by_component_.data() + component_first_[c + 1]});
         return total;
     }
-    bool on_source_side(vertex v) const { return label_[v] == dead; }
+    bool on_source_side(vertex v) const { return label_[v] != dead; }
     std::size_t component_count() const noexcept { return component_first_.size() - 1; }
 
 private:
@@ -81,14 +81,19 @@ private:
         residual_.resize(2 * arcs_.size());
         reverse_.resize(2 * arcs_.size());
         current_.assign(first_.begin(), first_.end() - 1);
-        for (const arc& a : arcs_) {
-            const std::uint32_t i = current_[a.from]++, j = current_[a.to]++;
-            head_[i] = a.to, residual_[i] = a.c, reverse_[i] = j;
-            head_[j] = a.from, residual_[j] = 0, reverse_[j] = i;
+        // The network is solved backwards, from the sink, because what then cannot reach the terminal is the largest sink
+        // side there is. Arcs stand before their reverses: excess then runs on along a chain rather than back.
+        place_.resize(arcs_.size());
+        for (std::size_t k = 0; k < arcs_.size(); ++k) place_[k] = current_[arcs_[k].to]++;
+        for (std::size_t k = 0; k < arcs_.size(); ++k) {
+            const arc& a = arcs_[k];
+            const std::uint32_t i = place_[k], j = current_[a.from]++;
+            head_[i] = a.from, residual_[i] = a.c, reverse_[i] = j;
+            head_[j] = a.to, residual_[j] = 0, reverse_[j] = i;
         }
         group_components(n);
-        excess_.assign(source_.begin(), source_.end());
-        drain_.assign(sink_.begin(), sink_.end());
+        excess_.assign(sink_.begin(), sink_.end());
+        drain_.assign(source_.begin(), source_.end());
         label_.assign(n, dead);
         next_active_.resize(n);
         level_next_.resize(n);
@@ -111,7 +116,7 @@ private:
         for (vertex v = 0; v < n; ++v) by_component_[current_[find(v)]++] = v;
     }
 
-    /// Exact distances to the sink in the residual network; what cannot reach it is dead. Fills the buckets.
+    /// Exact distances to the source in the residual network; what cannot reach it is dead. Fills the buckets.
     void relabel_all(std::span<const vertex> members) {
         const std::size_t n = members.size();
         queue_.clear();
@@ -227,7 +232,7 @@ private:
         }
     }
 
-    /// Lifts `v` just above its lowest neighbour; false if it can no longer reach the sink.
+    /// Lifts `v` just above its lowest neighbour; false if it can no longer reach the source.
     bool relabel(vertex v, std::size_t n) {
         std::uint32_t lowest = dead;
         if (drain_[v] > 0) lowest = 0;
@@ -258,7 +263,7 @@ private:
     static constexpr vertex none = std::numeric_limits<vertex>::max();
     std::vector<capacity> source_, sink_;
     std::vector<arc> arcs_;
-    std::vector<std::uint32_t> first_, reverse_, current_, label_, component_first_{0};
+    std::vector<std::uint32_t> first_, place_, reverse_, current_, label_, component_first_{0};
     std::vector<vertex> head_, parent_, by_component_, queue_, active_head_, next_active_, level_head_,
         level_next_, level_previous_;
     std::vector<capacity> residual_, excess_, drain_;

@@ -193,7 +193,7 @@ private:
 
 /// What to optimise.
 struct cut_options {
-    double bytes_per_us = 0; ///< price of a microsecond in bytes; 0: time only decides between equal bytes
+    double bytes_per_us = 0; ///< price of a microsecond in bytes; 0: of equal bytes, the fewest runs
     /// By node, sums of the weights of all earlier nodes (size: nodes + 1): how much a byte counts while a
     /// node runs. Empty: bytes count once, where the backward pass begins.
     std::span<const double> weight_sums{};
@@ -223,7 +223,7 @@ public:
             const std::size_t i = n.index();
             rerun_price price{.allowed = !needs.anchor[i]};
             if (c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]))
-                price.run = capacity_of(1 + c_.time_us[i] * (time_scale + tie_break_));
+                price.run = capacity_of(c_.time_us[i] * time_scale);
             if (!weights.empty()) price.held = capacity_of(held_again(n, needs, weights) * scale_);
             return price;
         };
@@ -244,30 +244,26 @@ private:
     /// Weighted bytes of the copies that making `n` again would hold, from its first need to its last.
     double held_again(node_id n, const backward_needs& needs, std::span<const double> weights) const {
         const std::size_t i = n.index();
+        if (needs.first[i] == backward_needs::nobody) return 0;
         double bytes = 0;
         for (const auto v : s_.outputs(n))
             if (c_.base[v.index()] == v && !c_.resident[v.index()]) bytes += static_cast<double>(s_[v].bytes);
         return bytes * (weights[needs.last[i] + 1] - weights[needs.first[i]]);
     }
 
-    /// Capacities are bytes × scale, so that the times of all nodes together stay below one byte.
+    /// Capacities are bytes × scale: whole numbers that still tell small prices apart.
     void find_scale() {
         double bytes = 1;
         for (const auto v : s_.values())
             if (s_[s_[v].producer].phase == phase::forward) bytes += static_cast<double>(s_[v].bytes);
-        double time = 0;
-        for (const auto n : s_.nodes())
-            if (s_[n].phase == phase::forward) time += c_.time_us[n.index()];
         const double room = static_cast<double>(flow_network::infinite) / 8 / bytes;
         scale_ = static_cast<double>(std::bit_floor(static_cast<std::uint64_t>(std::min(room, 0x1p40))));
-        const double spare = scale_ - 2 * static_cast<double>(s_.node_count());
-        tie_break_ = time > 0 && spare > 0 ? spare / time : 0;
     }
 
     const snapshot& s_;
     const candidates& c_;
     stash_network network_;
-    double scale_ = 1, tie_break_ = 0;
+    double scale_ = 1;
     flow_network::capacity cost_ = 0;
 };
 

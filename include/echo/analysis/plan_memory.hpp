@@ -10,6 +10,7 @@
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/plan.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -29,6 +30,19 @@ inline std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granulari
     const auto whole = checked_add(bytes, rest ? granularity - rest : 0);
     if (!whole) throw error({}, "granularity", "a block does not fit in 64 bits", "give a smaller one");
     return *whole;
+}
+
+/// Largest sum of bytes of storages that are not resident, over the steps. The bytes as they are: no padding.
+inline std::uint64_t largest_load(const liveness& live, std::size_t steps) {
+    std::vector<std::uint64_t> change(steps + 1, 0);
+    for (const auto i : live.storages()) {
+        if (live[i].resident) continue;
+        change[live[i].first.index()] += live[i].bytes;
+        change[live[i].last.index() + std::size_t{1}] -= live[i].bytes; // wraps; the running sum does not
+    }
+    std::uint64_t now = 0, most = 0;
+    for (const auto c : change) most = std::max(most, now += c);
+    return most;
 }
 
 /// The offset of each copy, from that of its storage.
@@ -57,20 +71,19 @@ inline memory_plan plan_memory(const snapshot& s, const schedule& steps, const m
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
 
-    std::vector<arena::interval> exact, whole;
+    std::vector<arena::interval> reserved;
     memory_plan_parts parts{.align = options.align};
     std::vector<storage_id> placed;
     for (const auto i : live.storages()) {
         const storage_record& storage = live[i];
         if (storage.resident || !storage.bytes) continue;
         placed.push_back(i);
-        exact.push_back({storage.first.index(), storage.last.index(), storage.bytes});
-        whole.push_back(exact.back());
-        whole.back().bytes = detail::whole_granules(storage.bytes, options.granularity);
+        reserved.push_back({storage.first.index(), storage.last.index(),
+                            detail::whole_granules(storage.bytes, options.granularity)});
     }
-    const auto offsets = arena::place(whole, options.align);
-    parts.bytes = arena::extent(whole, offsets);
-    parts.lower_bound = arena::peak_load(exact);
+    const auto offsets = arena::place(reserved, options.align);
+    parts.bytes = arena::extent(reserved, offsets);
+    parts.lower_bound = detail::largest_load(live, steps.size());
 
     std::vector<std::uint64_t> of_storage(live.storage_count(), 0);
     for (const auto i : live.storages())
@@ -78,7 +91,7 @@ inline memory_plan plan_memory(const snapshot& s, const schedule& steps, const m
     parts.blocks.reserve(placed.size());
     for (std::size_t i = 0; i < placed.size(); ++i) { // storages are numbered in the order of their makers
         of_storage[placed[i].index()] = offsets[i];
-        parts.blocks.push_back({live[placed[i]].maker, offsets[i], whole[i].bytes});
+        parts.blocks.push_back({live[placed[i]].maker, offsets[i], reserved[i].bytes});
     }
     detail::lay_copies(s, steps, live, of_storage, parts);
     return memory_plan(std::move(parts));

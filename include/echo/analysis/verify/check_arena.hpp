@@ -6,10 +6,13 @@
 
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/verify/checked_replay.hpp>
+#include <echo/analysis/verify/neighbour_set.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -85,35 +88,41 @@ private:
     /// Step by step, the blocks in use in order of offset. As those never overlap, a new one need only be
     /// compared with its neighbours.
     void sweep() {
+        by_offset_.resize(m_.blocks().size());
+        std::iota(by_offset_.begin(), by_offset_.end(), 0U);
+        std::sort(by_offset_.begin(), by_offset_.end(), [this](std::uint32_t a, std::uint32_t b) {
+            return m_.blocks()[a].offset < m_.blocks()[b].offset;
+        });
+        std::vector<std::uint32_t> rank(by_offset_.size());
+        for (std::uint32_t i = 0; i < by_offset_.size(); ++i) rank[by_offset_[i]] = i;
+
+        neighbour_set in_use(by_offset_.size());
         std::vector<std::uint32_t> next_freed(figures_.storages.size(), none);
         std::vector<std::uint32_t> freed_after(steps_.size(), none); // list of storages, per step
-        in_use_.clear();
         std::size_t made = 0; // storages stand in the order of the steps that make them
         for (std::uint32_t t = 0; t < steps_.size(); ++t) {
             for (; made < figures_.storages.size() && figures_.storages[made].first == t; ++made) {
-                const std::uint32_t b = block_of_[made];
-                if (b == none) continue;
-                occupy(b);
+                if (block_of_[made] == none) continue;
+                const std::size_t at = rank[block_of_[made]];
+                compare(in_use.previous(at), at, at);
+                compare(at, in_use.next(at), at);
+                in_use.insert(at);
                 const std::uint32_t last = figures_.storages[made].last;
                 next_freed[made] = freed_after[last];
                 freed_after[last] = static_cast<std::uint32_t>(made);
             }
             for (std::uint32_t i = freed_after[t]; i != none; i = next_freed[i])
-                in_use_.erase(m_.blocks()[block_of_[i]].offset);
+                in_use.erase(rank[block_of_[i]]);
         }
     }
 
-    void occupy(std::uint32_t b) {
-        const memory_block& block = m_.blocks()[b];
-        const auto after = in_use_.lower_bound(block.offset);
-        if (after != in_use_.end() && after->first - block.offset < block.bytes)
-            refuse(b, "overlaps " + block_key(after->second) + ", which is in use at the same time");
-        if (after != in_use_.begin()) {
-            const auto before = std::prev(after);
-            if (block.offset - before->first < m_.blocks()[before->second].bytes)
-                refuse(b, "overlaps " + block_key(before->second) + ", which is in use at the same time");
-        }
-        in_use_.emplace_hint(after, block.offset, b);
+    /// Of two blocks by rank, if there are two, the first must end where the second starts or before.
+    void compare(std::size_t first, std::size_t second, std::size_t added) const {
+        if (first == neighbour_set::none || second == neighbour_set::none) return;
+        const std::uint32_t a = by_offset_[first], b = by_offset_[second];
+        if (m_.blocks()[b].offset - m_.blocks()[a].offset >= m_.blocks()[a].bytes) return;
+        refuse(by_offset_[added],
+               "overlaps " + block_key(added == first ? b : a) + ", which is in use at the same time");
     }
 
     /// What a host asks for, copy by copy, is what the blocks say.
@@ -142,8 +151,8 @@ private:
     const resolved_steps& steps_;
     const checked_figures& figures_;
     const memory_plan& m_;
-    std::vector<std::uint32_t> block_of_;           ///< by storage
-    std::map<std::uint64_t, std::uint32_t> in_use_; ///< offset → block
+    std::vector<std::uint32_t> block_of_;  ///< by storage
+    std::vector<std::uint32_t> by_offset_; ///< blocks
 };
 
 } // namespace echo::detail

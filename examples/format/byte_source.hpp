@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Streams of bytes for a parser: a text in memory, a file, a compressed file. They throw `echo::error` when
+/// the file cannot be read or its compression is broken, so that a damaged file never looks like a short one.
+#pragma once
+
+#include <echo/error.hpp>
+
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <streambuf>
+#include <string>
+#include <string_view>
+
+namespace echo::format {
+
+/// A text in memory, which must outlive it.
+class memory_source : public std::streambuf {
+public:
+    explicit memory_source(std::string_view text) {
+        // std::streambuf wants mutable bytes but a get area is only read.
+        char* const first = const_cast<char*>(text.data());
+        setg(first, first, first + text.size());
+    }
+};
+
+/// The bytes of a file.
+class file_source : public std::streambuf {
+public:
+    /// Errors: the file cannot be opened.
+    explicit file_source(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {
+        if (!file_) throw error({}, {}, std::string("cannot be opened: ") + std::strerror(errno));
+    }
+
+protected:
+    int_type underflow() override {
+        const std::size_t count = read(buffer_.data(), buffer_.size());
+        if (count == 0) return traits_type::eof();
+        setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
+        return traits_type::to_int_type(*gptr());
+    }
+
+    /// Up to `size` bytes; 0 only at the end. Errors: the file cannot be read, a directory for one.
+    virtual std::size_t read(char* to, std::size_t size) { return read_raw(to, size); }
+
+    std::size_t read_raw(char* to, std::size_t size) {
+        const std::size_t count = std::fread(to, 1, size, file_.get());
+        if (count == 0 && std::ferror(file_.get()))
+            throw error({}, {}, std::string("cannot be read: ") + std::strerror(errno));
+        return count;
+    }
+
+private:
+    struct close {
+        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+    };
+    std::unique_ptr<std::FILE, close> file_;
+    std::array<char, 1 << 16> buffer_;
+};
+
+/// The bytes of a gzip file, of several members too.
+class gzip_source : public file_source {
+public:
+    explicit gzip_source(const std::string& path) : file_source(path) {
+        if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+    }
+    ~gzip_source() override { inflateEnd(&stream_); }
+    gzip_source(const gzip_source&) = delete;
+    gzip_source& operator=(const gzip_source&) = delete;
+
+protected:
+    /// Errors: not gzip, damaged, cut off.
+    std::size_t read(char* to, std::size_t size) override {
+        stream_.next_out = reinterpret_cast<Bytef*>(to);
+        stream_.avail_out = static_cast<uInt>(size);
+        while (stream_.avail_out == size) {
+            if (stream_.avail_in == 0 && !refill()) break;
+            if (at_member_end_ && inflateReset(&stream_) != Z_OK) broken("cannot be restarted");
+            at_member_end_ = false;
+            const int status = inflate(&stream_, Z_NO_FLUSH);
+            if (status == Z_STREAM_END)
+                at_member_end_ = true;
+            else if (status != Z_OK && status != Z_BUF_ERROR)
+                broken(stream_.msg ? stream_.msg : "damaged");
+        }
+        return size - stream_.avail_out;
+    }
+
+private:
+    bool refill() {
+        const std::size_t count = read_raw(packed_.data(), packed_.size());
+        if (count == 0 && !at_member_end_) broken("cut off before its end");
+        stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
+        stream_.avail_in = static_cast<uInt>(count);
+        return count != 0;
+    }
+    [[noreturn]] static void broken(const std::string& how) {
+        throw error({}, {}, "not a sound gzip file: " + how, "compress it again, or drop .gz from its name");
+    }
+
+    z_stream stream_{};
+    bool at_member_end_ = false; ///< an empty file is cut off as well
+    std::array<char, 1 << 16> packed_;
+};
+
+} // namespace echo::format

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `plan_reader`: what a walk over an `echo-plan/1` file says, put into a `plan_document`. Checked here is
+/// that every index names something; whether the plan is sound is for `verify`.
+#pragma once
+
+#include "format/plan_document.hpp"
+#include "format/plan_grammar.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echo::format {
+
+/// A handler of `json_walker`. Errors name the step, as `step N`, and the key.
+class plan_reader {
+public:
+    using slot = plan_slot;
+    using walker = json_walker<plan_reader, plan_slot, plan_rules>;
+
+    explicit plan_reader(const snapshot& s) : s_(s), latest_(s.node_count(), step_id::none()) {}
+
+    /// Once the walk is over.
+    plan_document finish() {
+        for (const auto& c : stash_) d_.stash.push_back(existing(slot::stash, c));
+        for (const auto& b : blocks_)
+            d_.blocks.push_back({existing(slot::blocks, b.maker), b.offset, b.bytes});
+        return std::move(d_);
+    }
+
+    void begin(slot s) {
+        if (s == slot::step) step_ = {};
+        if (s == slot::step) in_step_ = true;
+        if (s == slot::inputs) step_.has_inputs = true;
+        if (s == slot::encode) step_.has_encode = true;
+        if (s == slot::copy || s == slot::encode || s == slot::stashed) parts_ = 0;
+        if (s == slot::block) blocks_.emplace_back();
+    }
+    void end(slot s) {
+        if (s == slot::copy) step_.inputs.push_back(pair(s));
+        if (s == slot::encode) step_.inputs.push_back(pair(s));
+        if (s == slot::stashed) stash_.push_back(pair(s));
+        if (s == slot::step) add_step();
+        if (s == slot::step) in_step_ = false;
+    }
+
+    void value(slot s, std::uint64_t x);
+    void value(slot, double) {}
+    void value(slot s, bool x) { (s == slot::fused ? step_.fused : step_.recompute) = x; }
+    void value(slot s, std::string& x) {
+        if (s == slot::graph) d_.graph = x;
+        if (s == slot::strategy) d_.strategy = x;
+        if (s == slot::format && x != "echo-plan/1")
+            refuse(s, "is '" + x + "'", "only plans of the format echo-plan/1 are read");
+    }
+
+    [[noreturn]] void refuse(slot s, std::string_view problem, std::string_view advice) const {
+        const std::string step = "step " + std::to_string(d_.steps.size());
+        throw error(in_step_ || s == slot::step ? step : "", plan_rules[static_cast<std::size_t>(s)].key,
+                    problem, advice);
+    }
+
+private:
+    /// `[step, output]`, not checked yet.
+    struct pair_draft {
+        std::uint64_t step = 0, output = 0;
+    };
+    struct step_draft {
+        std::optional<std::uint64_t> node{}, bytes{};
+        bool recompute = false, fused = false, has_inputs = false, has_encode = false;
+        std::vector<pair_draft> inputs{};
+    };
+    struct block_draft {
+        pair_draft maker{};
+        std::uint64_t offset = 0, bytes = 0;
+    };
+
+    pair_draft pair(slot s) const {
+        if (parts_ != 2) refuse(s, "expected [step, output]", "give the index of the step and of its output");
+        return pair_;
+    }
+
+    /// The copy that a pair names; earlier steps are the only ones there are yet.
+    copy_id existing(slot s, const pair_draft& c) const {
+        if (c.step >= d_.steps.size())
+            refuse(s, "names step " + std::to_string(c.step) + " which does not stand earlier",
+                   "count steps from 0");
+        const step_id t(static_cast<std::size_t>(c.step));
+        if (c.output >= copy_count(s_, d_.steps[t]))
+            refuse(s, "names an output that step " + std::to_string(c.step) + " has not",
+                   "name an existing output");
+        return {t, static_cast<std::uint32_t>(c.output)};
+    }
+
+    void add_step();
+    void add_encode();
+
+    const snapshot& s_;
+    plan_document d_;
+    std::vector<step_id> latest_; ///< per node: the last step so far that ran it
+    step_draft step_;
+    pair_draft pair_;
+    std::size_t parts_ = 0;
+    bool in_step_ = false;
+    std::vector<pair_draft> stash_;
+    std::vector<block_draft> blocks_;
+};
+
+inline void plan_reader::value(slot s, std::uint64_t x) {
+    switch (s) {
+    case slot::node:
+        step_.node = x;
+        break;
+    case slot::encode_bytes:
+        step_.bytes = x;
+        break;
+    case slot::arena_bytes:
+        d_.arena_bytes = x;
+        break;
+    case slot::align:
+        if (x == 0) refuse(s, "is 0", "give 1 or more");
+        d_.align = x;
+        break;
+    case slot::block_step:
+        blocks_.back().maker.step = x;
+        break;
+    case slot::block_output:
+        blocks_.back().maker.output = x;
+        break;
+    case slot::block_offset:
+        blocks_.back().offset = x;
+        break;
+    case slot::block_bytes:
+        blocks_.back().bytes = x;
+        break;
+    default: // a part of a pair
+        if (parts_ < 2) (parts_ == 0 ? pair_.step : pair_.output) = x;
+        ++parts_;
+    }
+}
+
+inline void plan_reader::add_encode() {
+    if (step_.node || step_.has_inputs || step_.recompute)
+        refuse(slot::encode, "stands beside a key of a step that runs a node", "make two steps of it");
+    const copy_id source = existing(slot::encode, step_.inputs[0]);
+    const step_record& made_by = d_.steps[source.step];
+    if (made_by.kind == step_kind::encode) refuse(slot::encode, "names an encoding", "encode a value");
+    const std::uint64_t least = encoded_bytes(s_[s_.output(made_by.node, source.output)].elements);
+    const std::uint64_t bytes = step_.bytes.value_or(least);
+    if (bytes < least || bytes > std::uint64_t{1} << 62)
+        refuse(slot::encode_bytes, "is not the size of the packed value",
+               "give at least " + std::to_string(least));
+    d_.steps.add({.node = made_by.node, .kind = step_kind::encode, .bytes = bytes});
+    d_.steps.read(source);
+}
+
+inline void plan_reader::add_step() {
+    if (d_.steps.size() + 1 >= step_id::limit())
+        refuse(slot::schedule, "more than 2^32 steps", "split the graph");
+    if (step_.fused) refuse(slot::fused, "fused steps are not read yet", "plan without --fuse");
+    if (step_.has_encode) return add_encode();
+    if (!step_.node) refuse(slot::node, "missing", "give node or encode");
+    if (*step_.node >= s_.node_count())
+        refuse(slot::node, "names node " + std::to_string(*step_.node) + " which the graph has not",
+               "read the graph that the plan was made for");
+    const node_id n(static_cast<std::size_t>(*step_.node));
+    std::vector<copy_id> inputs;
+    for (const auto& c : step_.inputs) inputs.push_back(existing(slot::inputs, c));
+    if (!step_.has_inputs) {
+        for (const auto v : s_.inputs(n)) {
+            const step_id latest = latest_[s_[v].producer.index()];
+            if (!latest.valid())
+                refuse(slot::node, "'" + s_.name(n) + "' runs before '" + s_.name(s_[v].producer) + "'",
+                       "put steps in execution order");
+            inputs.push_back({latest, s_.output_index(v)});
+        }
+    }
+    if (inputs.size() != s_.inputs(n).size())
+        refuse(slot::inputs,
+               "has " + std::to_string(inputs.size()) + " entries, but '" + s_.name(n) + "' reads " +
+                   std::to_string(s_.inputs(n).size()),
+               "name them all, or none");
+    const step_id t =
+        d_.steps.add({.node = n, .kind = step_.recompute ? step_kind::recompute : step_kind::run});
+    for (const auto c : inputs) d_.steps.read(c);
+    latest_[n.index()] = t;
+}
+
+} // namespace echo::format

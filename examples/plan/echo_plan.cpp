@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `echo-plan`: the optimiser as a command, for graphs in files (`echo-plan --help`).
+
+#include "format/output_file.hpp"
+#include "format/write_plan.hpp"
+#include "plan/dot.hpp"
+#include "plan/load.hpp"
+#include "plan/summary.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace echo::format;
+
+/// What the exit status says.
+enum status : int { success = 0, bad_input = 1, bad_usage = 2 };
+
+struct outcome {
+    std::vector<verified_plan> plans; ///< of every strategy, or of the chosen one
+    std::size_t chosen = 0;           ///< the one that files are written of
+};
+
+outcome run(const options& asked, const loaded_graph& g, progress& line) {
+    outcome all;
+    if (!asked.compare) {
+        all.plans.push_back(run_pass(g, asked.how, asked.encode, line));
+        return all;
+    }
+    for (const auto how : echo::all_strategies) {
+        if (how == asked.how) all.chosen = all.plans.size();
+        all.plans.push_back(run_pass(g, how, asked.encode, line));
+        all.plans.back().extras.strategy = name_of(how);
+    }
+    return all;
+}
+
+/// Either all files get their names, or none is left.
+void write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
+    std::optional<output_file> plan, dot;
+    if (!asked.plan_file.empty()) {
+        plan.emplace(asked.plan_file);
+        report_extras extras = made.extras;
+        extras.strategy = {}; // stands beside the report already
+        write_plan([&](std::string_view bytes) { plan->write(bytes); }, g.snapshot,
+                   document(g.snapshot, made.plan, made.arena, g.name),
+                   report_text(made.plan.report(), extras, " "));
+        plan->finish();
+    }
+    if (!asked.dot_file.empty()) {
+        dot.emplace(asked.dot_file);
+        write_dot([&](std::string_view bytes) { dot->write(bytes); }, g.snapshot, made.plan.steps());
+        dot->finish();
+    }
+    if (plan) plan->commit();
+    if (dot) dot->commit();
+}
+
+std::string shown(const options& asked, const loaded_graph& g, const outcome& all) {
+    if (asked.compare && asked.json) {
+        std::string array = "[";
+        for (std::string_view comma; const auto& made : all.plans) {
+            array += std::string(comma) + "\n " + report_text(made.plan.report(), made.extras, " ");
+            comma = ",";
+        }
+        return array + "\n]\n";
+    }
+    if (asked.compare) return comparison(all.plans);
+    const verified_plan& made = all.plans.front();
+    return asked.json ? report_text(made.plan.report(), made.extras) + '\n' : summary(g, made);
+}
+
+void print(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw echo::error({}, "standard output", "cannot be written");
+}
+
+int complain(std::string_view about, std::string_view message) {
+    const std::string line = "echo-plan: " + std::string(about) + std::string(message);
+    fmt::print(stderr, "{}\n", one_line(line));
+    return bad_input;
+}
+
+int run(const options& asked) {
+    std::optional<progress> line(std::in_place);
+    try {
+        const loaded_graph g = load(asked.graph, *line);
+        const outcome all = run(asked, g, *line);
+        line->stage("writing");
+        write_files(asked, g, all.plans[all.chosen]);
+        line.reset();
+        print(shown(asked, g, all));
+        return success;
+    } catch (const std::bad_alloc&) {
+        line.reset();
+        return complain(asked.graph + ": ", "not enough memory for a graph of this size");
+    } catch (const std::exception& e) {
+        line.reset();
+        return complain(asked.graph + ": ", e.what());
+    }
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    try {
+        const options asked = parse_options(count, arguments);
+        if (asked.print.empty()) return run(asked);
+        print(asked.print);
+        return success;
+    } catch (const usage_error& e) {
+        complain("", std::string(e.what()) + "; see echo-plan --help");
+        return bad_usage;
+    } catch (const std::exception& e) {
+        return complain("", e.what());
+    }
+}

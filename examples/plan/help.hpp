@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What `echo-plan --help` prints.
+#pragma once
+
+#include <string_view>
+
+namespace echo::format {
+
+inline constexpr std::string_view help_text = R"(NAME
+    echo-plan - shrink the memory that a training graph needs
+
+SYNOPSIS
+    echo-plan GRAPH [--strategy NAME] [--no-encode] [--json]
+              [--emit-plan FILE] [--dot FILE] [--compare]
+    echo-plan --help | --version
+
+DESCRIPTION
+    Reads a training graph, decides which feature maps to stash, which to
+    recompute and which to encode in one bit per element, lays the tensors
+    that remain out in one arena, checks the result with a replay that shares
+    no code with the planner, and prints what it achieves. No plan needs more
+    memory than the graph does without it.
+
+    GRAPH is a file of the format echo-graph/1: .json, or .json.gz for a
+    compressed one.
+
+OPTIONS
+    --strategy NAME
+        baseline      change nothing
+        mirror        recompute all that is cheap
+        echo          the pass of the Echo paper, with its edge cases repaired
+        echo_printed  the same as the paper prints it
+        min_cut       the exact choice by minimum cuts (default)
+        budget        not yet available
+    --no-encode
+        Keep every value in full: no encoding in one bit per element.
+    --json
+        Print the report as one JSON object and nothing else. With --compare,
+        an array of reports, each with its strategy.
+    --emit-plan FILE
+        Write the plan, of the format echo-plan/1. Compressed if FILE ends in
+        .gz. The file is written whole or not at all.
+    --dot FILE
+        Write the graph and the plan for Graphviz.
+    --compare
+        Print one row for every strategy. The files are still those of
+        --strategy.
+    --budget BYTES|RATIO, --max-overhead RATIO, --pareto, --fuse, --report DIR
+        Not yet available.
+    --help, -h
+        Print this page.
+    --version
+        Print the version.
+
+EXIT STATUS
+    0  success
+    1  bad input: a file cannot be read, written or understood; one line on
+       standard error says where and what to do
+    2  bad usage
+    3  a budget cannot be met (reserved)
+
+EXAMPLES
+    echo-plan resnet50.json.gz
+        What can be saved, at what price.
+    echo-plan resnet50.json.gz --compare
+        All strategies side by side.
+    echo-plan nmt.json.gz --strategy echo --emit-plan plan.json
+        A plan for an engine to carry out.
+    echo-plan nmt.json.gz --json | python3 -m json.tool
+        Figures for another program.
+)";
+
+} // namespace echo::format

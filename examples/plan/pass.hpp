@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The pass that `echo-plan` runs and measures: snapshot, plan, arena, and the proof of both.
+#pragma once
+
+#include "format/file_graph.hpp"
+#include "format/write_report.hpp"
+#include "plan/options.hpp"
+#include "plan/progress.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/verify.hpp>
+#include <echo/graph/read.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace echo::format {
+
+/// Milliseconds from its making.
+class stopwatch {
+public:
+    double ms() const {
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+private:
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// A file as the pass sees it; the host graph itself is no longer needed.
+struct loaded_graph {
+    std::string name{};
+    echo::snapshot snapshot{};
+    double load_ms = 0; ///< reading the file
+    double read_ms = 0; ///< reading the host graph: part of the pass
+};
+
+/// A plan that has been verified.
+struct verified_plan {
+    echo::plan plan{};
+    memory_plan arena{};
+    report_extras extras{};
+};
+
+/// Errors: the graph's own order is unsound; or `verify` refuses the plan, which is never the input's fault.
+inline verified_plan run_pass(const loaded_graph& g, strategy how, bool encode, progress& line) {
+    const stopwatch watch;
+    verified_plan made;
+    line.stage("planning");
+    made.plan = make_plan(
+        g.snapshot, {.how = how, .encode = encode, .progress = [&](double part) { line.part_done(part); }});
+    line.stage("placing");
+    made.arena = plan_memory(g.snapshot, made.plan);
+    line.stage("verifying");
+    try {
+        verify(g.snapshot, made.plan, made.arena);
+    } catch (const error& e) {
+        throw error({}, {}, std::string("the plan is not sound, which is a fault of Echo: ") + e.what(),
+                    "report it with the graph");
+    }
+    made.extras = {.arena_bytes = made.arena.bytes(),
+                   .arena_lower_bound_bytes = made.arena.lower_bound(),
+                   .pass_ms = g.read_ms + watch.ms(),
+                   .load_ms = g.load_ms};
+    return made;
+}
+
+} // namespace echo::format

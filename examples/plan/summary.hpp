@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What `echo-plan` prints for people: one plan in a few lines, or all strategies in a table.
+#pragma once
+
+#include "plan/one_line.hpp"
+#include "plan/pass.hpp"
+#include "plan/table.hpp"
+#include "plan/units.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace echo::format {
+
+inline std::string summary(const loaded_graph& g, const verified_plan& made) {
+    const plan_report& r = made.plan.report();
+    std::string out;
+    const auto line = [&]<class... Arguments>(std::string_view what, fmt::format_string<Arguments...> format,
+                                              Arguments&&... arguments) {
+        fmt::format_to(std::back_inserter(out), "{:<12}", what);
+        fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
+        out += '\n';
+    };
+    line("graph", "{}, {} nodes", one_line(g.name.empty() ? "without a name" : g.name),
+         g.snapshot.node_count());
+    line("strategy", "{}", name_of(made.plan.chosen_by()));
+    line("peak", "{} -> {} ({} smaller)", show_bytes(r.baseline_peak_bytes), show_bytes(r.peak_bytes),
+         show_ratio(r.baseline_peak_bytes, r.peak_bytes));
+    line("bound", "{} (no plan over the same candidates is smaller; gap {} %)",
+         show_bytes(r.lower_bound_bytes), show_gap(r));
+    line("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
+    line("resident", "{} (parameters, optimizer state, inputs; not in the peak)",
+         show_bytes(r.resident_bytes));
+    line("overhead", "{:.2f} % of a step's time: {} nodes recomputed, {} values encoded",
+         100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    line("arena", "{} (at least {})", show_bytes(made.extras.arena_bytes),
+         show_bytes(made.extras.arena_lower_bound_bytes));
+    line("time", "{:.1f} ms for the pass, {:.1f} ms for reading the file", made.extras.pass_ms,
+         made.extras.load_ms);
+    for (const auto& note : r.notes) line("note", "{}", one_line(note));
+    for (const auto& op : r.unknown_ops) line("unknown op", "{} (left alone)", one_line(op));
+    return out;
+}
+
+inline std::string comparison(std::span<const verified_plan> all) {
+    table rows({"strategy", "peak before", "peak after", "ratio", "gap %", "overhead %", "recomputed",
+                "encoded", "arena", "pass ms"});
+    for (const auto& made : all) {
+        const plan_report& r = made.plan.report();
+        rows.add({std::string(name_of(made.plan.chosen_by())), show_bytes(r.baseline_peak_bytes),
+                  show_bytes(r.peak_bytes), show_ratio(r.baseline_peak_bytes, r.peak_bytes), show_gap(r),
+                  fmt::format("{:.2f}", 100 * r.recompute_time_ratio), std::to_string(r.recomputed_nodes),
+                  std::to_string(r.encoded_values), show_bytes(made.extras.arena_bytes),
+                  fmt::format("{:.1f}", made.extras.pass_ms)});
+    }
+    return rows.text();
+}
+
+} // namespace echo::format

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Plans graphs with every strategy, has each plan judged by tests/replay.py, and prints one row per plan.
+
+    python3 examples/table.py --echo-plan PROGRAM [--markdown] [--no-replay] GRAPH…
+
+Returns 1 if planning fails, if a plan needs more memory than its graph, or if the replay refuses one.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+REPLAY = pathlib.Path(__file__).resolve().parent.parent / "tests" / "replay.py"
+STRATEGIES = ("baseline", "mirror", "echo_printed", "echo", "min_cut")
+
+HEAD = ("graph", "strategy", "before MB", "after MB", "ratio", "gap %", "overhead %", "pass ms", "replay")
+WIDTHS = (0, 12, 9, 9, 6, 7, 10, 8, 8)
+
+
+def graph_name(path):
+    return path.name.removesuffix(".gz").removesuffix(".json")
+
+
+def plan(echo_plan, graph, strategy, file):
+    """The report of the plan that is written to `file`, and what is wrong with it, if anything."""
+    command = [echo_plan, str(graph), "--strategy", strategy, "--emit-plan", str(file)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, f"{' '.join(command)} returned {done.returncode}\n{done.stderr.strip()}"
+    report = json.loads(file.read_text(encoding="utf-8"))["report"]
+    if report["peak_bytes"] > report["baseline_peak_bytes"]:
+        return report, "the plan needs more memory than its graph"
+    if report["lower_bound_bytes"] > report["peak_bytes"]:
+        return report, "the peak lies below its certified bound"
+    return report, None
+
+
+def replay(graph, file):
+    """What the independent judge has against the plan, if anything."""
+    done = subprocess.run([sys.executable, str(REPLAY), str(graph), str(file)],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return None if done.returncode == 0 else (done.stderr or done.stdout).strip() or f"returned {done.returncode}"
+
+
+def cells(name, strategy, report, verdict):
+    if report is None:
+        return (name, strategy, *["-"] * 6, verdict)
+    before, after, bound = (report[f"{key}_bytes"] for key in ("baseline_peak", "peak", "lower_bound"))
+    gap = f"{100 * (after - bound) / bound:.1f}" if bound and strategy != "baseline" else "-"
+    return (name, strategy, megabytes(before), megabytes(after), f"{before / after:.2f}x" if after else "-", gap,
+            f"{100 * report['recompute_time_ratio']:.2f}", f"{report['pass_ms']:.1f}", verdict)
+
+
+def megabytes(amount):
+    return f"{amount / 1e6:.{3 if amount < 10e6 else 1}f}"
+
+
+class Table:
+    """Rows are printed as they come: every column has its width from the start, and the graph's is the longest name."""
+
+    def __init__(self, names, markdown):
+        self.widths = [max(len(name) for name in (*names, HEAD[0])), *WIDTHS[1:]]
+        self.markdown = markdown
+        self.row(HEAD)
+        if markdown:
+            print("|" + "|".join("---" if left else "--:" for left in map(self.left, range(len(HEAD)))) + "|")
+
+    @staticmethod
+    def left(column):
+        return column < 2 or column == len(HEAD) - 1
+
+    def row(self, texts):
+        if self.markdown:
+            line = "| " + " | ".join(texts) + " |"
+        else:
+            line = "  ".join(text.ljust(width) if self.left(column) else text.rjust(width)
+                             for column, (text, width) in enumerate(zip(texts, self.widths))).rstrip()
+        print(line, flush=True)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--echo-plan", required=True, metavar="PROGRAM")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--no-replay", action="store_true", help="plan only")
+    parser.add_argument("graphs", nargs="+", type=pathlib.Path, metavar="GRAPH")
+    return parser.parse_args()
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as `head` may have seen enough
+    options = parse()
+    graphs = sorted(options.graphs, key=graph_name)
+    table = Table(list(map(graph_name, graphs)), options.markdown)
+    failures = []
+
+    # Plans are made one at a time, so that their times are true; one core is left to that, the others replay.
+    judges = max(1, (os.cpu_count() or 2) - 1)
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(judges) as pool:
+        rows = []
+        for graph in graphs:
+            for strategy in STRATEGIES:
+                file = pathlib.Path(folder, f"{graph_name(graph)}.{strategy}.json")
+                report, wrong = plan(options.echo_plan, graph, strategy, file)
+                judged = None if wrong or options.no_replay else pool.submit(replay, graph, file)
+                rows.append((graph_name(graph), strategy, report, wrong, judged))
+                while rows and (rows[0][-1] is None or rows[0][-1].done()):
+                    print_row(table, rows.pop(0), failures)
+        for row in rows:
+            print_row(table, row, failures)
+
+    print(flush=True)
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    plans = len(graphs) * len(STRATEGIES)
+    judgement = "not replayed" if options.no_replay else "accepted by the replay"
+    print(f"{plans - len(failures)} of {plans} plans of {len(graphs)} graphs: {judgement}, and never above the "
+          "peak of the graph.")
+    return 1 if failures else 0
+
+
+def print_row(table, row, failures):
+    name, strategy, report, wrong, judged = row
+    if judged is not None:
+        wrong = judged.result()
+    verdict = ("refused" if judged else "FAILED") if wrong else "accepted" if judged else "-"
+    table.row(cells(name, strategy, report, verdict))
+    if wrong:
+        failures.append(f"{name}, {strategy}: {wrong}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Calls `echo-plan` as its users do: exit codes, one line per error, files written whole or not at all.
+
+    python3 echo_plan.py PROGRAM
+"""
+import gzip
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GRAPHS = pathlib.Path(__file__).resolve().parent.parent / "examples" / "graphs"
+STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
+REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
+               "lower_bound_bytes", "arena_bytes", "arena_lower_bound_bytes", "recomputed_nodes", "encoded_values",
+               "fused_nodes", "recompute_time_ratio", "subgraphs", "pass_ms", "load_ms", "unknown_ops", "notes"]
+program = ""
+
+
+def small_graph():
+    """x → mm → tanh → mm, and back: tanh is worth recomputing, `odd` is an op that no registry knows."""
+    def node(op, phase, inputs, **more):
+        return {"name": f"n{len(nodes)}", "op": op, "phase": phase, "inputs": inputs,
+                "outputs": [{"dtype": "f32", "shape": [1024]}]} | more
+    nodes = []
+    nodes.append(node("data", "input", []))
+    nodes.append(node("aten.mm.default", "forward", [[0, 0]]))
+    nodes.append(node("aten.tanh.default", "forward", [[1, 0]]))
+    nodes.append(node("odd", "forward", [[2, 0]]))
+    nodes.append(node("aten.mm.default", "backward", [[3, 0], [1, 0]]))
+    nodes.append(node("aten.tanh_backward.default", "backward", [[4, 0], [2, 0]]))
+    return {"format": "echo-graph/1", "name": "small", "nodes": nodes, "outputs": [[5, 0]]}
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.graph = self.write("graph.json", json.dumps(small_graph()))
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def call(self, *arguments, **more):
+        command = [program, *map(os.fspath, arguments)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, **more)
+
+    def good(self, *arguments):
+        done = self.call(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
+        return done.stdout.decode()
+
+    def bad(self, status, *arguments):
+        """The one line of an error; nothing else is printed and no file is left."""
+        before = sorted(self.folder.iterdir())
+        done = self.call(*arguments)
+        line = done.stderr.decode()
+        self.assertEqual(done.returncode, status, (arguments, line))
+        self.assertEqual(done.stdout, b"", arguments)
+        self.assertEqual(len(line.splitlines()), 1, line)
+        self.assertTrue(line.startswith("echo-plan: ") and line.endswith("\n"), line)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+        return line
+
+    def bad_graph(self, content, *words, name="bad.json"):
+        path = self.write(name, content if isinstance(content, (str, bytes)) else json.dumps(content))
+        line = self.bad(1, path, "--emit-plan", self.folder / "plan.json")
+        for word in (str(path), *words):
+            self.assertIn(word, line)
+
+    # Good input
+
+    def test_summary(self):
+        text = self.good(self.graph)
+        for word in ("small, 6 nodes", "min_cut", "peak", "bound", "arena", "unknown op  odd"):
+            self.assertIn(word, text)
+
+    def test_json_is_the_report_alone(self):
+        report = json.loads(self.good(self.graph, "--json"))
+        self.assertEqual(list(report), REPORT_KEYS)
+        self.assertEqual(report["unknown_ops"], ["odd"])
+        self.assertEqual(report["fused_nodes"], 0)
+        self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+        self.assertLessEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+        self.assertLessEqual(report["arena_lower_bound_bytes"], report["arena_bytes"])
+        self.assertGreater(report["pass_ms"], 0)
+        self.assertGreater(report["load_ms"], 0)
+
+    def test_compressed_is_the_same(self):
+        packed = self.write("graph.json.gz", gzip.compress(self.graph.read_bytes()))
+        def figures(path):
+            report = json.loads(self.good(path, "--json"))
+            return {key: value for key, value in report.items() if not key.endswith("_ms")}
+        self.assertEqual(figures(self.graph), figures(packed))
+
+    def test_every_strategy(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        reports = json.loads(self.good(graph, "--compare", "--json"))
+        self.assertEqual([report["strategy"] for report in reports], STRATEGIES)
+        for report in reports:
+            self.assertEqual(set(report), {"strategy", *REPORT_KEYS})
+            self.assertLessEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+            alone = json.loads(self.good(graph, "--strategy", report["strategy"], "--json"))
+            self.assertEqual(alone["peak_bytes"], report["peak_bytes"])
+        rows = self.good(graph, "--compare").splitlines()
+        self.assertEqual([row.split()[0] for row in rows], ["strategy", *STRATEGIES])
+        self.assertEqual(len({len(row) for row in rows}), 1)
+
+    def test_without_encoding(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        self.assertGreater(json.loads(self.good(graph, "--json"))["encoded_values"], 0)
+        self.assertEqual(json.loads(self.good(graph, "--json", "--no-encode"))["encoded_values"], 0)
+
+    def test_emitted_plan(self):
+        file = self.folder / "plan.json"
+        report = json.loads(self.good(self.graph, "--emit-plan", file, "--json", "--strategy", "echo"))
+        plan = json.loads(file.read_text())
+        self.assertEqual(plan["format"], "echo-plan/1")
+        self.assertEqual((plan["graph"], plan["strategy"]), ("small", "echo"))
+        self.assertEqual(plan["report"], report)
+        self.assertEqual(sum(not step.get("recompute") for step in plan["schedule"]), 6)
+        self.assertEqual(plan["arena"]["bytes"], report["arena_bytes"])
+        self.assertTrue(plan["arena"]["blocks"])
+        self.assertTrue(plan["stash"])
+
+        again = self.folder / "again.json.gz"
+        self.good(self.graph, "--emit-plan", again, "--strategy", "echo")
+        repeated = json.loads(gzip.decompress(again.read_bytes()))
+        for key in ("schedule", "stash", "arena"):
+            self.assertEqual(repeated[key], plan[key])
+
+    def test_compared_plans_write_the_chosen_one(self):
+        file = self.folder / "plan.json"
+        self.good(self.graph, "--compare", "--strategy", "mirror", "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["strategy"], "mirror")
+
+    def test_dot(self):
+        file = self.folder / "graph.dot"
+        self.good(GRAPHS / "tiny_cnn.json.gz", "--dot", file)
+        text = file.read_text()
+        self.assertTrue(text.startswith("digraph") and text.rstrip().endswith("}"))
+        for word in ("recomputed", "stashed", "encoded"):
+            self.assertIn(word, text)
+
+    def test_output_may_be_no_regular_file(self):
+        self.good(self.graph, "--emit-plan", "/dev/null")
+        self.assertTrue(pathlib.Path("/dev/null").is_char_device())
+
+    def test_output_replaces_what_was_there(self):
+        file = self.write("plan.json", "old")
+        file.chmod(0o600)
+        self.good(self.graph, "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["format"], "echo-plan/1")
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+
+    def test_help(self):
+        for flag in ("--help", "-h"):
+            page = self.good(flag)
+            for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
+                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot",
+                         "--report", "--compare", "--pareto", "budget", *STRATEGIES):
+                self.assertIn(word, page)
+            self.assertLessEqual(max(map(len, page.splitlines())), 80)
+        self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
+
+    # Bad usage
+
+    def test_usage(self):
+        for arguments in ([], ["--unknown"], ["--strategy"], ["--strategy", "best"], ["--strategy="],
+                          ["--emit-plan"], ["--emit-plan="], ["--dot="], ["second.json"], ["--jso"],
+                          ["--emit-plan", "x", "--dot", "x"], ["--strategy", "a\nb"]):
+            with self.subTest(arguments):
+                self.bad(2, *([self.graph] if arguments else []), *arguments)
+
+    def test_what_is_not_there_yet(self):
+        for arguments in (["--budget", "0.5"], ["--budget", "512MiB"], ["--max-overhead", "0.1"], ["--pareto"],
+                          ["--fuse"], ["--report", "folder"], ["--strategy", "budget"]):
+            with self.subTest(arguments):
+                self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
+
+    # Bad input
+
+    def test_files_that_cannot_be_read(self):
+        for name in ("none.json", "none.json.gz", ""):
+            self.bad(1, self.folder / name)
+        self.bad(1, self.folder / "line\nbreak\x1b[31m\u2028.json")
+        self.assertIn("without ONNX", self.bad(1, self.write("net.onnx", b"")))
+
+    def test_what_is_no_graph(self):
+        for content in ("", "{", "[]", "null", "nonsense", "{}", b"\xff\xfe", b"\x1f\x8b\x08", "[" * 100000,
+                        '{"format": "echo-plan/1"}', self.graph.read_text() + "x", self.graph.read_text()[:-1]):
+            with self.subTest(content[:40]):
+                self.bad_graph(content)
+
+    def test_damaged_compression(self):
+        packed = gzip.compress(self.graph.read_bytes())
+        for content in (b"", packed[:10], packed[:-1], packed[:-9], packed + b"x", self.graph.read_bytes(),
+                        packed[:40] + bytes([packed[40] ^ 1]) + packed[41:]):
+            self.bad_graph(content, name="bad.json.gz")
+
+    def test_errors_name_the_node_and_the_key(self):
+        def spoilt(key, value, at=3):
+            graph = small_graph()
+            graph["nodes"][at][key] = value
+            return graph
+        for key, value in (("inputs", [[9, 0]]), ("inputs", [[3, 0]]), ("inputs", [[2, 1]]), ("inputs", [[2, 10**9]]),
+                           ("inputs", [[2.5, 0]]), ("inputs", [[-1, 0]]), ("inputs", [[2**64, 0]]), ("inputs", None),
+                           ("control", [5]), ("phase", "sideways"), ("kind", "odd"), ("rerun", True), ("flops", -1),
+                           ("time_us", float("nan")), ("time_us", float("inf")), ("workspace", 1.5), ("op", 7),
+                           ("one_bit_inputs", [1]), ("outputs", [{}])):
+            with self.subTest((key, value)):
+                self.bad_graph(spoilt(key, value), "node 'n3'", key)
+        for key, value in (("shape", [2**40, 2**40]), ("shape", [-1]), ("bytes", 2**63), ("dtype", "c64"),
+                           ("view_of", 1), ("inplace", 1)):
+            with self.subTest((key, value)):
+                output = {"dtype": "f32", "shape": [4]} | {key: value}
+                self.bad_graph(spoilt("outputs", [output]), "node 'n3'", "bytes" if key == "dtype" else key)
+        for key in ("op", "phase", "inputs", "outputs"):
+            graph = small_graph()
+            del graph["nodes"][3][key]
+            self.bad_graph(graph, "node 'n3'", key, "missing")
+        for key in ("format", "nodes", "outputs"):
+            graph = small_graph()
+            del graph[key]
+            self.bad_graph(graph, key, "missing")
+        self.bad_graph(small_graph() | {"outputs": [[6, 0]]}, "outputs")
+        self.bad_graph(small_graph() | {"resident": [[5, 1]]}, "n5", "resident")
+        self.bad_graph(spoilt("phase", "input"), "n3", "inputs")
+        name = "two\nlines \u0085 \u2028 \x1b[31m"
+        graph = spoilt("name", name)
+        graph["nodes"][3]["phase"] = 0
+        self.bad_graph(graph, "two\\x0alines", "phase")
+
+    def test_a_graph_whose_order_breaks_a_write_in_place(self):
+        graph = small_graph()
+        graph["nodes"][1]["outputs"][0]["inplace"] = 0
+        graph["nodes"][2]["inputs"] = [[0, 0]]
+        self.bad_graph(graph, "inplace")
+
+    def test_output_that_cannot_be_written(self):
+        for flag in ("--emit-plan", "--dot"):
+            self.bad(1, self.graph, flag, self.folder / "none" / "file")
+            self.bad(1, self.graph, flag, self.folder)
+            self.bad(1, self.graph, flag, "/dev/full")
+        self.bad(1, self.graph, "--emit-plan", self.folder / "plan.json", "--dot", self.folder / "none" / "file")
+
+    def test_output_that_is_protected(self):
+        if os.geteuid() == 0:
+            self.skipTest("nothing is protected from root")
+        file = self.write("plan.json", "old")
+        file.chmod(0o400)
+        self.bad(1, self.graph, "--emit-plan", file)
+        self.assertEqual(file.read_text(), "old")
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([program, self.graph], stdout=full, stderr=subprocess.PIPE, timeout=120)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_a_terminal_is_left_clean(self):
+        ours, theirs = pty.openpty()
+        subprocess.run([program, self.graph, "--json"], stdout=subprocess.DEVNULL, stderr=theirs, timeout=120,
+                       check=True)
+        os.close(theirs)
+        try:
+            shown = os.read(ours, 1000)
+        except OSError: # what Linux says of a terminal at its end
+            shown = b""
+        os.close(ours)
+        self.assertTrue(shown == b"" or shown.endswith(b"\r\x1b[K"), shown)
+
+
+if __name__ == "__main__":
+    program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,23 @@
+# cmake -DHOW=… -DSOURCE=… -DBUILD=… -DCOMPILER=… -DGENERATOR=… -DVERSION=… -P check.cmake
+# Configures, builds and runs the project next to this file, with Echo taken in by HOW.
+function(step)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGV}\n${said}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${BUILD})
+set(toolchain -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER})
+set(options "")
+if(HOW STREQUAL "find_package")
+  step(${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/echo ${toolchain} -DCMAKE_INSTALL_PREFIX=${BUILD}/prefix
+    -DECHO_BUILD_EXAMPLES=OFF -DECHO_BUILD_TESTS=OFF -DECHO_BUILD_BENCH=OFF)
+  step(${CMAKE_COMMAND} --install ${BUILD}/echo)
+  set(options -DCMAKE_PREFIX_PATH=${BUILD}/prefix)
+endif()
+
+step(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD}/consumer ${toolchain}
+  -DHOW=${HOW} -DECHO_SOURCE=${SOURCE} -DVERSION=${VERSION} ${options})
+step(${CMAKE_COMMAND} --build ${BUILD}/consumer)
+step(${BUILD}/consumer/consumer)

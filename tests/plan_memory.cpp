@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSL-1.0
+// Storages live at once never share a byte, the arena is never smaller than the load, and how close it comes:
+// on every tiny set against exhaustive search, on published hard instances, on large forward/backward graphs.
+#include "hosts/random_graph.hpp"
+
+#include <echo/analysis/plan_memory.hpp>
+
+#include <catch2/catch.hpp>
+#include <rapidcheck/catch.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+namespace {
+
+using echo::arena::interval;
+using intervals = std::vector<interval>;
+using offsets = std::vector<std::uint64_t>;
+
+/// A sweep over time that shares nothing with the solvers. The first overlap, in words; empty if there is
+/// none.
+std::string overlap(const intervals& items, const offsets& at) {
+    std::map<std::uint32_t, std::vector<std::size_t>> starts, ends;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (!items[i].bytes) continue;
+        starts[items[i].first].push_back(i);
+        ends[items[i].last].push_back(i);
+    }
+    std::map<std::uint64_t, std::uint64_t> live; // offset, end
+    auto ended = ends.begin();
+    for (const auto& [time, started] : starts) {
+        for (; ended != ends.end() && ended->first < time; ++ended)
+            for (const auto i : ended->second) live.erase(at[i]);
+        for (const auto i : started) {
+            const auto [me, fresh] = live.emplace(at[i], at[i] + items[i].bytes);
+            if (!fresh) return "two at offset " + std::to_string(at[i]);
+            if (me != live.begin() && std::prev(me)->second > me->first)
+                return "one reaches beyond " + std::to_string(at[i]);
+            if (std::next(me) != live.end() && std::next(me)->first < me->second)
+                return "one at " + std::to_string(at[i]) + " reaches into the next";
+        }
+    }
+    return {};
+}
+
+/// The bound by definition, time by time.
+std::uint64_t load_by_definition(const intervals& items) {
+    std::uint64_t most = 0;
+    for (const auto& at : items) {
+        std::uint64_t sum = 0;
+        for (const auto& x : items)
+            if (x.first <= at.first && at.first <= x.last) sum += x.bytes;
+        most = std::max(most, sum);
+    }
+    return most;
+}
+
+/// Exhaustive search. An optimal placement, taken from its lowest interval up, can be pushed down until each
+/// interval rests on the bottom or on one placed before; so it is enough to try all orders in which the
+/// lowest offset above what is there never falls.
+class exhaustive {
+public:
+    explicit exhaustive(const intervals& items)
+        : items_(items), load_(echo::arena::peak_load(items)), at_(items.size()) {
+        search({}, 0, 0);
+    }
+    std::uint64_t smallest_arena() const { return best_; }
+
+private:
+    void search(const std::vector<std::size_t>& placed, std::uint64_t floor, std::uint64_t end) {
+        if (placed.size() == items_.size()) best_ = end;
+        for (std::size_t i = 0; i < items_.size() && best_ > load_; ++i) {
+            if (std::find(placed.begin(), placed.end(), i) != placed.end()) continue;
+            std::uint64_t low = 0;
+            for (const auto j : placed)
+                if (items_[j].first <= items_[i].last && items_[i].first <= items_[j].last)
+                    low = std::max(low, at_[j] + items_[j].bytes);
+            const std::uint64_t top = std::max(end, low + items_[i].bytes);
+            if (low < floor || top >= best_) continue;
+            at_[i] = low;
+            auto more = placed;
+            more.push_back(i);
+            search(more, low, top);
+        }
+    }
+
+    const intervals& items_;
+    std::uint64_t load_;
+    offsets at_;
+    std::uint64_t best_ = ~std::uint64_t{0};
+};
+
+rc::Gen<intervals> some_intervals(std::uint32_t times, std::uint64_t bytes) {
+    return rc::gen::container<intervals>(rc::gen::map(
+        rc::gen::tuple(rc::gen::inRange<std::uint32_t>(0, times), rc::gen::inRange<std::uint32_t>(0, times),
+                       rc::gen::inRange<std::uint64_t>(0, bytes)),
+        [](const auto& t) {
+            const auto [a, b, size] = t;
+            return interval{std::min(a, b), std::max(a, b), size};
+        }));
+}
+
+intervals random_intervals(std::mt19937_64& engine, std::size_t n, std::uint32_t times, std::uint64_t bytes) {
+    intervals items;
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto a = static_cast<std::uint32_t>(engine() % times);
+        const auto b = static_cast<std::uint32_t>(engine() % times);
+        items.push_back({std::min(a, b), std::max(a, b), 1 + engine() % bytes});
+    }
+    return items;
+}
+
+/// As full as can be: the same load at all times, so that every hole costs.
+intervals full_intervals(std::mt19937_64& engine) {
+    const std::size_t n = 4 + engine() % 8;
+    const std::uint64_t load = 5 + engine() % 8;
+    intervals items, live{{0, 0, load}};
+    for (std::uint32_t time = 0; items.size() < n; ++time) {
+        std::uint64_t freed = 0;
+        std::erase_if(live, [&](interval x) {
+            if (time > 0 && engine() % 2) return false;
+            freed += x.bytes;
+            x.last = time - 1;
+            if (time > 0) items.push_back(x);
+            return true;
+        });
+        while (freed > 0) {
+            const std::uint64_t bytes = 1 + engine() % std::min<std::uint64_t>(freed, 4);
+            live.push_back({time, 0, bytes});
+            freed -= bytes;
+        }
+    }
+    const auto end = items.back().last + 1;
+    for (auto& x : live) x.last = end;
+    items.insert(items.end(), live.begin(), live.end());
+    return items;
+}
+
+/// A chain of layers: each stashes one feature map until its gradient and needs a temporary either way.
+intervals training_chain(std::mt19937_64& engine, std::uint32_t layers) {
+    intervals items;
+    const std::uint32_t end = 2 * layers - 1;
+    for (std::uint32_t i = 0; i < layers; ++i) {
+        const std::uint64_t bytes = 256 * (1 + engine() % 100'000);
+        items.push_back({i, end - i, bytes});
+        items.push_back({i, i + 1 + static_cast<std::uint32_t>(engine() % 3), bytes});
+        items.push_back({end - i - (i < layers - 1), end - i, bytes});
+    }
+    return items;
+}
+
+double ratio(const intervals& items, std::uint64_t align = 1) {
+    return static_cast<double>(echo::arena::extent(items, echo::arena::place(items, align))) /
+           static_cast<double>(echo::arena::peak_load(items));
+}
+
+} // namespace
+
+TEST_CASE("the load is what is alive at the worst time", "[plan_memory]") {
+    rc::prop("for all intervals", [] {
+        const auto items = *some_intervals(40, 1000);
+        RC_ASSERT(echo::arena::peak_load(items) == load_by_definition(items));
+        const echo::arena::timeline line(items, 1);
+        RC_ASSERT(line.load() == load_by_definition(items));
+    });
+}
+
+TEST_CASE("intervals alive at once never overlap", "[plan_memory]") {
+    rc::prop("for all intervals and alignments", [] {
+        const auto items = *some_intervals(*rc::gen::element(3u, 30u, 300u), 5000);
+        const auto align = *rc::gen::element<std::uint64_t>(1, 3, 64, 256);
+        const auto at = echo::arena::place(items, align);
+        RC_ASSERT(at.size() == items.size());
+        RC_ASSERT(overlap(items, at) == "");
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            RC_ASSERT(at[i] % align == 0u);
+            if (!items[i].bytes) RC_ASSERT(at[i] == 0u);
+        }
+        RC_ASSERT(echo::arena::extent(items, at) >= echo::arena::peak_load(items));
+        RC_ASSERT(echo::arena::place(items, align) == at);
+    });
+}
+
+TEST_CASE("the order of the input does not change the arena", "[plan_memory]") {
+    rc::prop("for all shuffles", [] {
+        auto items = *some_intervals(30, 300);
+        const auto before = echo::arena::extent(items, echo::arena::place(items));
+        std::mt19937_64 engine(*rc::gen::arbitrary<std::uint64_t>());
+        std::shuffle(items.begin(), items.end(), engine);
+        RC_ASSERT(echo::arena::extent(items, echo::arena::place(items)) == before);
+    });
+}
+
+TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory]") {
+    rc::prop("for all intervals", [](bool backwards) {
+        const auto items = *some_intervals(40, 1000);
+        const echo::arena::timeline line(items, 16);
+        const intervals padded(line.items().begin(), line.items().end());
+        const auto at = echo::arena::best_fit(line, backwards);
+        RC_ASSERT(overlap(padded, at) == "");
+        for (const auto offset : at) RC_ASSERT(offset % 16 == 0u);
+    });
+}
+
+TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
+    std::mt19937_64 engine(1);
+    for (int round = 0; round < 100; ++round) {
+        const echo::arena::timeline line(random_intervals(engine, 1 + engine() % 60, 30, 9), 1);
+        std::vector<std::uint32_t> order(line.size());
+        for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::shuffle(order.begin(), order.end(), engine);
+        echo::arena::window_tree tree(line);
+        tree.fill(order);
+        std::vector<bool> left(line.size(), true);
+        for (std::size_t removed = 0; removed <= line.size(); ++removed) {
+            auto first = static_cast<std::uint32_t>(engine() % line.times());
+            auto last = static_cast<std::uint32_t>(engine() % line.times());
+            if (last < first) std::swap(first, last);
+            auto expected = echo::arena::window_tree::none;
+            for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
+                const auto& x = line[order[rank]];
+                if (left[order[rank]] && x.first >= first && x.last <= last)
+                    expected = std::min(expected, rank);
+            }
+            REQUIRE(tree.best(first, last) == expected);
+            if (removed == line.size()) break;
+            std::uint32_t gone = 0;
+            do gone = static_cast<std::uint32_t>(engine() % line.size());
+            while (!left[gone]);
+            left[gone] = false;
+            tree.remove(gone);
+        }
+    }
+}
+
+TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
+    std::mt19937_64 engine(1);
+    const echo::arena::timeline line(random_intervals(engine, 50, 30, 9), 1);
+    std::vector<std::uint32_t> order(line.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    echo::arena::skyline sky(line);
+    CHECK_FALSE(sky.place(order, 5));
+    CHECK(sky.place(order, 1'000'000)); // and works again
+}
+
+TEST_CASE("archetypes", "[plan_memory]") {
+    CHECK(echo::arena::place({}).empty());
+    CHECK(echo::arena::place(intervals{{0, 9, 0}, {3, 4, 0}}) == offsets{0, 0});
+    CHECK(echo::arena::place(intervals{{7, 7, 5}}, 256) == offsets{0});
+    CHECK(echo::arena::place(intervals{{0, 1, 5}, {2, 3, 5}}) == offsets{0, 0});
+
+    intervals nested, stairs, together, apart;
+    for (std::uint32_t i = 0; i < 100; ++i) {
+        nested.push_back({i, 199 - i, 1 + i * 37 % 11});
+        stairs.push_back({i, i + 3, 8});
+        together.push_back({0, 5, 1 + i});
+        apart.push_back({2 * i, 2 * i + 1, 1 + i});
+    }
+    for (const auto& items : {nested, stairs, together, apart}) CHECK(ratio(items) == 1);
+    CHECK(echo::arena::peak_load(stairs) == 32);
+    CHECK(echo::arena::peak_load(together) == 5050);
+    CHECK(echo::arena::peak_load(apart) == 100);
+    // The largest time and a start that all share.
+    CHECK(ratio({{0, 0xffffffff, 3}, {0xffffffff, 0xffffffff, 4}, {0, 0, 4}}) == 1);
+}
+
+TEST_CASE("what cannot be placed is refused", "[plan_memory]") {
+    using Catch::Contains;
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, 0), Contains("align: is 0"));
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}, {3, 2, 5}}),
+                      Contains("interval 1: ends before"));
+    const std::uint64_t half = std::uint64_t{1} << 61;
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, half}, {0, 1, half}, {0, 1, 1}}),
+                      Contains("exceed 2^62 bytes"));
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 1}}, ~std::uint64_t{0}),
+                      Contains("exceed 2^62 bytes"));
+    CHECK(echo::arena::place(intervals{{0, 1, half}, {0, 1, half}}).size() == 2);
+    const echo::snapshot s;
+    CHECK_THROWS_WITH(echo::plan_memory(s, echo::schedule{}, {.granularity = 0}),
+                      Contains("granularity: is 0"));
+    CHECK_THROWS_WITH(echo::plan_memory(s, echo::schedule{}, {.align = 0}), Contains("align: is 0"));
+}
+
+TEST_CASE("tiny sets against exhaustive search", "[plan_memory]") {
+    std::mt19937_64 engine(1);
+    std::size_t optimal = 0;
+    double worst = 1;
+    constexpr std::size_t rounds = 3000;
+    for (std::size_t round = 0; round < rounds; ++round) {
+        intervals items;
+        do items = full_intervals(engine);
+        while (items.size() > 12);
+        const auto mine = echo::arena::extent(items, echo::arena::place(items));
+        // As small as the load is optimal; only the rest needs a search.
+        const auto load = echo::arena::peak_load(items);
+        const auto best = mine == load ? load : exhaustive(items).smallest_arena();
+        REQUIRE(mine >= best);
+        optimal += mine == best;
+        worst = std::max(worst, static_cast<double>(mine) / static_cast<double>(best));
+    }
+    INFO("optimal " << optimal << " of " << rounds << ", worst " << worst);
+    CHECK(optimal >= rounds * 999 / 1000);
+    CHECK(worst <= 1.2);
+}
+
+TEST_CASE("the load cannot always be reached", "[plan_memory]") {
+    const intervals items{{0, 0, 3}, {1, 1, 2}, {0, 2, 2}, {3, 3, 1}, {2, 4, 1}, {3, 4, 1},
+                          {1, 5, 1}, {4, 5, 1}, {5, 5, 2}, {2, 6, 1}, {6, 7, 4}, {7, 7, 1}};
+    CHECK(echo::arena::peak_load(items) == 5);
+    CHECK(exhaustive(items).smallest_arena() == 6);
+    CHECK(echo::arena::extent(items, echo::arena::place(items)) == 6);
+}
+
+TEST_CASE("the published hard instances", "[plan_memory]") {
+    const char* stated = std::getenv("ECHO_PLANNER_DATA");
+    const std::filesystem::path folder =
+        stated ? stated : std::filesystem::path(__FILE__).parent_path() / "../../shared/data/planner";
+    if (!std::filesystem::exists(folder / "A.csv")) {
+        WARN("no instances in " << folder);
+        return;
+    }
+    double logarithms = 0;
+    for (char name = 'A'; name <= 'K'; ++name) {
+        std::ifstream file(folder / (std::string(1, name) + ".csv"));
+        intervals items;
+        std::string line;
+        std::getline(file, line);
+        REQUIRE(line == "id,lower,upper,size");
+        while (std::getline(file, line)) {
+            std::istringstream row(line);
+            std::uint64_t id = 0, lower = 0, upper = 0, bytes = 0;
+            char comma = 0;
+            row >> id >> comma >> lower >> comma >> upper >> comma >> bytes;
+            items.push_back(
+                {static_cast<std::uint32_t>(lower), static_cast<std::uint32_t>(upper - 1), bytes});
+        }
+        REQUIRE(items.size() > 100);
+        CHECK(overlap(items, echo::arena::place(items)) == "");
+        const double r = ratio(items);
+        UNSCOPED_INFO(name << ": " << r);
+        CHECK(r <= 1.2);
+        logarithms += std::log(r);
+    }
+    const double mean = std::exp(logarithms / 11);
+    INFO("geometric mean " << mean);
+    CHECK(mean <= 1.338); // TFLite's greedy by size
+    CHECK(mean <= 1.12);  // what is reached here, with room to change a tie
+}
+
+TEST_CASE("a large training chain", "[plan_memory]") {
+    std::mt19937_64 engine(1);
+    const auto items = training_chain(engine, 70'000);
+    const auto at = echo::arena::place(items);
+    CHECK(overlap(items, at) == "");
+    CHECK(ratio(items) <= 1.001);
+}
+
+TEST_CASE("a million intervals", "[.][soak][plan_memory]") {
+    std::mt19937_64 engine(1);
+    CHECK(ratio(training_chain(engine, 340'000)) <= 1.001);
+    intervals nested;
+    for (std::uint32_t i = 0; i < 1'000'000; ++i) nested.push_back({i, 2'000'000 - i, 1 + engine() % 9});
+    CHECK(ratio(nested) == 1);
+    const auto wild = random_intervals(engine, 1'000'000, 1'000'000, 1 << 20);
+    CHECK(overlap(wild, echo::arena::place(wild)) == "");
+}
+
+TEST_CASE("blocks are the storages of the schedule", "[plan_memory]") {
+    hosts::dice d(1);
+    hosts::random_schedule chance(d, {});
+    std::size_t on_others = 0, residents = 0, empty = 0, reached = 0;
+    constexpr std::size_t graphs = 500;
+    for (std::size_t graph = 0; graph < graphs; ++graph) {
+        const echo::snapshot s = hosts::random_graph(d)(4 + d.below(60));
+        const echo::schedule steps = chance(s);
+        const echo::memory_options options{.align = std::uint64_t{1} << d.below(8),
+                                           .granularity = 1 + d.below(99)};
+        const auto m = echo::plan_memory(s, steps, options);
+        CAPTURE(graph);
+        REQUIRE(m == echo::plan_memory(s, echo::plan(echo::strategy::echo, steps, {}, {}), options));
+        REQUIRE(m.align() == options.align);
+
+        echo::liveness_analysis analyse;
+        const auto& live = analyse(s, steps);
+        intervals exact, reserved;
+        offsets at;
+        std::size_t next = 0;
+        for (const auto i : live.storages()) {
+            const auto& storage = live[i];
+            residents += storage.resident;
+            empty += !storage.resident && !storage.bytes;
+            if (storage.resident || !storage.bytes) continue;
+            REQUIRE(next < m.blocks().size());
+            const auto& block = m.blocks()[next++];
+            REQUIRE(block.maker == storage.maker);
+            REQUIRE(block.bytes >= storage.bytes);
+            REQUIRE(block.bytes < storage.bytes + options.granularity);
+            REQUIRE(block.bytes % options.granularity == 0);
+            REQUIRE(block.offset % options.align == 0);
+            REQUIRE(block.offset + block.bytes <= m.bytes());
+            exact.push_back({storage.first.index(), storage.last.index(), storage.bytes});
+            reserved.push_back({storage.first.index(), storage.last.index(), block.bytes});
+            at.push_back(block.offset);
+        }
+        REQUIRE(next == m.blocks().size());
+        REQUIRE(overlap(reserved, at) == "");
+        REQUIRE(m.lower_bound() == load_by_definition(exact));
+        REQUIRE(m.bytes() == echo::arena::extent(reserved, at));
+        REQUIRE(m.bytes() >= m.lower_bound());
+        for (auto& x : reserved) x.bytes += (options.align - x.bytes % options.align) % options.align;
+        reached += m.bytes() <= echo::arena::peak_load(reserved);
+
+        for (const auto t : steps.steps()) {
+            for (std::uint32_t k = 0; k < echo::copy_count(s, steps[t]); ++k) {
+                const auto& storage = live[live.storage({t, k})];
+                REQUIRE(m.offset({t, k}).has_value() == !storage.resident);
+                if (storage.resident) continue;
+                REQUIRE(m.offset(t, k) == m.offset(storage.maker));
+                on_others += storage.maker != echo::copy_id{t, k};
+            }
+            REQUIRE_FALSE(m.offset(t, static_cast<std::uint32_t>(echo::copy_count(s, steps[t]))));
+        }
+        REQUIRE_FALSE(m.offset(echo::step_id(steps.size())));
+        REQUIRE_FALSE(m.offset(echo::step_id::none()));
+        for (const auto& block : m.blocks()) REQUIRE(m.offset(block.maker) == block.offset);
+    }
+    CHECK(on_others > graphs);
+    CHECK(residents > graphs);
+    CHECK(empty > graphs / 10);
+    CHECK(reached > graphs * 9 / 10);
+}
+
+TEST_CASE("an empty memory plan", "[plan_memory]") {
+    const auto m = echo::plan_memory(echo::snapshot{}, echo::schedule{});
+    CHECK(m == echo::memory_plan{});
+    CHECK(m.bytes() == 0);
+    CHECK(m.align() == 1);
+    CHECK_FALSE(m.offset(echo::step_id(0)));
+    auto parts = m.parts();
+    parts.align = 2;
+    CHECK_FALSE(echo::memory_plan(parts) == m);
+}
