@@ -30,8 +30,8 @@ need_packages() {
     logged packages "${as_root[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
-# logged NAME COMMAND…: runs the command without a terminal, its output in build/log/NAME. Where it fails, the errors in
-# it are shown, or its end.
+# logged NAME COMMAND…: runs the command without a terminal, its output in build/log/NAME. Where it fails, the errors
+# in it are shown, or its end.
 logged() {
     local log=$top/build/log/$1 status=0
     shift
@@ -45,13 +45,14 @@ logged() {
     return "$status"
 }
 
-# build_preset NAME [TARGET…]: configures and builds one preset of CMakePresets.json, with ninja if it is there. A unit that
-# does not compile keeps no other from being built.
+# build_preset NAME [TARGET…]: configures and builds one preset of CMakePresets.json, with ninja if it is there. A unit
+# that does not compile keeps no other from being built.
 build_preset() {
     local preset=$1 dir=$top/build/$1 generator=() targets=() go_on=(-k)
     shift
     (($# == 0)) || targets=(--target "$@")
     if command -v ninja >/dev/null && [[ ! -e $dir/CMakeCache.txt ]]; then generator=(-G Ninja); fi
+    rm -f "$top/build/log/$preset.build"
     logged "$preset.configure" cmake -S "$top" --preset "$preset" "${generator[@]}" || return
     if [[ -e $dir/build.ninja ]]; then go_on=(-k 0); fi
     logged "$preset.build" cmake --build "$dir" --parallel "$(job_count)" "${targets[@]}" -- "${go_on[@]}"

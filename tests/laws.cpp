@@ -1,34 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 // The laws that every plan keeps, on random training graphs, for every strategy and every kind of host. What
 // the random graphs and their plans cover is printed at the end, and asserted.
-#include "hosts/vector_host.hpp"
-#include "support/by_definition.hpp"
+#include "support/laws.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
 
-#include <echo/analysis/apply.hpp>
-#include <echo/analysis/make_plan.hpp>
-#include <echo/analysis/plan_memory.hpp>
-#include <echo/analysis/verify.hpp>
-
 #include <chrono>
+#include <cstring>
 
 namespace {
 
+using support::lines;
 using support::recipe;
+using support::require;
 using support::trait;
 
 support::coverage graphs_seen, plans_seen;
-
-void require(bool holds, const std::string& law) {
-    if (!holds) RC_FAIL(law);
-}
-
-std::string lines(const std::vector<std::string>& all) {
-    std::string text;
-    for (const auto& line : all) text += line + "; ";
-    return text;
-}
 
 /// Bits say what the host lacks: 0 is a host that can do everything.
 echo::host_abilities host_lacking(unsigned bits) {
@@ -37,59 +24,6 @@ echo::host_abilities host_lacking(unsigned bits) {
             .move = !(bits & 4U),
             .encode = !(bits & 8U),
             .erase = !(bits & 16U)};
-}
-
-bool same(const echo::schedule& a, const echo::schedule& b) { return a == b; }
-
-/// Laws of one schedule for one graph: it computes what the graph computes, and both replays agree.
-support::definition require_sound(const echo::snapshot& s, const echo::schedule& steps) {
-    const auto faults = support::wrong(s, steps);
-    require(faults.empty(), "law 2: " + lines(faults));
-    auto defined = support::by_definition(s, steps);
-    const auto replayed = echo::footprint(s, steps);
-    require(replayed.peak_bytes == defined.peak_bytes, "the replay's peak is not that of the definition");
-    require(replayed.stash_bytes == defined.stash_bytes, "the replay's stash is not that of the definition");
-    return defined;
-}
-
-/// Law 3: no dead node, no copy made again for nobody.
-void require_lean(const echo::snapshot& s, const echo::plan& p, const support::definition& before,
-                  const support::definition& after) {
-    const auto dead = support::dead_by_definition(s, before);
-    for (const auto t : p.steps().steps()) {
-        const auto& step = p.steps()[t];
-        if (p.host().erase)
-            require(!dead[step.node.index()], "law 3: the dead node '" + s.name(step.node) + "' runs");
-        if (step.kind == echo::step_kind::run) continue;
-        bool used = false;
-        for (const auto& copy : after.copies[t.index()]) used |= copy.read || copy.result;
-        require(used, "law 3: '" + s.name(step.node) + "' runs again, and nobody reads it");
-    }
-}
-
-void require_laws(const echo::snapshot& s, const echo::plan& p, const support::definition& before) {
-    const auto after = require_sound(s, p.steps());
-    require(after.peak_bytes <= before.peak_bytes, "law 1: the peak rose");
-    require(after.peak_bytes == p.report().peak_bytes, "the report's peak is not the replay's");
-    require(before.peak_bytes == p.report().baseline_peak_bytes, "the baseline's peak is not the replay's");
-    require(before.resident_bytes == p.report().resident_bytes, "the resident bytes are not the replay's");
-    require(p.report().lower_bound_bytes <= after.peak_bytes, "the bound lies above the peak");
-    if (!same(p.steps(), echo::baseline_schedule(s))) require_lean(s, p, before, after);
-    echo::verify(s, p); // law 5
-    const auto m = echo::plan_memory(s, p, {.align = 1, .granularity = 1}); // law 6
-    echo::verify(s, p, m);
-    require(m.bytes() >= m.lower_bound(), "law 6: the arena is smaller than what is live in it");
-}
-
-/// Law 10.
-void require_applied(const echo::snapshot& s, const echo::plan& p) {
-    auto host = hosts::vector_host::from_snapshot(s);
-    echo::apply(p, host);
-    const echo::snapshot again = echo::read(host);
-    const auto replayed = echo::footprint(again, echo::baseline_schedule(again));
-    require(replayed.peak_bytes == p.report().peak_bytes,
-            "law 10: applied, the graph's peak is " + std::to_string(replayed.peak_bytes) + ", planned was " +
-                std::to_string(p.report().peak_bytes));
 }
 
 void cover_graph(const echo::snapshot& s, const support::definition& before) {
@@ -167,16 +101,17 @@ TEST_CASE("every plan keeps the laws", "[laws]") {
         const bool able = *rc::gen::arbitrary<bool>();
         const auto host = host_lacking(able ? 0 : lacking);
         const echo::snapshot s = support::build(r), nameless = support::build(r, false);
-        const auto before = require_sound(s, echo::baseline_schedule(s));
+        const auto before = support::require_sound(s, echo::baseline_schedule(s));
         cover_graph(s, before);
         for (const auto how : echo::all_strategies) {
             const echo::plan_options options{.how = how, .encode = !encode, .host = host};
             const auto p = echo::make_plan(s, options);
             RC_LOG() << "strategy " << echo::name_of(how) << ", " << s.node_count() << " nodes\n";
-            require_laws(s, p, before);
+            support::require_laws(s, p, before);
             cover_plan(s, p, before);
-            require(same(p.steps(), echo::make_plan(nameless, options).steps()), "law 8: another plan");
-            require_applied(s, p);
+            require(p == echo::make_plan(s, options), "law 8: planned twice, two plans");
+            require(p.steps() == echo::make_plan(nameless, options).steps(), "law 8: names change the plan");
+            support::require_applied(s, p);
         }
     });
 }
@@ -194,7 +129,7 @@ TEST_CASE("facts made pessimistic make no plan wrong", "[laws]") {
         const auto before = support::by_definition(s, echo::baseline_schedule(s));
         for (const auto how : echo::all_strategies) {
             const auto p = echo::make_plan(pessimistic, {.how = how});
-            require_laws(pessimistic, p, before);
+            support::require_laws(pessimistic, p, before);
             const auto faults = support::wrong(s, p.steps());
             require(faults.empty(), "a plan for pessimistic facts is wrong for the true ones: " + lines(faults));
         }

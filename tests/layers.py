@@ -125,7 +125,8 @@ class Layers(unittest.TestCase):
 
     def test_a_tree_without_faults(self):
         self.assertEqual([], self.planted(
-            error="", graph__a="#include <echo/error.hpp>\n#include <vector>", graph__boost="#include <boost/graph/x.hpp>",
+            error="", graph__a="#include <echo/error.hpp>\n#include <vector>",
+            graph__boost="#include <boost/graph/x.hpp>",
             analysis__plan="#include <echo/graph/a.hpp>", echo="#include <echo/analysis/plan.hpp>",
             cuda__arena="#include <echo/error.hpp>\n#include <echo/analysis/plan.hpp>"))
 

@@ -115,7 +115,7 @@ public:
         if (ignored_depth_ > 0) return true;
         container& object = open_.back();
         pending_ = Slot::ignored;
-        for (std::size_t i = 0; i < rules.size(); ++i)
+        for (std::size_t i = 0; i < rules.size() && pending_ == Slot::ignored; ++i)
             if (rules[i].inside == object.slot && rules[i].key == name) pending_ = static_cast<Slot>(i);
         if (pending_ == Slot::ignored) return true;
         if (object.seen & bit(pending_)) handler_.refuse(pending_, "stands twice", "state it once");

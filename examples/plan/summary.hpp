@@ -36,7 +36,7 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
     line("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
     line("resident", "{} (parameters, optimizer state, inputs; not in the peak)",
          show_bytes(r.resident_bytes));
-    line("overhead", "{:.2f} % of a step's time: {} nodes recomputed, {} values encoded",
+    line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
     line("arena", "{} (at least {})", show_bytes(made.extras.arena_bytes),
          show_bytes(made.extras.arena_lower_bound_bytes));

@@ -503,6 +503,18 @@ inline op_recipe draw_op(std::mt19937_64& dice) {
     op[trait::reads] = one_in(3) ? 0 : below(16);
     op[trait::reads_made] = one_in(3) ? 0 : below(16);
     if (one_in(3)) op[trait::one_bit] = static_cast<std::uint8_t>(dice() % 256);
+    if (one_in(6)) { // as ReLU: its gradient reads the sign of what it made
+        op[trait::kind] = op[trait::reads] = 0;
+        op[trait::reads_made] = 1;
+        op[trait::one_bit] = 0xff;
+    } else if (one_in(10)) { // as dropout: it also makes a mask
+        op[trait::kind] = op[trait::reads] = op[trait::second_lies] = 0;
+        op[trait::rerun] = 1;
+        op[trait::outputs] = 1;
+        op[trait::more_bytes] = op[trait::bytes];
+        op[trait::reads_made] = 2;
+        op[trait::one_bit] = 0xff;
+    }
     if (one_in(6)) op[trait::seen_through] = static_cast<std::uint8_t>(1 + below(2));
     op[trait::view_users] = one_in(10);
     if (one_in(4)) op[trait::gradient_in_place] = static_cast<std::uint8_t>(1 + below(3));

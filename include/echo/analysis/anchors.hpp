@@ -23,16 +23,17 @@ inline constexpr std::uint32_t no_anchor = std::numeric_limits<std::uint32_t>::m
 /// such.
 struct backward_needs {
     std::vector<std::uint32_t>
-        first; ///< node: position of the backward node that needs it first; `nobody`: none does
-    std::vector<std::uint32_t> last;  ///< node: position of the last backward node that needs it
+        first;                       ///< node: position of the first backward node that needs it, or `nobody`
+    std::vector<std::uint32_t> last; ///< node: position of the last backward node that needs it
     std::vector<std::uint8_t> anchor; ///< node: its needs lie too far apart, so it is not made again
-    std::uint32_t largest_span = 0;   ///< of all nodes, in compute-heavy backward nodes
+    std::uint32_t largest_span = 0;   ///< of all nodes, in the unit of anchor distances
 
     static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 };
 
 /// The needs at one anchor distance: a node is an anchor if more than `distance` compute-heavy backward nodes
-/// lie between its first need and the beginning of its last. What an anchor reads is not needed as early as
+/// (in a graph without such: backward nodes that are no views) lie between its first need and the beginning of its
+/// last. What an anchor reads is not needed as early as
 /// the anchor is, so anchors stand about `distance` apart along a chain, as checkpoints do. Reusable: the
 /// backward readers are found once, O(nodes + edges); each distance is O(nodes + edges) more.
 class anchor_finder {
@@ -42,10 +43,12 @@ public:
         direct_.last.assign(s.node_count(), 0);
         direct_.anchor.assign(s.node_count(), 0);
         heavy_before_.assign(s.node_count() + 1, 0);
+        bool any_heavy = false;
+        for (const auto n : s.nodes()) any_heavy |= is_backward(s[n].phase) && s[n].kind == op_kind::heavy;
         for (const auto n : s.nodes()) {
             const bool backward = c.live[n.index()] && is_backward(s[n].phase);
-            heavy_before_[n.index() + 1] =
-                heavy_before_[n.index()] + (backward && s[n].kind == op_kind::heavy);
+            const bool counts = any_heavy ? s[n].kind == op_kind::heavy : s[n].kind != op_kind::view;
+            heavy_before_[n.index() + 1] = heavy_before_[n.index()] + (backward && counts);
             if (!backward) continue;
             for (const auto v : s.inputs(n)) {
                 const std::size_t maker = s[c.base[v.index()]].producer.index();
@@ -86,11 +89,17 @@ private:
     std::vector<std::uint32_t> heavy_before_;
 };
 
-/// Anchor distances worth trying, given the largest span there is: ∞, 1, 2, 4, … and 0, at most `most` (at
-/// least 2).
+/// Anchor distances worth trying, given the largest span there is: ∞, then 1 and on by a factor (2, or what it takes to
+/// get there), and 0; at most `most` of them (at least 3).
 inline std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, std::size_t most) {
     std::vector<std::uint32_t> all{no_anchor};
-    for (std::uint64_t d = 1; d < largest_span && all.size() + 1 < most; d *= 2)
+    std::uint64_t factor = 2;
+    for (; factor < largest_span; factor *= 2) {
+        std::uint64_t reach = 1;
+        for (std::size_t i = 3; i < most && reach < largest_span; ++i) reach *= factor;
+        if (reach >= largest_span / 2) break;
+    }
+    for (std::uint64_t d = 1; d < largest_span && all.size() + 1 < most; d *= factor)
         all.push_back(static_cast<std::uint32_t>(d));
     if (largest_span > 0) all.push_back(0);
     return all;

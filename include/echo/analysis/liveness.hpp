@@ -150,13 +150,11 @@ private:
         const std::uint32_t k = s[v].inplace;
         const storage_id target = live_.storage(sources[k]);
         const storage_record& storage = live_.storages_[target.index()];
-        if (storage.encoded) return false;
-        if (!storage.resident) {
-            if (last_on_[target.index()] > t || storage.holds_result || storage.bytes < s[v].bytes)
-                return false;
-            for (std::uint32_t i = 0; i < sources.size(); ++i)
-                if (i != k && live_.storage(sources[i]) == target) return false;
-        }
+        if (storage.resident) return true;
+        if (storage.encoded || storage.holds_result || storage.bytes < s[v].bytes) return false;
+        if (last_on_[target.index()].valid() && last_on_[target.index()] > t) return false;
+        for (std::uint32_t i = 0; i < sources.size(); ++i)
+            if (i != k && live_.storage(sources[i]) == target) return false;
         std::uint32_t j = 0;
         for (const auto other : s.outputs(steps[t].node)) {
             const auto made = live_.copy_index({t, j++});

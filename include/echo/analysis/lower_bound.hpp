@@ -33,18 +33,21 @@ public:
         return most;
     }
 
-    /// The least that is live while backward node `at` runs. O(nodes + edges) and a cut.
+    /// The least that is live while backward node `at` runs, which must not be a view that may run early. O(nodes +
+    /// edges) and a cut.
     std::uint64_t while_running(node_id at) {
         std::uint64_t held = working_set(at, false);
         network_.begin();
         for_each_gradient_read(s_, c_, encode_, at, [&](value_id v, bool one_bit) {
-            if (in_working_set(c_.base[v.index()])) return;
+            const value_id base = c_.base[v.index()];
+            if (in_working_set(base) || s_[base].producer > at) return; // counted, or not there yet
             one_bit ? network_.require_one_bit(v) : network_.require(v);
         });
         held += held_from_before(at);
         const auto cut = network_.solve(
             [&](value_id base, double bytes) {
-                return in_working_set(base) ? 0 : static_cast<flow_network::capacity>(bytes);
+                const bool counted = in_working_set(base) || s_[s_[base].producer].phase != phase::forward;
+                return counted ? 0 : static_cast<flow_network::capacity>(bytes);
             },
             [&](node_id n) { return rerun_price{.run = c_.rerunnable[n.index()] ? 0 : rerun_price::none}; });
         return held + static_cast<std::uint64_t>(cut);
@@ -54,7 +57,8 @@ public:
     std::uint64_t operator()(std::span<const node_id> at) {
         std::uint64_t bound = working_sets();
         for (const auto n : at)
-            if (c_.live[n.index()] && is_backward(s_[n].phase)) bound = std::max(bound, while_running(n));
+            if (c_.live[n.index()] && is_backward(s_[n].phase) && !c_.hoistable[n.index()])
+                bound = std::max(bound, while_running(n));
         return bound;
     }
 
@@ -62,25 +66,34 @@ private:
     bool counts(value_id base) const { return !c_.resident[base.index()]; }
 
     /// Inputs, outputs and workspace of one run. Outputs that may go in place are not counted; with `packed`
-    /// neither is more than the encoding of an input of which one bit is enough.
+    /// neither is more than the encoding of an input of which one bit is enough, once per storage.
     std::uint64_t working_set(node_id n, bool packed) {
         ++stamp_;
         marked_.resize(s_.value_count(), 0);
         std::uint64_t sum = s_[n].workspace;
-        for (std::size_t k = 0; const auto v : s_.inputs(n)) {
-            const value_id base = c_.base[v.index()];
-            const bool bit = encode_ && encodable(s_, c_, n, k++);
-            if (!counts(base) || marked_[base.index()] == stamp_) continue;
-            if (bit) {
-                if (packed) sum += std::min(encoded_bytes(s_[v].elements), s_[base].bytes);
-                continue;
-            }
+        const auto inputs = s_.inputs(n);
+        // What is read in full first: an encoding of it is not needed as well.
+        for (std::size_t k = 0; k < inputs.size(); ++k) {
+            const value_id base = c_.base[inputs[k].index()];
+            if (!counts(base) || in_working_set(base) || reads_bit(n, k)) continue;
             marked_[base.index()] = stamp_;
             sum += s_[base].bytes;
         }
+        bits_.clear();
+        for (std::size_t k = 0; packed && k < inputs.size(); ++k) {
+            const value_id base = c_.base[inputs[k].index()];
+            if (!counts(base) || in_working_set(base) || !reads_bit(n, k)) continue;
+            marked_[base.index()] = stamp_;
+            bits_.push_back(base);
+            sum += std::min(encoded_bytes(s_[inputs[k]].elements), s_[base].bytes);
+        }
+        for (const auto base : bits_) marked_[base.index()] = 0; // not in full
         for (const auto v : s_.outputs(n))
             if (s_[v].view_of == no_input && s_[v].inplace == no_input && counts(v)) sum += s_[v].bytes;
         return sum;
+    }
+    bool reads_bit(node_id n, std::size_t position) const {
+        return encode_ && encodable(s_, c_, n, position);
     }
     /// Whether `base` was counted in full by the last `working_set`.
     bool in_working_set(value_id base) const { return marked_[base.index()] == stamp_; }
@@ -119,6 +132,7 @@ private:
     stash_network network_;
     std::vector<node_id> last_read_;
     std::vector<std::uint32_t> marked_;
+    std::vector<value_id> bits_;
     std::uint32_t stamp_ = 0;
 };
 

@@ -108,6 +108,7 @@ private:
     /// again is held there too. So bytes are weighed by when they are live, and each replay moves weight to
     /// its peak: the subgradient method on the largest load over all steps.
     void weigh(min_cut& solve) {
+        if (s_.node_count() == 0) return;
         const backward_needs when = anchors_(best_distance_);
         std::vector<double> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
         weight[backward_node_at(proposed_.steps, first_backward_step(s_, proposed_.steps))] = 0.5;

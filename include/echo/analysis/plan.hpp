@@ -80,11 +80,12 @@ template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const plan_report& r) {
     const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
     const auto gap = static_cast<double>(r.peak_bytes - r.lower_bound_bytes);
+    const auto bound = static_cast<double>(r.lower_bound_bytes);
     out << "peak " << megabytes(r.baseline_peak_bytes) << " -> " << megabytes(r.peak_bytes) << " MB";
     if (r.peak_bytes) {
         out << " (" << static_cast<double>(r.baseline_peak_bytes) / static_cast<double>(r.peak_bytes)
             << "x, bound " << megabytes(r.lower_bound_bytes) << " MB, gap "
-            << 100 * gap / static_cast<double>(r.peak_bytes) << " %)";
+            << (bound > 0 ? 100 * gap / bound : 0.0) << " %)";
     }
     out << "\nstash " << megabytes(r.baseline_stash_bytes) << " -> " << megabytes(r.stash_bytes)
         << " MB, resident " << megabytes(r.resident_bytes) << " MB\nrecomputed nodes " << r.recomputed_nodes

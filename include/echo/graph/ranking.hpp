@@ -11,18 +11,24 @@
 
 namespace echo {
 
-/// Indices ordered by their keys. Equal keys keep their order of insertion.
+/// Indices ordered by a key, among equal keys by a second one, then by index: a total order, so a deterministic one.
 class ranking {
 public:
     void reserve(std::size_t size) { entries_.reserve(size); }
-    void add(std::uint32_t index, std::uint64_t key) { entries_.push_back({key, index}); }
+    void add(std::uint32_t index, std::uint64_t key, std::uint64_t second = 0) {
+        entries_.push_back({key, second, index});
+    }
     /// `key` of 0 or more: the bits of such doubles are ordered as the doubles are.
-    void add(std::uint32_t index, double key) { add(index, std::bit_cast<std::uint64_t>(key)); }
+    void add(std::uint32_t index, double key, std::uint64_t second = 0) {
+        add(index, std::bit_cast<std::uint64_t>(key), second);
+    }
 
-    /// O(n log n).
+    /// Largest first. O(n log n).
     std::vector<std::uint32_t> descending() {
-        std::stable_sort(entries_.begin(), entries_.end(),
-                         [](const entry& a, const entry& b) { return a.key > b.key; });
+        std::sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) {
+            if (a.key != b.key) return a.key > b.key;
+            return a.second != b.second ? a.second > b.second : a.index < b.index;
+        });
         std::vector<std::uint32_t> order;
         order.reserve(entries_.size());
         for (const entry& e : entries_) order.push_back(e.index);
@@ -31,7 +37,7 @@ public:
 
 private:
     struct entry {
-        std::uint64_t key;
+        std::uint64_t key, second;
         std::uint32_t index;
     };
     std::vector<entry> entries_;

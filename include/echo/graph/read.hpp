@@ -213,8 +213,8 @@ private:
     snapshot_builder builder_;
     std::vector<node_of<G>> handles_;
     std::vector<op_facts> facts_;
-    std::vector<bool> trainable_;
-    std::vector<bool> resident_; ///< per value: it lies, or may lie, on storage that is resident
+    std::vector<std::uint8_t> trainable_;
+    std::vector<std::uint8_t> resident_; ///< per value: it lies, or may lie, on storage that is resident
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;

@@ -18,7 +18,7 @@ namespace detail {
 class skeleton_builder {
 public:
     skeleton_builder(snapshot_builder& builder, std::span<const op_facts> facts,
-                     const std::vector<bool>& trainable)
+                     const std::vector<std::uint8_t>& trainable)
         : builder_(builder), facts_(facts), trainable_(trainable),
           gradient_(builder.so_far().value_count(), value_id::none()) {}
 
@@ -38,7 +38,7 @@ public:
 private:
     /// The gradient of every result with respect to itself, made by the caller of the backward pass.
     void seed() {
-        wanted_.assign(gradient_.size(), false);
+        wanted_.assign(gradient_.size(), 0);
         for (const auto v : builder_.so_far().results())
             wanted_[v.index()] = is_floating(builder_.so_far()[v].type);
     }
@@ -60,7 +60,7 @@ private:
         if (!reached) return;
         const bool has_dy = !read.empty();
 
-        std::vector<bool> packed(read.size(), false);
+        std::vector<std::uint8_t> packed(read.size(), false);
         for (std::size_t i = 0; i < inputs.size(); ++i)
             if (facts.gradient_reads.inputs.contains(i))
                 add_read(read, packed, inputs[i], facts.gradient_one_bit.inputs.contains(i));
@@ -107,7 +107,8 @@ private:
     }
 
     /// Each value once; one bit of it is enough only if it is for every read.
-    static void add_read(std::vector<value_id>& read, std::vector<bool>& packed, value_id v, bool one_bit) {
+    static void add_read(std::vector<value_id>& read, std::vector<std::uint8_t>& packed, value_id v,
+                         bool one_bit) {
         const auto at = std::find(read.begin(), read.end(), v);
         if (at == read.end()) {
             read.push_back(v);
@@ -138,9 +139,9 @@ private:
 
     snapshot_builder& builder_;
     std::span<const op_facts> facts_;
-    const std::vector<bool>& trainable_;
-    std::vector<value_id> gradient_; ///< per forward value: its gradient so far
-    std::vector<bool> wanted_;       ///< a result: its gradient comes from outside
+    const std::vector<std::uint8_t>& trainable_;
+    std::vector<value_id> gradient_;   ///< per forward value: its gradient so far
+    std::vector<std::uint8_t> wanted_; ///< a result: its gradient comes from outside
 };
 
 } // namespace detail
@@ -148,7 +149,7 @@ private:
 /// Appends the backward skeleton of the forward nodes in `builder`; `facts[n]` are those of node n,
 /// `trainable[n]` says whether the gradient of input node n is a result. O(nodes + edges).
 inline void add_backward_skeleton(snapshot_builder& builder, std::span<const op_facts> facts,
-                                  const std::vector<bool>& trainable) {
+                                  const std::vector<std::uint8_t>& trainable) {
     detail::skeleton_builder(builder, facts, trainable).run();
 }
 

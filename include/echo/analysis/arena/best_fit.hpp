@@ -5,11 +5,9 @@
 #pragma once
 
 #include <echo/analysis/arena/timeline.hpp>
+#include <echo/graph/ranking.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
-#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
@@ -24,7 +22,7 @@ public:
     std::uint64_t take(std::uint64_t bytes) {
         if (const auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end()) {
             const auto [size, at] = *fit;
-            drop(by_offset_.find(at));
+            drop(by_offset_.find({at, size}));
             if (bytes < size) add(at + bytes, size - bytes);
             return at;
         }
@@ -41,7 +39,7 @@ public:
     }
 
     void give(std::uint64_t at, std::uint64_t bytes) {
-        auto after = by_offset_.lower_bound(at);
+        auto after = by_offset_.lower_bound({at, 0});
         if (after != by_offset_.begin()) {
             const auto before = std::prev(after);
             if (before->first + before->second == at) {
@@ -58,7 +56,7 @@ public:
     }
 
 private:
-    using blocks = std::map<std::uint64_t, std::uint64_t>; // offset, size
+    using blocks = std::set<std::pair<std::uint64_t, std::uint64_t>>;
     void add(std::uint64_t at, std::uint64_t bytes) {
         by_offset_.emplace(at, bytes);
         by_size_.emplace(bytes, at);
@@ -68,8 +66,8 @@ private:
         by_offset_.erase(block);
     }
 
-    blocks by_offset_;
-    std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_; // size, offset
+    blocks by_offset_; // offset, size
+    blocks by_size_;   // size, offset
     std::uint64_t end_ = 0;
 };
 
@@ -82,16 +80,14 @@ inline std::vector<std::uint64_t> best_fit(const timeline& line, bool backwards)
     const auto end = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].first : line[i].last;
     };
-    std::vector<std::uint32_t> starting(line.size());
-    std::iota(starting.begin(), starting.end(), 0u);
-    auto ending = starting;
-    std::sort(starting.begin(), starting.end(), [&](std::uint32_t a, std::uint32_t b) {
-        if (start(a) != start(b)) return start(a) < start(b);
-        if (end(a) != end(b)) return end(a) > end(b);
-        return line[a].bytes != line[b].bytes ? line[a].bytes > line[b].bytes : a < b;
-    });
-    std::sort(ending.begin(), ending.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return end(a) != end(b) ? end(a) < end(b) : a < b; });
+    ranking by_start, by_end;
+    by_start.reserve(line.size());
+    by_end.reserve(line.size());
+    for (std::uint32_t i = 0; i < line.size(); ++i) {
+        by_start.add(i, std::uint64_t{line.times() - start(i)} << 32 | end(i), line[i].bytes);
+        by_end.add(i, std::uint64_t{line.times() - end(i)});
+    }
+    const auto starting = by_start.descending(), ending = by_end.descending();
     std::vector<std::uint64_t> offsets(line.size());
     free_list free;
     auto next = ending.begin();

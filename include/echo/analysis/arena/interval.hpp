@@ -4,6 +4,8 @@
 /// solver in this folder works on intervals alone.
 #pragma once
 
+#include <echo/graph/ranking.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,18 +25,19 @@ struct interval {
 /// The largest sum of bytes alive at one time: no arena is smaller. Bytes; O(n log n). Requires that all
 /// bytes together fit in 64 bits.
 inline std::uint64_t peak_load(std::span<const interval> items) {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> changes; // time, bytes; a loss wraps
-    changes.reserve(2 * items.size());
-    for (const auto& x : items) {
-        changes.emplace_back(x.first, x.bytes);
-        changes.emplace_back(x.last + std::uint64_t{1}, 0 - x.bytes);
+    ranking by_start, by_end;
+    by_start.reserve(items.size());
+    by_end.reserve(items.size());
+    for (std::uint32_t i = 0; i < items.size(); ++i) {
+        by_start.add(i, ~std::uint64_t{items[i].first});
+        by_end.add(i, ~std::uint64_t{items[i].last});
     }
-    // At one time losses come in any order with gains, so the sum is looked at only once a time is over.
-    std::sort(changes.begin(), changes.end(), [](auto a, auto b) { return a.first < b.first; });
+    const auto ending = by_end.descending();
     std::uint64_t now = 0, most = 0;
-    for (std::size_t i = 0; i < changes.size(); ++i) {
-        now += changes[i].second;
-        if (i + 1 == changes.size() || changes[i + 1].first != changes[i].first) most = std::max(most, now);
+    auto next = ending.begin();
+    for (const auto i : by_start.descending()) {
+        for (; items[*next].last < items[i].first; ++next) now -= items[*next].bytes;
+        most = std::max(most, now += items[i].bytes);
     }
     return most;
 }

@@ -20,8 +20,7 @@ namespace echo::arena {
 class placer {
 public:
     explicit placer(const timeline& line)
-        : line_(line), sky_(line), weight_(line.size()), ranked_(line.size()), order_(line.size()),
-          best_(line.size(), 0) {}
+        : line_(line), sky_(line), weight_(line.size()), best_(line.size(), 0) {}
 
     /// Tries until the arena is as small as the load, `tries` times at most. Where a skyline would be
     /// searched for too long, the free list takes over: that is O(n log n) for every input.
@@ -42,11 +41,6 @@ public:
 private:
     static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
     static constexpr std::uint64_t max_visits_per_item = 128;
-
-    struct ranked {
-        double weight;
-        std::uint32_t item;
-    };
 
     /// Doubles hold these products alike everywhere, and doubling them is exact.
     void weigh(std::size_t attempt) {
@@ -70,13 +64,10 @@ private:
     }
 
     void sort() {
-        for (std::uint32_t i = 0; i < ranked_.size(); ++i) ranked_[i] = {weight_[i], i};
-        std::sort(ranked_.begin(), ranked_.end(), [this](const ranked& a, const ranked& b) {
-            if (a.weight != b.weight) return a.weight > b.weight;
-            const std::uint64_t bytes = line_[a.item].bytes, others = line_[b.item].bytes;
-            return bytes != others ? bytes > others : a.item < b.item;
-        });
-        for (std::size_t i = 0; i < ranked_.size(); ++i) order_[i] = ranked_[i].item;
+        ranking by_weight;
+        by_weight.reserve(line_.size());
+        for (std::uint32_t i = 0; i < line_.size(); ++i) by_weight.add(i, weight_[i], line_[i].bytes);
+        order_ = by_weight.descending();
     }
 
     void keep(std::span<const std::uint64_t> offsets) {
@@ -89,7 +80,6 @@ private:
     const timeline& line_;
     skyline sky_;
     std::vector<double> weight_;
-    std::vector<ranked> ranked_;
     std::vector<std::uint32_t> order_;
     std::vector<std::uint64_t> best_;
     std::uint64_t extent_ = none;

@@ -5,6 +5,7 @@
 
 #include <echo/analysis/arena/interval.hpp>
 #include <echo/error.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -27,16 +28,17 @@ public:
         if (!align) throw error({}, "align", "is 0", "give 1 or more");
         if (items.size() >= std::numeric_limits<std::uint32_t>::max())
             throw error({}, "intervals", "more than 2^32", "plan fewer storages at once");
-        origin_.reserve(items.size());
+        ranking by_life;
+        by_life.reserve(items.size());
         for (std::size_t i = 0; i < items.size(); ++i) {
             if (items[i].last < items[i].first)
                 throw error({}, "interval " + std::to_string(i), "ends before it starts",
                             "give the first and the last time at which it lives");
-            if (items[i].bytes) origin_.push_back(static_cast<std::uint32_t>(i));
+            const interval& x = items[i];
+            const std::uint64_t life = std::uint64_t{x.first} << 32 | x.last;
+            if (x.bytes) by_life.add(static_cast<std::uint32_t>(i), ~life, ~x.bytes);
         }
-        std::sort(origin_.begin(), origin_.end(), [&](std::uint32_t a, std::uint32_t b) {
-            return items[a] != items[b] ? items[a] < items[b] : a < b;
-        });
+        origin_ = by_life.descending();
         rank(items);
         pad(align);
         measure();

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The laws of plans as functions that throw what is broken.
+#pragma once
+
+#include "../hosts/vector_host.hpp"
+#include "by_definition.hpp"
+
+#include <echo/analysis/apply.hpp>
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/verify.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace support {
+
+struct law_broken : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+inline void require(bool holds, const std::string& law) {
+    if (!holds) throw law_broken(law);
+}
+
+inline std::string lines(const std::vector<std::string>& all) {
+    std::string text;
+    for (const auto& line : all) text += line + "; ";
+    return text;
+}
+
+/// Laws of one schedule for one graph: it computes what the graph computes, and both replays agree.
+inline definition require_sound(const echo::snapshot& s, const echo::schedule& steps) {
+    const auto faults = wrong(s, steps);
+    require(faults.empty(), "law 2: " + lines(faults));
+    auto defined = by_definition(s, steps);
+    const auto replayed = echo::footprint(s, steps);
+    require(replayed.peak_bytes == defined.peak_bytes, "the replay's peak is not that of the definition");
+    require(replayed.stash_bytes == defined.stash_bytes, "the replay's stash is not that of the definition");
+    return defined;
+}
+
+/// Law 3: no dead node, no copy made again for nobody.
+inline void require_lean(const echo::snapshot& s, const echo::plan& p, const definition& before,
+                  const definition& after) {
+    const auto dead = dead_by_definition(s, before);
+    for (const auto t : p.steps().steps()) {
+        const auto& step = p.steps()[t];
+        if (p.host().erase)
+            require(!dead[step.node.index()], "law 3: the dead node '" + s.name(step.node) + "' runs");
+        if (step.kind == echo::step_kind::run) continue;
+        bool used = false;
+        for (const auto& copy : after.copies[t.index()]) used |= copy.read || copy.result;
+        require(used, "law 3: '" + s.name(step.node) + "' runs again, and nobody reads it");
+    }
+}
+
+inline void require_laws(const echo::snapshot& s, const echo::plan& p, const definition& before) {
+    const auto after = require_sound(s, p.steps());
+    require(after.peak_bytes <= before.peak_bytes, "law 1: the peak rose");
+    require(after.peak_bytes == p.report().peak_bytes, "the report's peak is not the replay's");
+    require(before.peak_bytes == p.report().baseline_peak_bytes, "the baseline's peak is not the replay's");
+    require(before.resident_bytes == p.report().resident_bytes, "the resident bytes are not the replay's");
+    require(p.report().lower_bound_bytes <= after.peak_bytes, "the bound lies above the peak");
+    if (!(p.steps() == echo::baseline_schedule(s))) require_lean(s, p, before, after);
+    echo::verify(s, p); // law 5
+    const auto m = echo::plan_memory(s, p, {.align = 1, .granularity = 1}); // law 6
+    echo::verify(s, p, m);
+    require(m.bytes() >= m.lower_bound(), "law 6: the arena is smaller than what is live in it");
+}
+
+/// Law 10.
+inline void require_applied(const echo::snapshot& s, const echo::plan& p) {
+    auto host = hosts::vector_host::from_snapshot(s);
+    echo::apply(p, host);
+    const echo::snapshot again = echo::read(host);
+    const auto replayed = echo::footprint(again, echo::baseline_schedule(again));
+    require(replayed.peak_bytes == p.report().peak_bytes,
+            "law 10: applied, the graph's peak is " + std::to_string(replayed.peak_bytes) + ", planned was " +
+                std::to_string(p.report().peak_bytes));
+}
+
+} // namespace support
