@@ -3,6 +3,7 @@
 #include "support/exhaustive.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
+#include "support/toy_graph.hpp"
 
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/make_plan.hpp>
@@ -43,4 +44,59 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     seen.print();
     CHECK(seen.share("tight") > 0.2);
     CHECK(seen.share("more than the largest working set") > 0.2);
+}
+
+namespace {
+
+using support::toy_graph;
+
+std::uint64_t bound_of(const echo::snapshot& s) { return full_bound(s, echo::find_candidates(s), true); }
+std::uint64_t best_of(const echo::snapshot& s) { return echo::make_plan(s).report().peak_bytes; }
+
+} // namespace
+
+TEST_CASE("one storage is counted once, however it is read", "[lower_bound]") {
+    toy_graph g;
+    const auto y = g.light({g.heavy({g.input(1)}, 8)}, 2000);
+    const auto v = g.view(y);
+    const auto loss = g.light({v}, 0);
+    SECTION("one bit and all of it") {
+        const auto s = g.finish({loss, g.backward({g.seed(), y, v}, 1, {1})});
+        CHECK(bound_of(s) <= best_of(s));
+    }
+    SECTION("one bit, twice") {
+        const auto s = g.finish({loss, g.backward({g.seed(), y, y, v}, 5000, {1, 2, 3})});
+        CHECK(bound_of(s) <= best_of(s));
+    }
+}
+
+TEST_CASE("a view of the backward pass that may run early holds no gradients", "[lower_bound]") {
+    toy_graph g;
+    const auto y = g.light({g.input(1)}, 256);
+    const auto loss = g.light({y}, 0);
+    const auto dy = g.backward({}, 64);
+    const auto s = g.finish({loss, g.backward({dy, g.backward_view(y)}, 128, {1})});
+    CHECK(bound_of(s) <= best_of(s));
+}
+
+TEST_CASE("what the forward pass makes later is not there yet", "[lower_bound]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 64);
+    const auto d1 = g.backward({g.seed(), x}, 64);
+    const auto inside = g.add({.rerun = echo::rerun_kind::never}, {d1}, {{.bytes = 512}}); // of phase forward
+    const auto s = g.finish({g.backward({d1, inside}, 8)});
+    CHECK(bound_of(s) <= best_of(s));
+}
+
+TEST_CASE("the bound is met where nothing can be made again", "[lower_bound]") {
+    toy_graph g;
+    auto x = g.heavy({g.input(1)}, 100);
+    std::vector<toy_graph::value> made{x};
+    for (int i = 0; i < 5; ++i) made.push_back(x = g.heavy({x}, 100));
+    const auto loss = g.heavy({x}, 1);
+    const auto end = g.light({loss}, 0);
+    auto dy = g.seed();
+    for (std::size_t i = made.size(); i-- > 0;) dy = g.heavy_backward({dy, made[i]}, 10);
+    const auto s = g.finish({end, dy});
+    CHECK(bound_of(s) == best_of(s));
 }

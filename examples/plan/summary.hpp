@@ -8,12 +8,15 @@
 #include "plan/table.hpp"
 #include "plan/units.hpp"
 
+#include <echo/analysis/profile.hpp>
+
 #include <fmt/format.h>
 
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace echo::format {
 
@@ -38,10 +41,25 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
          show_bytes(r.resident_bytes));
     line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    line("subgraphs", "{} between compute-heavy ops, the largest of {} nodes", r.subgraphs,
+         r.largest_subgraph);
     line("arena", "{} (at least {})", show_bytes(made.extras.arena_bytes),
          show_bytes(made.extras.arena_lower_bound_bytes));
     line("time", "{:.1f} ms for the pass, {:.1f} ms for reading the file", made.extras.pass_ms,
          made.extras.load_ms);
+    const memory_profile before = profile(g.snapshot, baseline_schedule(g.snapshot));
+    const memory_profile after = profile(g.snapshot, made.plan.steps());
+    line("at the peak", "{} -> {}", one_line(before.at), one_line(after.at));
+    const auto where = [&](std::string_view what, const std::vector<profile_row>& was,
+                           const std::vector<profile_row>& is) {
+        for (std::size_t i = 0; i < was.size() && i < 4; ++i)
+            line(i == 0 ? what : "", "{} -> {} {}", show_bytes(was[i].bytes),
+                 show_bytes(bytes_of(is, was[i].name)),
+                 was[i].name.empty() ? "(no layer)" : one_line(was[i].name));
+    };
+    where("  by kind", before.by_structure, after.by_structure);
+    where("  by op", before.by_op, after.by_op);
+    where("  by layer", before.by_layer, after.by_layer);
     for (const auto& note : r.notes) line("note", "{}", one_line(note));
     for (const auto& op : r.unknown_ops) line("unknown op", "{} (left alone)", one_line(op));
     return out;

@@ -525,6 +525,14 @@ inline op_recipe draw_op(std::mt19937_64& dice) {
     return op;
 }
 
+/// A number below `limit`, as often one as another. Shrinks to 0.
+inline rc::Gen<unsigned> numbers(unsigned limit) {
+    return {[limit](const rc::Random& random, int) {
+        const auto drawn = static_cast<unsigned>(rc::Random(random).next() % limit);
+        return rc::shrinkable::shrinkRecur(drawn, [](unsigned x) { return rc::shrink::towards(x, 0U); });
+    }};
+}
+
 /// A random recipe of at most `most` ops. Shrinks to fewer and plainer ops.
 inline rc::Gen<recipe> recipes(std::size_t most = 20) {
     return {[most](const rc::Random& random, int) {

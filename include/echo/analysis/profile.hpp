@@ -107,19 +107,11 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
     return out;
 }
 
-/// Rows of `before` and `after` with the same name side by side, in the order of `before`, at most `most` of
-/// them.
-template <class Stream>
-void print_profiles(Stream& out, const std::vector<profile_row>& before,
-                    const std::vector<profile_row>& after, std::size_t most = 8) {
-    const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-    for (std::size_t i = 0; i < before.size() && i < most; ++i) {
-        std::uint64_t now = 0;
-        for (const profile_row& row : after)
-            if (row.name == before[i].name) now = row.bytes;
-        out << "  " << (before[i].name.empty() ? "(none)" : before[i].name) << ": "
-            << megabytes(before[i].bytes) << " -> " << megabytes(now) << " MB\n";
-    }
+/// Bytes of the row of that name; 0 if there is none. O(rows).
+inline std::uint64_t bytes_of(const std::vector<profile_row>& rows, std::string_view name) {
+    for (const profile_row& row : rows)
+        if (row.name == name) return row.bytes;
+    return 0;
 }
 
 } // namespace echo
