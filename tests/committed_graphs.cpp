@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The bars of quality on the committed graphs: what a simple light-op cut was measured to reach must be reached or
+/// beaten, the stash of the exact cut is never above the paper's pass, and no strategy beats `min_cut`'s peak.
+#include "format/file_graph.hpp"
+#include "format/read_file.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/verify.hpp>
+#include <echo/graph/read.hpp>
+#include <echo/vocabulary/aten.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace {
+
+echo::snapshot read_committed(const std::string& path) {
+    const auto g =
+        echo::format::read_graph_file(path, [](std::string_view op) { return echo::aten.find(op); });
+    return echo::read(g);
+}
+
+std::string graph_path(const std::string& name) {
+    return std::string(ECHO_SOURCE_DIR "/examples/graphs/") + name + ".json.gz";
+}
+
+std::set<std::string> committed() {
+    std::set<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(ECHO_SOURCE_DIR "/examples/graphs"))
+        paths.insert(entry.path().string());
+    return paths;
+}
+
+struct bar {
+    const char* graph;
+    double peak_mb;          ///< at most
+    double overhead_percent; ///< at most
+};
+
+} // namespace
+
+TEST_CASE("min_cut reaches or beats a simple light-op cut with the best anchor distance", "[graphs]") {
+    // Peak and overhead of a prototype; the NMT here is another rewrite of the paper's model than the prototype's
+    // (baseline 2,488 MB against 2,461), so its bar is the prototype's reduction of its own baseline.
+    const bar bars[] = {{"resnet50_b64", 3249, 7.5},    {"bert_base_b32_t128", 3325, 1.7},
+                        {"marian_b64_t100", 5138, 2.6}, {"vit_b16_b32", 2582, 1.5},
+                        {"gpt2_b8_t512", 5188.5, 4.0},  {"nmt_b128_t50", 2488.5 * 1584 / 2461, 6.0},
+                        {"resnet152_b32", 3882, 6.3},   {"llama_8x2048_b4_t512", 2850.5, 0.9}};
+    for (const auto& [graph, peak_mb, overhead_percent] : bars) {
+        CAPTURE(graph);
+        const auto s = read_committed(graph_path(graph));
+        const auto p = echo::make_plan(s);
+        echo::verify(s, p);
+        CHECK(static_cast<double>(p.report().peak_bytes) / 1e6 <= peak_mb);
+        CHECK(100 * p.report().recompute_time_ratio <= overhead_percent);
+    }
+}
+
+TEST_CASE(
+    "the exact cut stashes no more than the paper's pass, and no strategy has a lower peak than min_cut",
+    "[graphs]") {
+    const auto paths = committed();
+    REQUIRE(paths.size() >= 8);
+    for (const auto& path : paths) {
+        CAPTURE(path);
+        const auto s = read_committed(path);
+        const auto c = echo::find_candidates(s);
+        const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
+        echo::evaluator evaluate(s, c);
+        echo::trial cut{.decided = echo::choice::nothing(s), .steps = {}, .footprint = {}};
+        echo::min_cut(s, c)(needs, {}, cut.decided);
+        evaluate(cut);
+        echo::trial pass{.decided = echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs),
+                         .steps = {},
+                         .footprint = {}};
+        evaluate(pass);
+        CHECK(cut.footprint.stash_bytes <= pass.footprint.stash_bytes);
+
+        const auto best = echo::make_plan(s).report();
+        CHECK(best.lower_bound_bytes <= best.peak_bytes);
+        for (const auto how : echo::all_strategies) {
+            CAPTURE(echo::name_of(how));
+            const auto p = echo::make_plan(s, {.how = how});
+            echo::verify(s, p);
+            CHECK(p.report().peak_bytes <= p.report().baseline_peak_bytes);
+            CHECK(best.peak_bytes <= p.report().peak_bytes);
+        }
+    }
+}
