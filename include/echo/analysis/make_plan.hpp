@@ -113,6 +113,7 @@ private:
         std::vector<double> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
         weight[backward_node_at(proposed_.steps, first_backward_step(s_, proposed_.steps))] = 0.5;
         weight[backward_node_at(proposed_.steps, proposed_.footprint.peak_step)] += 0.5;
+        previous_ = {};
         for (std::size_t round = 0; round < options_.weight_rounds; ++round) {
             std::partial_sum(weight.begin(), weight.end(), sums.begin() + 1);
             trial t{.decided = choice::nothing(s_), .steps = {}, .footprint = {}};
@@ -160,15 +161,15 @@ private:
         return better;
     }
 
-    /// Law 1. What even an empty choice breaks (a dead node kept storage from being taken over) stays the
-    /// baseline.
+    /// Law 1, and no recomputation for nothing. What even an empty choice breaks (a dead node kept storage from being
+    /// taken over) stays the baseline.
     void keep_promise(std::uint64_t limit) {
         const std::size_t taken_back = roll_back(evaluate_, proposed_, limit);
         if (taken_back > 0)
             report_.notes.push_back(std::to_string(taken_back) +
                                     " of the subgraphs to recompute were rolled back: they "
                                     "would have raised the peak above the baseline's");
-        if (proposed_.footprint.peak_bytes <= limit) best_ = std::move(proposed_);
+        if (!best_.better_than(proposed_)) best_ = std::move(proposed_);
     }
 
     void finish() {
