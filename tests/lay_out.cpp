@@ -22,8 +22,8 @@ struct laid_out {
     echo::candidates c;
     echo::schedule steps;
 
-    laid_out(const echo::snapshot& graph, const std::vector<value>& again, const std::vector<value>& encoded = {},
-             echo::host_abilities host = {}, bool heavy = false)
+    laid_out(const echo::snapshot& graph, const std::vector<value>& again,
+             const std::vector<value>& encoded = {}, echo::host_abilities host = {}, bool heavy = false)
         : s(graph), c(echo::find_candidates(graph, host)) {
         auto chosen = echo::choice::nothing(s);
         chosen.heavy = heavy;
@@ -48,11 +48,11 @@ struct laid_out {
 
 TEST_CASE("what is made again is made just before its first reader, with what it needs", "[lay_out]") {
     toy_graph g;
-    const auto data = g.input(1);                                                      // 0
-    const auto x = g.heavy({data}, 8), a = g.light({x}, 8), b = g.light({a}, 8);        // 1 2 3
-    const auto loss = g.light({b}, 0);                                                 // 4
+    const auto data = g.input(1);                                                        // 0
+    const auto x = g.heavy({data}, 8), a = g.light({x}, 8), b = g.light({a}, 8);         // 1 2 3
+    const auto loss = g.light({b}, 0);                                                   // 4
     const auto seed = g.seed(), d1 = g.backward({seed}, 8), d2 = g.backward({d1, b}, 8); // 5 6 7
-    const auto d3 = g.backward({d2, a, b}, 8);                                         // 8
+    const auto d3 = g.backward({d2, a, b}, 8);                                           // 8
     const auto s = g.finish({loss, d3});
     CHECK(laid_out(s, {}).text() == "0 1 2 3 4 5 6 7 8");
     CHECK(laid_out(s, {a, b}).text() == "0 1 2 3 4 5 6 2' 3' 7 8"); // both read the one copy
@@ -67,15 +67,16 @@ TEST_CASE("what is made again is made just before its first reader, with what it
     const auto reads = l.steps.inputs(echo::step_id(10)); // d3
     CHECK(reads[1] == echo::copy_id{echo::step_id(7), 0});
     CHECK(reads[2] == echo::copy_id{echo::step_id(8), 0});
-    CHECK(l.steps.inputs(echo::step_id(4))[0] == echo::copy_id{echo::step_id(3), 0}); // the loss: the original
+    CHECK(l.steps.inputs(echo::step_id(4))[0] ==
+          echo::copy_id{echo::step_id(3), 0}); // the loss: the original
 }
 
 TEST_CASE("what only gradients need runs late if chosen, in its place otherwise", "[lay_out]") {
     toy_graph g;
-    const auto x = g.heavy({g.input(1)}, 8);                      // 0 1
-    const auto saved = g.heavy({x}, 8), copy = g.light({saved}, 8); // 2 3
-    const auto loss = g.light({x}, 0);                            // 4
-    const auto d1 = g.backward({g.seed()}, 8);                    // 5 6
+    const auto x = g.heavy({g.input(1)}, 8);                                    // 0 1
+    const auto saved = g.heavy({x}, 8), copy = g.light({saved}, 8);             // 2 3
+    const auto loss = g.light({x}, 0);                                          // 4
+    const auto d1 = g.backward({g.seed()}, 8);                                  // 5 6
     const auto d2 = g.backward({d1, copy}, 8), d3 = g.backward({d2, saved}, 8); // 7 8
     const auto s = g.finish({loss, d3});
     CHECK(laid_out(s, {}).text() == "0 1 2 3 4 5 6 7 8");
@@ -88,9 +89,9 @@ TEST_CASE("what only gradients need runs late if chosen, in its place otherwise"
 TEST_CASE("an encoding is made right behind its value, and only for those who read it", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3
-    const auto loss = g.light({z}, 0);                                                    // 4
-    const auto d1 = g.backward({g.seed(), y}, 8, {1});                                    // 5 6
-    const auto d2 = g.backward({d1, x}, 8);                                               // 7
+    const auto loss = g.light({z}, 0);                                                     // 4
+    const auto d1 = g.backward({g.seed(), y}, 8, {1});                                     // 5 6
+    const auto d2 = g.backward({d1, x}, 8);                                                // 7
     const auto s = g.finish({loss, d2});
     CHECK(laid_out(s, {}, {y}).text() == "0 1 2 2\" 3 4 5 6 7");
     CHECK(laid_out(s, {}, {x, y}).text() == "0 1 2 2\" 3 4 5 6 7"); // x is read in full
@@ -101,10 +102,10 @@ TEST_CASE("an encoding is made right behind its value, and only for those who re
 TEST_CASE("a view of the backward pass runs early for an encoding", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3
-    const auto loss = g.light({z}, 0);                                                    // 4
-    const auto seed = g.seed();                                                           // 5
-    const auto once = g.backward_view(y), twice = g.backward_view(once);                  // 6 7
-    const auto d1 = g.backward({seed, twice}, 8, {1});                                    // 8
+    const auto loss = g.light({z}, 0);                                                     // 4
+    const auto seed = g.seed();                                                            // 5
+    const auto once = g.backward_view(y), twice = g.backward_view(once);                   // 6 7
+    const auto d1 = g.backward({seed, twice}, 8, {1});                                     // 8
     SECTION("both views, if one bit is all that is read of them") {
         const auto s = g.finish({loss, d1});
         CHECK(laid_out(s, {}, {twice}).text() == "0 1 2 6 7 7\" 3 4 5 8");
@@ -122,8 +123,8 @@ TEST_CASE("a view of the backward pass runs early for an encoding", "[lay_out]")
 TEST_CASE("views follow what they look at", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), y = g.light({x}, 8), v = g.view(y), w = g.view(v); // 0 1 2 3 4
-    const auto loss = g.light({w}, 0);                                                         // 5
-    const auto d = g.backward({g.seed(), w, y}, 8);                                            // 6 7
+    const auto loss = g.light({w}, 0);                                                          // 5
+    const auto d = g.backward({g.seed(), w, y}, 8);                                             // 6 7
     SECTION("made again with it, kept with it") {
         const auto s = g.finish({loss, d});
         CHECK(laid_out(s, {y}).text() == "0 1 2 3 4 5 6 2' 3' 4' 7");
@@ -148,13 +149,14 @@ TEST_CASE("what a view must keep is kept", "[lay_out]") {
 
 TEST_CASE("control dependencies are kept, by what runs late as well", "[lay_out]") {
     toy_graph g;
-    const auto x = g.heavy({g.input(1)}, 8);                                   // 0 1
-    const auto other = g.light({x}, 8);                                        // 2
+    const auto x = g.heavy({g.input(1)}, 8); // 0 1
+    const auto other = g.light({x}, 8);      // 2
     const echo::node_id before[] = {g.node(other)};
-    const auto saved = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .control = before},
-                             {x}, {{.bytes = 8}});                             // 3
-    const auto loss = g.light({x}, 0);                                         // 4
-    const auto s = g.finish({loss, g.backward({g.seed(), saved, other}, 8)});  // 5 6
+    const auto saved =
+        g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .control = before}, {x},
+              {{.bytes = 8}});                                                // 3
+    const auto loss = g.light({x}, 0);                                        // 4
+    const auto s = g.finish({loss, g.backward({g.seed(), saved, other}, 8)}); // 5 6
     // `other` orders another node, so it stays where it is.
     CHECK(laid_out(s, {saved, other}).text() == "0 1 2 4 5 3 2' 6");
 }
@@ -162,10 +164,10 @@ TEST_CASE("control dependencies are kept, by what runs late as well", "[lay_out]
 TEST_CASE("the dead are made once at most", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), y = g.light({x}, 8), dead = g.light({x}, 8); // 0 1 2 3
-    const auto loss = g.light({y}, 0);                                                   // 4
-    const auto seed = g.seed();                                                          // 5
-    g.backward({seed, dead}, 8);                                                         // 6
-    const auto s = g.finish({loss, g.backward({seed, y}, 8)});                           // 7
+    const auto loss = g.light({y}, 0);                                                    // 4
+    const auto seed = g.seed();                                                           // 5
+    g.backward({seed, dead}, 8);                                                          // 6
+    const auto s = g.finish({loss, g.backward({seed, y}, 8)});                            // 7
     CHECK(laid_out(s, {dead, y}).text() == "0 1 2 4 5 2' 7");
     CHECK(laid_out(s, {dead, y}, {}, {.erase = false}).text() == "0 1 2 3 4 5 6 2' 7");
 }

@@ -68,7 +68,8 @@ capacity by_boost(const network& n) {
 /// Capacity of what leads from the source's side to the sink's.
 capacity crossing(const flow_network& flow, const network& n) {
     capacity sum = 0;
-    for (std::uint32_t v = 0; v < n.source.size(); ++v) sum += flow.on_source_side(v) ? n.sink[v] : n.source[v];
+    for (std::uint32_t v = 0; v < n.source.size(); ++v)
+        sum += flow.on_source_side(v) ? n.sink[v] : n.source[v];
     for (const auto& a : n.arcs)
         if (flow.on_source_side(a.from) && !flow.on_source_side(a.to)) sum += a.c;
     return sum;
@@ -103,7 +104,8 @@ network random_network(std::mt19937_64& dice, std::size_t most) {
     }
     const std::size_t arcs = dice() % (4 * size);
     for (std::size_t i = 0; i < arcs; ++i) {
-        const auto from = static_cast<std::uint32_t>(dice() % size), to = static_cast<std::uint32_t>(dice() % size);
+        const auto from = static_cast<std::uint32_t>(dice() % size),
+                   to = static_cast<std::uint32_t>(dice() % size);
         if (from == to) continue;
         n.arcs.push_back({from, to, dice() % 4 ? some() : flow_network::infinite / 64});
     }

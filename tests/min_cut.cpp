@@ -138,9 +138,10 @@ TEST_CASE("a chain with one reader is cut at its narrowest place", "[min_cut]") 
 TEST_CASE("what may never run again is kept", "[min_cut]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 1);
-    const auto draw = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::never}, {x}, {{.bytes = 50}});
-    const auto wished = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .keep = true}, {x},
-                              {{.bytes = 30}});
+    const auto draw =
+        g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::never}, {x}, {{.bytes = 50}});
+    const auto wished = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .keep = true},
+                              {x}, {{.bytes = 30}});
     const auto y = g.light({draw}, 60), z = g.light({wished}, 60);
     const auto loss = g.light({y, z}, 0);
     const auto found = solve(g.finish({loss, g.backward({g.seed(), y, z}, 1)}));

@@ -75,7 +75,8 @@ TEST_CASE("groups are disjoint, connected and complete", "[partition]") {
         for (std::uint32_t g = 0; g < groups.size(); ++g) {
             RC_ASSERT(!groups.members(g).empty());
             RC_ASSERT(std::is_sorted(groups.members(g).begin(), groups.members(g).end()));
-            RC_ASSERT((g == 0 || groups.members(g - 1)[0] < groups.members(g)[0])); // in parentheses: the macro has no short cut
+            RC_ASSERT((g == 0 || groups.members(g - 1)[0] <
+                                     groups.members(g)[0])); // in parentheses: the macro has no short cut
             for (const auto n : groups.members(g)) RC_ASSERT(groups.of(n) == g);
             members += groups.members(g).size();
             // From the first member all others are reached.
@@ -95,7 +96,8 @@ TEST_CASE("groups are disjoint, connected and complete", "[partition]") {
         }
         std::size_t expected = 0;
         for (const auto n : s.nodes())
-            expected += c.live[n.index()] && s[n].phase == echo::phase::forward && s[n].kind != echo::op_kind::heavy;
+            expected +=
+                c.live[n.index()] && s[n].phase == echo::phase::forward && s[n].kind != echo::op_kind::heavy;
         RC_ASSERT(members == expected);
     });
 }

@@ -164,16 +164,16 @@ struct model {
         gx = dy = g.backward({dy, relu}, 2048, o.sign_is_enough ? echo::positions{1} : echo::positions{});
         dy = g.backward({dy, dropped, late}, 1024);
         g_scaled = dy = g.backward({dy, scaled, seen}, 1024);
-        updated = g.add({.phase = echo::phase::update,
-                         .kind = echo::op_kind::light,
-                         .rerun = echo::rerun_kind::never},
-                        {weight, dy}, {{.bytes = 512, .inplace = 0}});
+        updated = g.add(
+            {.phase = echo::phase::update, .kind = echo::op_kind::light, .rerun = echo::rerun_kind::never},
+            {weight, dy}, {{.bytes = 512, .inplace = 0}});
         g_last = g.backward({dy, x}, 1024);
         s = g.finish({loss, g_last});
     }
 };
 
-constexpr auto run = echo::step_kind::run, again = echo::step_kind::recompute, encode = echo::step_kind::encode;
+constexpr auto run = echo::step_kind::run, again = echo::step_kind::recompute,
+               encode = echo::step_kind::encode;
 
 } // namespace
 

@@ -232,7 +232,9 @@ inline std::vector<std::uint8_t> dead_by_definition(const echo::snapshot& s, con
     std::vector<std::uint8_t> dead(s.node_count(), 1);
     for (bool changed = true; changed;) {
         changed = false;
-        const auto need = [&](echo::node_id n) { changed |= std::exchange(dead[n.index()], std::uint8_t{0}) != 0; };
+        const auto need = [&](echo::node_id n) {
+            changed |= std::exchange(dead[n.index()], std::uint8_t{0}) != 0;
+        };
         for (const auto v : s.results()) need(s[v].producer);
         for (const auto n : s.nodes()) {
             if (s[n].phase == echo::phase::update || own_order.writes_resident[n.index()]) need(n);
@@ -276,7 +278,8 @@ inline std::vector<std::string> wrong(const echo::snapshot& s, const echo::sched
         latest_never = n;
     }
     for (const auto n : s.nodes())
-        if (!dead[n.index()] && ran[n.index()] == steps.size()) faults.push_back("'" + s.name(n) + "' never runs");
+        if (!dead[n.index()] && ran[n.index()] == steps.size())
+            faults.push_back("'" + s.name(n) + "' never runs");
     return faults;
 }
 

@@ -44,7 +44,7 @@ inline definition require_sound(const echo::snapshot& s, const echo::schedule& s
 
 /// Law 3: no dead node, no copy made again for nobody.
 inline void require_lean(const echo::snapshot& s, const echo::plan& p, const definition& before,
-                  const definition& after) {
+                         const definition& after) {
     const auto dead = dead_by_definition(s, before);
     for (const auto t : p.steps().steps()) {
         const auto& step = p.steps()[t];
@@ -65,7 +65,7 @@ inline void require_laws(const echo::snapshot& s, const echo::plan& p, const def
     require(before.resident_bytes == p.report().resident_bytes, "the resident bytes are not the replay's");
     require(p.report().lower_bound_bytes <= after.peak_bytes, "the bound lies above the peak");
     if (!(p.steps() == echo::baseline_schedule(s))) require_lean(s, p, before, after);
-    echo::verify(s, p); // law 5
+    echo::verify(s, p);                                                     // law 5
     const auto m = echo::plan_memory(s, p, {.align = 1, .granularity = 1}); // law 6
     echo::verify(s, p, m);
     require(m.bytes() >= m.lower_bound(), "law 6: the arena is smaller than what is live in it");

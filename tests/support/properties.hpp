@@ -4,7 +4,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-
 #include <rapidcheck/catch.h>
 
 #include <cstdio>
@@ -19,7 +18,8 @@ template <class Testable>
 void check(double share, Testable&& testable) {
     auto params = rc::detail::configuration().testParams;
     params.maxSuccess = std::max(1, static_cast<int>(params.maxSuccess * share));
-    const auto result = rc::detail::checkTestable(std::forward<Testable>(testable), rc::detail::TestMetadata{}, params);
+    const auto result =
+        rc::detail::checkTestable(std::forward<Testable>(testable), rc::detail::TestMetadata{}, params);
     std::ostringstream said;
     rc::detail::printResultMessage(result, said);
     INFO(said.str());

@@ -7,6 +7,8 @@
 
 #include <echo/graph/snapshot_builder.hpp>
 
+#include <rapidcheck.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,8 +16,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include <rapidcheck.h>
 
 namespace support {
 
@@ -89,8 +89,10 @@ public:
         state_ = add_input(64);
         pool_.push_back(add_input(128)); // data
         for (std::size_t i = 0; i < r_.ops.size(); ++i)
-            if (role(i) != inside) add_forward(i);
-            else made_.push_back({});
+            if (role(i) != inside)
+                add_forward(i);
+            else
+                made_.push_back({});
         add_backward();
         return std::move(b_).finish();
     }
@@ -209,7 +211,8 @@ private:
         d.inputs = in;
         d.outputs = out;
         const node before[] = {
-            node(b_.node_count() - 1 - std::min<std::size_t>(op[trait::control], b_.node_count()) % b_.node_count())};
+            node(b_.node_count() - 1 -
+                 std::min<std::size_t>(op[trait::control], b_.node_count()) % b_.node_count())};
         if (op[trait::control]) d.control = before;
         const node n = add(d);
         made_op made{in, {}, n};
@@ -428,7 +431,8 @@ private:
     const recipe& r_;
     bool named_;
     echo::snapshot_builder b_;
-    std::vector<value> params_, pool_, aside_, pending_, results_, root_, gradient_, param_gradient_, param_of_;
+    std::vector<value> params_, pool_, aside_, pending_, results_, root_, gradient_, param_gradient_,
+        param_of_;
     std::vector<std::uint8_t> resident_, stale_;
     std::vector<made_op> made_; ///< by op
     value state_{}, any_gradient_{};

@@ -39,12 +39,14 @@ public:
                    in, {{.bytes = bytes}});
     }
     value heavy_backward(std::vector<value> in, std::uint64_t bytes) {
-        return add({.phase = echo::phase::backward, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure},
-                   in, {{.bytes = bytes}});
+        return add(
+            {.phase = echo::phase::backward, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure},
+            in, {{.bytes = bytes}});
     }
     value backward_view(value of) {
-        return add({.phase = echo::phase::backward, .kind = echo::op_kind::view, .rerun = echo::rerun_kind::pure},
-                   {of}, {{.bytes = so_far()[of].bytes, .view_of = 0}});
+        return add(
+            {.phase = echo::phase::backward, .kind = echo::op_kind::view, .rerun = echo::rerun_kind::pure},
+            {of}, {{.bytes = so_far()[of].bytes, .view_of = 0}});
     }
     /// The first output of a node of which all is said.
     value add(echo::node_description d, std::vector<value> in, std::vector<echo::tensor> out) {

@@ -208,11 +208,14 @@ inline choice echo_pass(const snapshot& s, const candidates& c, const gradient_n
 }
 
 /// Algorithm 1 as printed, line by line (lines 12 to 28): every edge with its own size, parameters included,
-/// one node at a time, once. O(nodes + edges × largest fan-out of an input within its subgraph).
+/// one node at a time, once. O(nodes + edges × largest fan-out of an input within its subgraph); nodes that read one
+/// value only share the answer, so a fan is not quadratic.
 inline choice echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
     choice out = choice::nothing(s);
     const node_groups subgraphs = partition(s, c);
     std::vector<std::uint32_t> allocated(s.value_count(), 0), released(s.value_count(), 0);
+    enum : std::uint8_t { not_asked, keep, remove };
+    std::vector<std::uint8_t> answer(s.value_count(), not_asked); // for the nodes that read this value alone
     std::uint32_t stamp = 0;
     for (std::size_t g = 0; g < subgraphs.size(); ++g) {
         for (const auto n : subgraphs.members(g)) {
@@ -220,6 +223,11 @@ inline choice echo_as_printed(const snapshot& s, const candidates& c, const grad
             bool binarised = false;
             for (const auto v : s.outputs(n)) binarised |= needs.one_bit[v.index()] != 0;
             if (binarised) continue;
+            const auto inputs = s.inputs(n);
+            if (inputs.size() == 1 && answer[inputs[0].index()] != not_asked) {
+                out.again[n.index()] = answer[inputs[0].index()] == keep;
+                continue;
+            }
             ++stamp;
             std::uint64_t alloc = 0, rel = 0;
             const auto add = [&](std::vector<std::uint32_t>& set, std::uint64_t& sum, value_id v) {
@@ -227,7 +235,7 @@ inline choice echo_as_printed(const snapshot& s, const candidates& c, const grad
                 set[v.index()] = stamp;
                 sum += s[v].bytes;
             };
-            for (const auto e : s.inputs(n)) {
+            for (const auto e : inputs) {
                 for (const use& u : s.uses(e)) {
                     if (subgraphs.of(u.reader) == g) {
                         for (const auto v : s.outputs(u.reader)) add(allocated, alloc, v);
@@ -238,6 +246,7 @@ inline choice echo_as_printed(const snapshot& s, const candidates& c, const grad
                 }
             }
             out.again[n.index()] = rel < alloc;
+            if (inputs.size() == 1) answer[inputs[0].index()] = rel < alloc ? keep : remove;
         }
     }
     out.encoded = needs.one_bit;
