@@ -267,7 +267,10 @@ class Command(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_a_terminal_is_left_clean(self):
-        ours, theirs = pty.openpty()
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error: # a container without /dev/pts
+            self.skipTest(f"no terminal to be had: {error}")
         subprocess.run([program, self.graph, "--json"], stdout=subprocess.DEVNULL, stderr=theirs, timeout=120,
                        check=True)
         os.close(theirs)
