@@ -66,11 +66,17 @@ job_count() {
     echo $((gib < 1 ? 1 : gib < cores ? gib : cores))
 }
 
-# What follows counts: `trap summary EXIT`, then `check` for everything that passes or fails.
+# What follows counts: `start_counting`, then `check` for everything that passes or fails.
 passed=0
 failed=0
 
-# Also where the run breaks off: a run without a summary would be one that nobody counted.
+# The summary comes also where the run breaks off, and that is a failure then.
+start_counting() {
+    trap summary EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
 summary() {
     local status=$?
     trap - EXIT
