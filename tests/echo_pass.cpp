@@ -236,7 +236,7 @@ TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]")
     echo::evaluator evaluate(s, c);
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     const auto peak_at = [&](std::uint32_t distance) {
-        echo::trial t{.decided = echo::choice::nothing(s), .steps = {}, .footprint = {}};
+        echo::trial t{.decided = echo::choice::nothing(s)};
         echo::min_cut(s, c)(echo::anchor_finder(s, c)(distance), {}, t.decided);
         evaluate(t);
         return t.footprint.peak_bytes;

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 
+import replay
+
 GRAPHS = pathlib.Path(__file__).resolve().parent.parent / "examples" / "graphs"
 STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
 REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
@@ -171,6 +173,97 @@ class Command(unittest.TestCase):
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
         self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
 
+    # Budgets
+
+    @staticmethod
+    def committed(name):
+        file = GRAPHS / f"{name}.json.gz"
+        return file, json.loads(gzip.decompress(file.read_bytes()))
+
+    def under(self, graph, *arguments, status=0):
+        """The report and the plan under a budget; the plan is replayed by another program."""
+        file = self.folder / "budget.json"
+        done = subprocess.run([program, os.fspath(graph), "--json", "--emit-plan", file, *arguments], capture_output=True, text=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, status, done.stderr)
+        report, plan = json.loads(done.stdout), json.loads(file.read_text())
+        verdict = replay.judge(replay.load(str(graph)), plan)
+        self.assertTrue(verdict.ok, verdict.lines())
+        return report, plan, done.stderr
+
+    def test_a_budget_is_met_at_less_cost_the_larger_it_is(self):
+        for name in ("bert_base_b32_t128", "resnet50_b64", "tiny_cnn"):
+            graph, _ = self.committed(name)
+            before = None
+            for ratio in (0.9, 0.8, 0.7):
+                report, plan, _ = self.under(graph, "--budget", str(ratio))
+                self.assertEqual(plan["strategy"], "budget")
+                self.assertLessEqual(report["peak_bytes"], ratio * report["baseline_peak_bytes"])
+                self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+                if before:
+                    self.assertLessEqual(report["peak_bytes"], before["peak_bytes"])
+                    self.assertGreaterEqual(report["recompute_time_ratio"], before["recompute_time_ratio"])
+                before = report
+
+    def test_budgets_in_bytes_and_units_are_the_same(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        plans = [self.under(graph, "--budget", text)[1]["schedule"]
+                 for text in ("3221225472", "3072MiB", "3GiB", "3 GiB", "3221225.472kB", "3221225472B")]
+        for plan in plans[1:]:
+            self.assertEqual(plan, plans[0])
+
+    def test_a_graph_that_fits_is_left_alone(self):
+        graph, content = self.committed("tiny_cnn")
+        for text in ("1.0", "1", "2.5", "1TiB"):
+            report, plan, _ = self.under(graph, "--budget", text)
+            self.assertEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+            self.assertEqual([step["node"] for step in plan["schedule"]], list(range(len(content["nodes"]))))
+
+    def test_a_budget_that_cannot_be_met(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        report, _, said = self.under(graph, "--budget", "1GiB", status=3)
+        self.assertEqual(len(said.splitlines()), 1)
+        for word in (str(2**30), str(report["peak_bytes"]), str(report["lower_bound_bytes"]), "_log_softmax"):
+            self.assertIn(word, said)
+
+    def test_another_strategy_is_measured_by_the_budget(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        self.assertEqual(self.under(graph, "--strategy", "echo", "--budget", "0.9")[1]["strategy"], "echo")
+        self.under(graph, "--strategy", "mirror", "--budget", "0.5", status=3)
+
+    def test_overhead_at_most(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        peaks = []
+        for overhead in ("0", "0.01", "0.05"):
+            report, _, _ = self.under(graph, "--max-overhead", overhead)
+            self.assertLessEqual(report["recompute_time_ratio"], float(overhead) + 1e-12)
+            peaks.append(report["peak_bytes"])
+        self.assertEqual(peaks, sorted(peaks, reverse=True))
+
+    def test_the_front(self):
+        graph, _ = self.committed("resnet50_b64")
+        found = json.loads(self.good(graph, "--pareto", "--json"))
+        front = found["front"]
+        self.assertEqual(found["graph"], "resnet50 b64")
+        self.assertGreaterEqual(len(front), 10)
+        self.assertLessEqual(front[0]["peak_bytes"], found["baseline_peak_bytes"])
+        self.assertEqual(front[0]["recompute_time_ratio"], 0)
+        for a, b in zip(front, front[1:]):
+            self.assertGreater(a["peak_bytes"], b["peak_bytes"])
+            self.assertLess(a["recompute_time_ratio"], b["recompute_time_ratio"])
+        self.assertLessEqual(found["lower_bound_bytes"], front[-1]["peak_bytes"])
+        self.assertIn("overhead %", self.good(graph, "--pareto"))
+
+    def test_wishes_to_keep(self):
+        graph, content = self.committed("resnet50_b64")
+        names = [node["name"] for node in content["nodes"]]
+        _, plan, said = self.under(graph, "--budget", "0.5", "--keep", "*native_batch_norm*", "--keep", "no such*")
+        again = {names[step["node"]] for step in plan["schedule"] if step.get("recompute")}
+        self.assertTrue(again)
+        self.assertFalse([name for name in again if "native_batch_norm" in name])
+        self.assertEqual(len(said.splitlines()), 1)
+        self.assertIn("no such*", said)
+
     # Bad usage
 
     def test_usage(self):
@@ -181,10 +274,22 @@ class Command(unittest.TestCase):
                 self.bad(2, *([self.graph] if arguments else []), *arguments)
 
     def test_what_is_not_there_yet(self):
-        for arguments in (["--budget", "0.5"], ["--budget", "512MiB"], ["--max-overhead", "0.1"], ["--pareto"],
-                          ["--fuse"], ["--report", "folder"], ["--strategy", "budget"]):
+        for arguments in (["--fuse"], ["--report", "folder"]):
             with self.subTest(arguments):
                 self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
+
+    def test_budgets_that_mean_nothing(self):
+        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB"):
+            with self.subTest(text):
+                self.assertIn("--budget", self.bad(2, self.graph, f"--budget={text}"))
+        for text in ("-0.1", "nan", "inf", "5%", "", "x"):
+            with self.subTest(text):
+                self.assertIn("--max-overhead", self.bad(2, self.graph, f"--max-overhead={text}"))
+        for arguments in (["--strategy", "budget"], ["--budget", "0.5", "--max-overhead", "0.1"], ["--pareto", "--compare"],
+                          ["--pareto", "--emit-plan", "x"], ["--pareto", "--budget", "0.5"],
+                          ["--strategy", "echo", "--max-overhead", "0.1"]):
+            with self.subTest(arguments):
+                self.bad(2, self.graph, *arguments)
 
     # Bad input
 

@@ -105,11 +105,19 @@ TEST_CASE("every plan keeps the laws", "[laws]") {
         const echo::snapshot s = support::build(r), nameless = support::build(r, false);
         const auto before = support::require_sound(s, echo::baseline_schedule(s));
         cover_graph(s, before);
-        for (const auto how : echo::all_strategies) {
-            const echo::plan_options options{.how = how, .encode = !encode, .host = host};
+        std::vector<echo::plan_options> all;
+        for (const auto how : echo::all_strategies) all.push_back({.how = how});
+        const auto part = *support::numbers(100); // of the baseline's peak
+        all.push_back({.how = echo::strategy::budget, .budget = before.peak_bytes * part / 100});
+        all.push_back({.how = echo::strategy::budget, .max_overhead = static_cast<double>(part) / 400});
+        for (auto& options : all) {
+            options.encode = !encode;
+            options.host = host;
+            options.exchange_replays = 60;
             const auto p = echo::make_plan(s, options);
-            RC_LOG() << "strategy " << echo::name_of(how) << ", " << s.node_count() << " nodes\n";
+            RC_LOG() << "strategy " << echo::name_of(p.chosen_by()) << ", " << s.node_count() << " nodes\n";
             support::require_laws(s, p, before);
+            support::require_budget(s, p, options);
             cover_plan(s, p, before);
             require(p == echo::make_plan(s, options), "law 8: planned twice, two plans");
             require(p.steps() == echo::make_plan(nameless, options).steps(), "law 8: names change the plan");

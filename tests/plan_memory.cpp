@@ -142,6 +142,70 @@ intervals full_intervals(std::mt19937_64& engine) {
     return items;
 }
 
+/// Sets whose load no arena reaches are rare, one in 20,000 of the full ones: some of them, with one change.
+intervals awkward_intervals(std::mt19937_64& engine) {
+    static const intervals found[] = {
+        {{0, 0, 3}, {1, 2, 2}, {0, 3, 2}, {3, 3, 1}, {1, 5, 1}, {4, 5, 3}, {3, 6, 1}, {6, 6, 2}, {6, 6, 2}},
+        {{0, 2, 2}, {0, 3, 3}, {0, 3, 1}, {3, 4, 1}, {4, 4, 2}, {3, 5, 1}, {4, 5, 2}, {5, 6, 3}, {6, 6, 3}},
+        {{0, 0, 2},
+         {1, 1, 2},
+         {2, 2, 1},
+         {0, 3, 2},
+         {2, 4, 1},
+         {4, 4, 1},
+         {3, 5, 1},
+         {4, 5, 1},
+         {5, 6, 2},
+         {6, 6, 2}},
+        {{0, 1, 2},
+         {2, 3, 2},
+         {0, 4, 2},
+         {4, 6, 2},
+         {5, 7, 1},
+         {7, 7, 1},
+         {5, 8, 1},
+         {7, 8, 1},
+         {8, 9, 2},
+         {9, 9, 2}},
+        {{0, 1, 3},
+         {2, 2, 3},
+         {3, 3, 2},
+         {0, 4, 1},
+         {4, 4, 1},
+         {0, 5, 2},
+         {4, 5, 1},
+         {3, 6, 1},
+         {5, 6, 2},
+         {6, 6, 3}},
+        {{0, 0, 2},
+         {0, 0, 2},
+         {1, 1, 3},
+         {0, 2, 1},
+         {2, 2, 2},
+         {1, 3, 1},
+         {3, 3, 3},
+         {2, 4, 1},
+         {4, 4, 2},
+         {4, 4, 2}}};
+    intervals items = found[engine() % std::size(found)];
+    interval& x = items[engine() % items.size()];
+    switch (engine() % 4) {
+    case 0:
+        x.bytes += 1;
+        break;
+    case 1:
+        x.last += 1;
+        break;
+    case 2:
+        x.first -= x.first > 0;
+        break;
+    default: // a larger unit, and something beside it
+        for (auto& y : items) y.bytes *= 8;
+        x.bytes += engine() % 3;
+    }
+    return items;
+}
+
 /// A chain of layers: each stashes one feature map until its gradient and needs a temporary either way.
 intervals training_chain(std::mt19937_64& engine, std::uint32_t layers) {
     intervals items;
@@ -155,8 +219,8 @@ intervals training_chain(std::mt19937_64& engine, std::uint32_t layers) {
     return items;
 }
 
-double ratio(const intervals& items, std::uint64_t align = 1) {
-    return static_cast<double>(echo::arena::extent(items, echo::arena::place(items, align))) /
+double ratio(const intervals& items, double limit = 0.2) {
+    return static_cast<double>(echo::arena::place(items, {.limit = limit}).bytes) /
            static_cast<double>(echo::arena::peak_load(items));
 }
 
@@ -175,25 +239,29 @@ TEST_CASE("intervals alive at once never overlap", "[plan_memory]") {
     rc::prop("for all intervals and alignments", [] {
         const auto items = *some_intervals(*rc::gen::element(3u, 30u, 300u), 5000);
         const auto align = *rc::gen::element<std::uint64_t>(1, 3, 64, 256);
-        const auto at = echo::arena::place(items, align);
+        const echo::arena::place_options options{.align = align, .limit = 0.01};
+        const auto made = echo::arena::place(items, options);
+        const auto& at = made.offsets;
         RC_ASSERT(at.size() == items.size());
         RC_ASSERT(overlap(items, at) == "");
         for (std::size_t i = 0; i < items.size(); ++i) {
             RC_ASSERT(at[i] % align == 0u);
             if (!items[i].bytes) RC_ASSERT(at[i] == 0u);
         }
-        RC_ASSERT(echo::arena::extent(items, at) >= echo::arena::peak_load(items));
-        RC_ASSERT(echo::arena::place(items, align) == at);
+        RC_ASSERT(made.bytes == echo::arena::extent(items, at));
+        RC_ASSERT(made.bytes >= echo::arena::peak_load(items));
+        RC_ASSERT(made.bound >= echo::arena::peak_load(items));
+        RC_ASSERT(echo::arena::place(items, options) == made);
     });
 }
 
 TEST_CASE("the order of the input does not change the arena", "[plan_memory]") {
     rc::prop("for all shuffles", [] {
         auto items = *some_intervals(30, 300);
-        const auto before = echo::arena::extent(items, echo::arena::place(items));
+        const auto before = echo::arena::place(items, {.limit = 0.01}).bytes;
         std::mt19937_64 engine(*rc::gen::arbitrary<std::uint64_t>());
         std::shuffle(items.begin(), items.end(), engine);
-        RC_ASSERT(echo::arena::extent(items, echo::arena::place(items)) == before);
+        RC_ASSERT(echo::arena::place(items, {.limit = 0.01}).bytes == before);
     });
 }
 
@@ -250,10 +318,11 @@ TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
 }
 
 TEST_CASE("archetypes", "[plan_memory]") {
-    CHECK(echo::arena::place({}).empty());
-    CHECK(echo::arena::place(intervals{{0, 9, 0}, {3, 4, 0}}) == offsets{0, 0});
-    CHECK(echo::arena::place(intervals{{7, 7, 5}}, 256) == offsets{0});
-    CHECK(echo::arena::place(intervals{{0, 1, 5}, {2, 3, 5}}) == offsets{0, 0});
+    CHECK(echo::arena::place({}) == echo::arena::placement{});
+    CHECK(echo::arena::place(intervals{{0, 9, 0}, {3, 4, 0}}).offsets == offsets{0, 0});
+    CHECK(echo::arena::place(intervals{{7, 7, 5}}, {.align = 256}).offsets == offsets{0});
+    CHECK(echo::arena::place(intervals{{7, 7, 5}}, {.align = 256}).bytes == 5);
+    CHECK(echo::arena::place(intervals{{0, 1, 5}, {2, 3, 5}}).offsets == offsets{0, 0});
 
     intervals nested, stairs, together, apart;
     for (std::uint32_t i = 0; i < 100; ++i) {
@@ -272,15 +341,18 @@ TEST_CASE("archetypes", "[plan_memory]") {
 
 TEST_CASE("what cannot be placed is refused", "[plan_memory]") {
     using Catch::Contains;
-    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, 0), Contains("align: is 0"));
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, {.align = 0}), Contains("align: is 0"));
+    for (const double limit : {-1.0, std::nan("")})
+        CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, {.limit = limit}),
+                          Contains("limit: is neg"));
     CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}, {3, 2, 5}}),
                       Contains("interval 1: ends before"));
     const std::uint64_t half = std::uint64_t{1} << 61;
     CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, half}, {0, 1, half}, {0, 1, 1}}),
                       Contains("exceed 2^62 bytes"));
-    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 1}}, ~std::uint64_t{0}),
+    CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 1}}, {.align = ~std::uint64_t{0}}),
                       Contains("exceed 2^62 bytes"));
-    CHECK(echo::arena::place(intervals{{0, 1, half}, {0, 1, half}}).size() == 2);
+    CHECK(echo::arena::place(intervals{{0, 1, half}, {0, 1, half}}).bytes == 2 * half);
     const echo::snapshot s;
     CHECK_THROWS_WITH(echo::plan_memory(s, echo::schedule{}, {.granularity = 0}),
                       Contains("granularity: is 0"));
@@ -289,24 +361,91 @@ TEST_CASE("what cannot be placed is refused", "[plan_memory]") {
 
 TEST_CASE("tiny sets against exhaustive search", "[plan_memory]") {
     std::mt19937_64 engine(1);
-    std::size_t optimal = 0;
-    double worst = 1;
-    constexpr std::size_t rounds = 3000;
-    for (std::size_t round = 0; round < rounds; ++round) {
+    std::size_t searched = 0, above_load = 0;
+    for (std::size_t round = 0; round < 3300; ++round) {
         intervals items;
-        do items = full_intervals(engine);
+        do items = round < 3000 ? full_intervals(engine) : awkward_intervals(engine);
         while (items.size() > 12);
-        const auto mine = echo::arena::extent(items, echo::arena::place(items));
+        const auto made = echo::arena::place(items);
         // As small as the load is optimal; only the rest needs a search.
         const auto load = echo::arena::peak_load(items);
-        const auto best = mine == load ? load : exhaustive(items).smallest_arena();
-        REQUIRE(mine >= best);
-        optimal += mine == best;
-        worst = std::max(worst, static_cast<double>(mine) / static_cast<double>(best));
+        searched += echo::arena::place(items, {.limit = 0}).bytes > load;
+        const auto best = made.bytes == load ? load : exhaustive(items).smallest_arena();
+        above_load += best > load;
+        CAPTURE(round);
+        REQUIRE(overlap(items, made.offsets) == "");
+        REQUIRE(made.bytes == best);
+        REQUIRE(made.bound == best); // proven
     }
-    INFO("optimal " << optimal << " of " << rounds << ", worst " << worst);
-    CHECK(optimal >= rounds * 999 / 1000);
-    CHECK(worst <= 1.2);
+    CHECK(searched > 100);
+    CHECK(above_load > 100);
+}
+
+TEST_CASE("tiny sets without structure against exhaustive search", "[plan_memory]") {
+    std::mt19937_64 engine(2);
+    for (std::size_t round = 0; round < 2000; ++round) {
+        const auto items = random_intervals(engine, 3 + engine() % 6, 6, 7);
+        CAPTURE(round);
+        REQUIRE(echo::arena::place(items).bytes == exhaustive(items).smallest_arena());
+    }
+}
+
+TEST_CASE("the exact search alone decides as exhaustive search does", "[plan_memory]") {
+    using echo::arena::verdict;
+    constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+    std::mt19937_64 engine(3);
+    std::size_t impossible = 0;
+    for (std::size_t round = 0; round < 200; ++round) {
+        const echo::arena::timeline line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
+        if (line.size() > 10) continue;
+        const intervals items(line.items().begin(), line.items().end());
+        const auto best = exhaustive(items).smallest_arena();
+        echo::arena::section_search search(line);
+        echo::arena::search_orders orders(line);
+        for (std::uint64_t capacity = line.load(); capacity <= best + 1; ++capacity) {
+            const auto rank = orders.next();
+            const auto found = search.run(capacity, rank, orders.prices(), unlimited, unlimited);
+            CAPTURE(round, capacity);
+            REQUIRE(found == (capacity < best ? verdict::cannot_fit : verdict::fits));
+            impossible += capacity < best;
+            if (capacity < best) continue;
+            const offsets at(search.offsets().begin(), search.offsets().end());
+            REQUIRE(overlap(items, at) == "");
+            REQUIRE(echo::arena::extent(items, at) <= capacity);
+        }
+        const auto rank = orders.next();
+        CHECK(search.run(best, rank, orders.prices(), 1, unlimited) == verdict::stopped);
+        CHECK(search.run(best, rank, orders.prices(), unlimited, search.work()) == verdict::stopped);
+    }
+    CHECK(impossible > 50);
+}
+
+TEST_CASE("more time never gives a larger arena, and the same time the same plan", "[plan_memory]") {
+    rc::prop("for all intervals", [] {
+        const auto items = *some_intervals(*rc::gen::element(10u, 60u), 60);
+        auto before = echo::arena::place(items, {.limit = 0});
+        for (const double limit : {0.0001, 0.001, 0.01}) {
+            const auto made = echo::arena::place(items, {.limit = limit});
+            RC_ASSERT(made.bytes <= before.bytes);
+            RC_ASSERT(made.bound >= before.bound);
+            RC_ASSERT(made.bound <= made.bytes);
+            RC_ASSERT(echo::arena::place(items, {.limit = limit}) == made);
+            before = made;
+        }
+    });
+}
+
+TEST_CASE("an arena that is small enough ends the search", "[plan_memory]") {
+    std::mt19937_64 engine(5);
+    for (int round = 0; round < 50; ++round) {
+        const auto items = random_intervals(engine, 100, 60, 1000);
+        const auto greedy = echo::arena::place(items, {.limit = 0}).bytes;
+        const auto best = echo::arena::place(items, {.limit = 0.02}).bytes;
+        CHECK(echo::arena::place(items, {.limit = 1, .enough = greedy}).bytes <= greedy);
+        const auto between = echo::arena::place(items, {.limit = 0.1, .enough = best + (greedy - best) / 2});
+        CHECK(between.bytes <= best + (greedy - best) / 2);
+        CHECK(between.bytes >= echo::arena::peak_load(items));
+    }
 }
 
 TEST_CASE("the load cannot always be reached", "[plan_memory]") {
@@ -314,50 +453,61 @@ TEST_CASE("the load cannot always be reached", "[plan_memory]") {
                           {1, 5, 1}, {4, 5, 1}, {5, 5, 2}, {2, 6, 1}, {6, 7, 4}, {7, 7, 1}};
     CHECK(echo::arena::peak_load(items) == 5);
     CHECK(exhaustive(items).smallest_arena() == 6);
-    CHECK(echo::arena::extent(items, echo::arena::place(items)) == 6);
+    const auto made = echo::arena::place(items);
+    CHECK(made.bytes == 6);
+    CHECK(made.bound == 6);
 }
 
-TEST_CASE("the published hard instances", "[plan_memory]") {
+namespace {
+
+/// A published instance; empty where the files are not there.
+intervals published(char name) {
     const char* stated = std::getenv("ECHO_PLANNER_DATA");
     const std::filesystem::path folder =
         stated ? stated : std::filesystem::path(__FILE__).parent_path() / "../../shared/data/planner";
-    if (!std::filesystem::exists(folder / "A.csv")) {
-        WARN("no instances in " << folder);
+    std::ifstream file(folder / (std::string(1, name) + ".csv"));
+    intervals items;
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+        std::istringstream row(line);
+        std::uint64_t id = 0, lower = 0, upper = 0, bytes = 0;
+        char comma = 0;
+        row >> id >> comma >> lower >> comma >> upper >> comma >> bytes;
+        items.push_back({static_cast<std::uint32_t>(lower), static_cast<std::uint32_t>(upper - 1), bytes});
+    }
+    return items;
+}
+
+} // namespace
+
+TEST_CASE("the published hard instances", "[plan_memory]") {
+    if (published('A').empty()) {
+        WARN("no instances: name their folder in ECHO_PLANNER_DATA");
         return;
     }
-    double logarithms = 0;
+    double greedy = 0, soon = 0;
     for (char name = 'A'; name <= 'K'; ++name) {
-        std::ifstream file(folder / (std::string(1, name) + ".csv"));
-        intervals items;
-        std::string line;
-        std::getline(file, line);
-        REQUIRE(line == "id,lower,upper,size");
-        while (std::getline(file, line)) {
-            std::istringstream row(line);
-            std::uint64_t id = 0, lower = 0, upper = 0, bytes = 0;
-            char comma = 0;
-            row >> id >> comma >> lower >> comma >> upper >> comma >> bytes;
-            items.push_back(
-                {static_cast<std::uint32_t>(lower), static_cast<std::uint32_t>(upper - 1), bytes});
-        }
+        const auto items = published(name);
         REQUIRE(items.size() > 100);
-        CHECK(overlap(items, echo::arena::place(items)) == "");
+        const auto made = echo::arena::place(items, {.limit = 0.2});
+        CHECK(overlap(items, made.offsets) == "");
+        CHECK(made.bytes == echo::arena::extent(items, made.offsets));
         const double r = ratio(items);
         UNSCOPED_INFO(name << ": " << r);
-        CHECK(r <= 1.2);
-        logarithms += std::log(r);
+        CHECK(made.bytes <= 1'048'576); // the capacity that the exact solvers were measured with
+        greedy += std::log(ratio(items, 0));
+        soon += std::log(r);
     }
-    const double mean = std::exp(logarithms / 11);
-    INFO("geometric mean " << mean);
-    CHECK(mean <= 1.338); // TFLite's greedy by size
-    CHECK(mean <= 1.12);  // what is reached here, with room to change a tie
+    INFO("geometric means " << std::exp(greedy / 11) << ", " << std::exp(soon / 11));
+    CHECK(std::exp(greedy / 11) <= 1.12);
+    CHECK(std::exp(soon / 11) <= 1.012); // minimalloc, at some seconds each
 }
 
 TEST_CASE("a large training chain", "[plan_memory]") {
     std::mt19937_64 engine(1);
     const auto items = training_chain(engine, 70'000);
-    const auto at = echo::arena::place(items);
-    CHECK(overlap(items, at) == "");
+    CHECK(overlap(items, echo::arena::place(items).offsets) == "");
     CHECK(ratio(items) <= 1.001);
 }
 
@@ -368,7 +518,7 @@ TEST_CASE("a million intervals", "[.][soak][plan_memory]") {
     for (std::uint32_t i = 0; i < 1'000'000; ++i) nested.push_back({i, 2'000'000 - i, 1 + engine() % 9});
     CHECK(ratio(nested) == 1);
     const auto wild = random_intervals(engine, 1'000'000, 1'000'000, 1 << 20);
-    CHECK(overlap(wild, echo::arena::place(wild)) == "");
+    CHECK(overlap(wild, echo::arena::place(wild).offsets) == "");
 }
 
 TEST_CASE("blocks are the storages of the schedule", "[plan_memory]") {
@@ -434,6 +584,133 @@ TEST_CASE("blocks are the storages of the schedule", "[plan_memory]") {
     CHECK(residents > graphs);
     CHECK(empty > graphs / 10);
     CHECK(reached > graphs * 9 / 10);
+}
+
+TEST_CASE("several arenas, each within its capacity", "[plan_memory]") {
+    std::mt19937_64 engine(7);
+    std::size_t all_in = 0, left_over = 0, several = 0;
+    for (int round = 0; round < 300; ++round) {
+        auto items = random_intervals(engine, 2 + engine() % 40, 30, 500);
+        if (round % 5 == 0) items[0].bytes = 0;
+        const auto load = echo::arena::peak_load(items);
+        std::vector<std::uint64_t> capacities;
+        for (std::size_t k = 1 + engine() % 4; k > 0; --k) capacities.push_back(engine() % (load + 1));
+        const std::uint64_t align = std::uint64_t{1} << engine() % 5;
+        const echo::arena::place_options options{.align = align, .limit = 0.01};
+        const auto made = echo::arena::place_capped(items, capacities, options);
+        const auto again = echo::arena::place_capped(items, capacities, options);
+        CAPTURE(round);
+        REQUIRE((again.arenas == made.arenas && again.offsets == made.offsets));
+        std::uint64_t left = 0;
+        std::set<std::uint32_t> used;
+        for (std::uint32_t k = 0; k < capacities.size(); ++k) {
+            intervals inside;
+            offsets at;
+            for (std::size_t i = 0; i < items.size(); ++i) {
+                if (made.arenas[i] != k) continue;
+                inside.push_back(items[i]);
+                at.push_back(made.offsets[i]);
+                REQUIRE(made.offsets[i] % align == 0);
+                used.insert(k);
+            }
+            REQUIRE(overlap(inside, at) == "");
+            REQUIRE(echo::arena::extent(inside, at) <= capacities[k]);
+        }
+        for (std::size_t i = 0; i < items.size(); ++i)
+            if (made.arenas[i] == echo::arena::capped_placement::nowhere) left += items[i].bytes;
+        REQUIRE(made.left_over == left);
+        all_in += left == 0;
+        left_over += left > 0;
+        several += left == 0 && used.size() > 1;
+    }
+    CHECK(all_in > 30);
+    CHECK(left_over > 30);
+    CHECK(several > 20);
+}
+
+TEST_CASE("one capacity is met if it can be, and no smaller one is", "[plan_memory]") {
+    std::mt19937_64 engine(8);
+    for (int round = 0; round < 60; ++round) {
+        const auto items = awkward_intervals(engine);
+        const auto best = exhaustive(items).smallest_arena();
+        for (const auto capacity : {best, best - 1}) {
+            const std::uint64_t capacities[] = {capacity};
+            CHECK((echo::arena::place_capped(items, capacities).left_over == 0) == (capacity == best));
+        }
+    }
+}
+
+TEST_CASE("a memory plan over several arenas", "[plan_memory]") {
+    hosts::dice d(3);
+    hosts::random_schedule chance(d, {});
+    std::size_t split = 0, refused = 0;
+    for (int graph = 0; graph < 300; ++graph) {
+        const echo::snapshot s = hosts::random_graph(d)(10 + d.below(50));
+        const echo::schedule steps = chance(s);
+        const auto one = echo::plan_memory(s, steps, {.align = 16, .limit = 0.01});
+        if (one.bytes() < 64) continue;
+        echo::memory_options options{.align = 16, .limit = 0.01};
+        for (std::uint64_t left = one.bytes() + 16 * d.below(20); left > 0;) {
+            const std::uint64_t part = options.capacities.size() == 3 ? left : 1 + d.below(left);
+            options.capacities.push_back(part);
+            left -= part;
+        }
+        CAPTURE(graph);
+        echo::memory_plan m;
+        try {
+            m = echo::plan_memory(s, steps, options);
+        } catch (const echo::error& e) {
+            ++refused;
+            REQUIRE(e.key() == "capacities");
+            REQUIRE_FALSE(e.node().empty());
+            REQUIRE_FALSE(e.advice().empty());
+            continue;
+        }
+        REQUIRE(m.arenas().size() == options.capacities.size());
+        std::set<std::uint32_t> used;
+        std::uint64_t first = 0;
+        for (std::size_t k = 0; k < m.arenas().size(); ++k) {
+            REQUIRE(m.arenas()[k].first == first);
+            REQUIRE(m.arenas()[k].capacity == options.capacities[k]);
+            REQUIRE(m.arenas()[k].bytes <= options.capacities[k]);
+            first += (options.capacities[k] + 15) / 16 * 16;
+        }
+        for (const auto& block : m.blocks()) {
+            const auto& home = m.arenas()[block.arena];
+            used.insert(block.arena);
+            REQUIRE(block.offset >= home.first);
+            REQUIRE(block.offset + block.bytes <= home.first + home.bytes);
+            REQUIRE(m.where(block.maker) == echo::memory_place{block.arena, block.offset - home.first});
+            REQUIRE(block.offset + block.bytes <= m.bytes());
+        }
+        split += used.size() > 1;
+        const echo::plan p(echo::strategy::echo, steps, {}, {});
+        REQUIRE(m == echo::plan_memory(s, p, options));
+    }
+    CHECK(split > 50);
+    CHECK(refused > 10);
+}
+
+TEST_CASE("capacities that cannot be met", "[plan_memory]") {
+    using Catch::Contains;
+    hosts::dice d(1);
+    const echo::snapshot s = hosts::random_graph(d)(40);
+    const auto steps = echo::baseline_schedule(s);
+    const auto bytes = echo::plan_memory(s, steps).bytes();
+    REQUIRE(bytes > 100);
+    CHECK_THROWS_WITH(echo::plan_memory(s, steps, {.capacities = {1, 1}}),
+                      Contains("node '") && Contains("capacities: no room for the") &&
+                          Contains("the arenas hold 2 bytes") && Contains("larger capacities"));
+    CHECK_THROWS_WITH(echo::plan_memory(s, steps, {.capacities = {~std::uint64_t{0}, 1}}),
+                      Contains("do not fit in 64 bits"));
+    const auto m = echo::plan_memory(s, steps, {.capacities = {0, bytes, ~std::uint64_t{0} - bytes}});
+    CHECK(m.bytes() == bytes);
+    CHECK(m.arenas()[1].bytes == bytes);
+    CHECK(m.arenas()[2].bytes == 0);
+    const auto whole = echo::plan_memory(s, steps);
+    CHECK(whole.arenas().empty());
+    CHECK(whole.where(whole.blocks()[0].maker) == echo::memory_place{0, whole.blocks()[0].offset});
+    CHECK_FALSE(whole.where({echo::step_id::none(), 0}));
 }
 
 TEST_CASE("an empty memory plan", "[plan_memory]") {

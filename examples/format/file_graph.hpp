@@ -63,6 +63,7 @@ public:
         rerun_kind rerun = rerun_kind::never;
         bool known = true;        ///< false: its kind or rerun is neither stated nor in the registry
         bool is_encoding = false; ///< put in by `encode`
+        bool keep = false;        ///< its outputs are to be kept
         positions one_bit_inputs{};
         double flops = 0;
         double time_us = std::numeric_limits<double>::quiet_NaN(); ///< NaN: not measured
@@ -97,6 +98,8 @@ public:
         if (o.inplace != no_position) t.inplace = o.inplace;
         return t;
     }
+
+    void keep(node n) { nodes_[n].keep = true; }
 
     /// A second `n` that reads `inputs`, to run before `before`. O(inputs + outputs).
     node clone(node n, std::span<const value_of<node>> inputs, node before) {
@@ -221,6 +224,7 @@ public:
     static std::optional<double> time_us(const graph& g, node n) {
         return std::isnan(g[n].time_us) ? std::nullopt : std::optional(g[n].time_us);
     }
+    static bool keep(const graph& g, node n) { return g[n].keep; }
     static std::size_t index(const graph& g, node n) { return g.order().position(n); }
     /// The file is the whole graph: no gradient nodes are to be added to it.
     static bool complete(const graph&) { return true; }

@@ -62,6 +62,7 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     whole("baseline_stash_bytes", r.baseline_stash_bytes);
     whole("stash_bytes", r.stash_bytes);
     whole("lower_bound_bytes", r.lower_bound_bytes);
+    if (r.budget_bytes != any_peak) whole("budget_bytes", r.budget_bytes);
     whole("arena_bytes", more.arena_bytes);
     whole("arena_lower_bound_bytes", more.arena_lower_bound_bytes);
     whole("recomputed_nodes", r.recomputed_nodes);

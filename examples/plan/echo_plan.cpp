@@ -5,6 +5,7 @@
 #include "format/output_file.hpp"
 #include "format/write_plan.hpp"
 #include "plan/dot.hpp"
+#include "plan/front.hpp"
 #include "plan/load.hpp"
 #include "plan/summary.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 using namespace echo::format;
 
 /// What the exit status says.
-enum status : int { success = 0, bad_input = 1, bad_usage = 2 };
+enum status : int { success = 0, bad_input = 1, bad_usage = 2, budget_unmet = 3 };
 
 struct outcome {
     std::vector<verified_plan> plans; ///< of every strategy, or of the chosen one
@@ -31,12 +32,12 @@ struct outcome {
 outcome run(const options& asked, const loaded_graph& g, progress& line) {
     outcome all;
     if (!asked.compare) {
-        all.plans.push_back(run_pass(g, asked.how, asked.encode, line));
+        all.plans.push_back(run_pass(g, asked, asked.how, line));
         return all;
     }
     for (const auto how : echo::all_strategies) {
         if (how == asked.how) all.chosen = all.plans.size();
-        all.plans.push_back(run_pass(g, how, asked.encode, line));
+        all.plans.push_back(run_pass(g, asked, how, line));
         all.plans.back().extras.strategy = name_of(how);
     }
     return all;
@@ -88,16 +89,46 @@ int complain(std::string_view about, std::string_view message) {
     return bad_input;
 }
 
+/// What stands in the way of a budget, in one line.
+std::string why_unmet(const loaded_graph& g, const echo::plan& made) {
+    const echo::plan_report& r = made.report();
+    std::string why =
+        fmt::format("no plan of at most {} bytes was found; the best has {}, the certified bound is {}",
+                    r.budget_bytes, r.peak_bytes, r.lower_bound_bytes);
+    if (!r.blocker.valid()) return why;
+    why += fmt::format("; live at the peak is node '{}' with {} bytes", g.snapshot.name(r.blocker),
+                       r.blocker_bytes);
+    const std::string_view layer = g.snapshot.layer_name(g.snapshot[r.blocker].layer);
+    if (!layer.empty()) why += fmt::format(" (layer '{}')", layer);
+    return why + ": allow that much, or make it smaller (batch, length)";
+}
+
 int run(const options& asked) {
     std::optional<progress> line(std::in_place);
     try {
-        const loaded_graph g = load(asked.graph, *line);
+        const loaded_graph g = load(asked.graph, asked.keep, *line);
+        if (!g.unmatched.empty()) {
+            line.reset();
+            for (const auto& pattern : g.unmatched)
+                complain(asked.graph + ": ",
+                         fmt::format("warning: --keep {} matches no node and no layer", pattern));
+            line.emplace();
+        }
+        if (asked.pareto) {
+            const std::string shown = run_front(g, asked, *line);
+            line.reset();
+            print(shown);
+            return success;
+        }
         const outcome all = run(asked, g, *line);
         line->stage("writing");
         write_files(asked, g, all.plans[all.chosen]);
         line.reset();
         print(shown(asked, g, all));
-        return success;
+        const echo::plan& made = all.plans[all.chosen].plan;
+        if (made.met()) return success;
+        complain(asked.graph + ": ", why_unmet(g, made));
+        return budget_unmet;
     } catch (const std::bad_alloc&) {
         line.reset();
         return complain(asked.graph + ": ", "not enough memory for a graph of this size");

@@ -11,8 +11,9 @@ inline constexpr std::string_view help_text = R"(NAME
     echo-plan - shrink the memory that a training graph needs
 
 SYNOPSIS
-    echo-plan GRAPH [--strategy NAME] [--no-encode] [--json]
-              [--emit-plan FILE] [--dot FILE] [--compare]
+    echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
+              [--max-overhead RATIO] [--keep PATTERN]... [--no-encode] [--json]
+              [--emit-plan FILE] [--dot FILE] [--compare | --pareto]
     echo-plan --help | --version
 
 DESCRIPTION
@@ -32,7 +33,18 @@ OPTIONS
         echo          the pass of the Echo paper, with its edge cases repaired
         echo_printed  the same as the paper prints it
         min_cut       the exact choice by minimum cuts (default)
-        budget        not yet available
+        budget        the least recomputation within --budget, or the least
+                      peak within --max-overhead; compute-heavy ops may be
+                      recomputed too (default where either is given)
+    --budget BYTES|RATIO
+        What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
+        a part of the peak without Echo (0.5). A graph that fits is left as it
+        is. baseline, mirror, echo and echo_printed are only measured by it.
+    --max-overhead RATIO
+        Recompute for at most this part of a step's time, such as 0.05.
+    --keep PATTERN
+        Never recompute the nodes whose name or layer matches, where * stands
+        for any characters and ? for one. May be given several times.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
     --json
@@ -46,7 +58,10 @@ OPTIONS
     --compare
         Print one row for every strategy. The files are still those of
         --strategy.
-    --budget BYTES|RATIO, --max-overhead RATIO, --pareto, --fuse, --report DIR
+    --pareto
+        Print the front of peak against recomputation, and no plan. With
+        --json, one object.
+    --fuse, --report DIR
         Not yet available.
     --help, -h
         Print this page.
@@ -58,13 +73,17 @@ EXIT STATUS
     1  bad input: a file cannot be read, written or understood; one line on
        standard error says where and what to do
     2  bad usage
-    3  a budget cannot be met (reserved)
+    3  a budget cannot be met: one line on standard error gives the certified
+       bound, the best that was reached and what stands in the way; what is
+       printed and written is the best plan
 
 EXAMPLES
     echo-plan resnet50.json.gz
         What can be saved, at what price.
     echo-plan resnet50.json.gz --compare
         All strategies side by side.
+    echo-plan resnet50.json.gz --budget 8GiB --emit-plan plan.json
+        Make it fit, at the least cost.
     echo-plan nmt.json.gz --strategy echo --emit-plan plan.json
         A plan for an engine to carry out.
     echo-plan nmt.json.gz --json | python3 -m json.tool

@@ -3,6 +3,7 @@
 /// The command line of `echo-plan` as a value.
 #pragma once
 
+#include "plan/budget_text.hpp"
 #include "plan/help.hpp"
 
 #include <echo/analysis/plan.hpp>
@@ -11,11 +12,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace echo::format {
 
@@ -25,25 +25,37 @@ struct options {
     bool encode = true;
     bool json = false;
     bool compare = false;
-    std::string plan_file{}, dot_file{}; ///< empty: none
-    std::string print{};                 ///< not empty: print this and do nothing else
+    bool pareto = false;
+    std::optional<budget_text> budget{};  ///< of the peak
+    std::optional<double> max_overhead{}; ///< part of the graph's time
+    std::vector<std::string> keep{};      ///< patterns of names and layers
+    std::string plan_file{}, dot_file{};  ///< empty: none
+    std::string print{};                  ///< not empty: print this and do nothing else
 };
 
-/// A command line that cannot be obeyed. `what()` is one line.
-class usage_error : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
+/// Errors: `usage_error`.
+inline void choose_strategy(options& chosen, std::string_view named) {
+    for (const strategy how : {strategy::baseline, strategy::mirror, strategy::echo, strategy::echo_printed,
+                               strategy::min_cut, strategy::budget}) {
+        if (name_of(how) != named) continue;
+        chosen.how = how;
+        return;
+    }
+    throw usage_error(
+        fmt::format("--strategy {} is none of baseline, mirror, echo, echo_printed, min_cut, budget", named));
+}
 
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
     std::string named(name_of(chosen.how)), budget, overhead, report;
-    bool no_encode = false, pareto = false, fuse = false;
+    bool no_encode = false, fuse = false;
     CLI::App app;
     app.add_option("GRAPH", chosen.graph)->required();
-    app.add_option("--strategy", named);
+    auto* const strategy_option = app.add_option("--strategy", named);
     app.add_option("--budget", budget);
     app.add_option("--max-overhead", overhead);
+    app.add_option("--keep", chosen.keep)->allow_extra_args(false)->expected(1)->take_all();
     app.add_flag("--fuse", fuse);
     app.add_flag("--no-encode", no_encode);
     app.add_flag("--json", chosen.json);
@@ -51,7 +63,7 @@ inline options parse_options(int count, const char* const* arguments) {
     auto* const dot_file = app.add_option("--dot", chosen.dot_file);
     app.add_option("--report", report);
     app.add_flag("--compare", chosen.compare);
-    app.add_flag("--pareto", pareto);
+    app.add_flag("--pareto", chosen.pareto);
     app.set_version_flag("--version",
                          fmt::format("echo-plan {}.{}.{}", version.major, version.minor, version.patch));
     try {
@@ -69,18 +81,22 @@ inline options parse_options(int count, const char* const* arguments) {
     const auto not_yet = [](bool asked, std::string_view what) {
         if (asked) throw usage_error(fmt::format("{} is not available yet", what));
     };
-    not_yet(named == "budget", "--strategy budget");
-    not_yet(app.count("--budget") > 0, "--budget");
-    not_yet(app.count("--max-overhead") > 0, "--max-overhead");
     not_yet(app.count("--report") > 0, "--report");
-    not_yet(pareto, "--pareto");
     not_yet(fuse, "--fuse");
 
-    const auto* const how = std::ranges::find(all_strategies, named, [](strategy s) { return name_of(s); });
-    if (how == std::end(all_strategies))
+    if (app.count("--budget") > 0) chosen.budget = parse_budget(budget);
+    if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);
+    const bool asks_budget = chosen.budget || chosen.max_overhead;
+    if (asks_budget && strategy_option->count() == 0) named = name_of(strategy::budget);
+    choose_strategy(chosen, named);
+    if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
+    if (chosen.pareto && (asks_budget || chosen.compare || plan_file->count() > 0 || dot_file->count() > 0))
         throw usage_error(
-            fmt::format("--strategy {} is none of baseline, mirror, echo, echo_printed, min_cut", named));
-    chosen.how = *how;
+            "--pareto goes with none of --budget, --max-overhead, --compare, --emit-plan and --dot");
+    if (chosen.how == strategy::budget && !asks_budget && !chosen.pareto)
+        throw usage_error("--strategy budget needs --budget, --max-overhead or --pareto");
+    if (chosen.max_overhead && chosen.how != strategy::budget)
+        throw usage_error("--max-overhead goes with --strategy budget only");
     chosen.encode = !no_encode;
     if (plan_file->count() > 0 && chosen.plan_file.empty()) throw usage_error("--emit-plan names no file");
     if (dot_file->count() > 0 && chosen.dot_file.empty()) throw usage_error("--dot names no file");

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace echo::format {
 
@@ -34,8 +35,9 @@ private:
 struct loaded_graph {
     std::string name{};
     echo::snapshot snapshot{};
-    double load_ms = 0; ///< reading the file
-    double read_ms = 0; ///< reading the host graph: part of the pass
+    std::vector<std::string> unmatched{}; ///< patterns of `--keep` that match no node
+    double load_ms = 0;                   ///< reading the file
+    double read_ms = 0;                   ///< reading the host graph: part of the pass
 };
 
 /// A plan that has been verified.
@@ -45,13 +47,24 @@ struct verified_plan {
     report_extras extras{};
 };
 
+/// What the options ask of `make_plan`. Errors: the graph's own order is unsound.
+inline plan_options plan_options_of(const options& asked, const loaded_graph& g, strategy how) {
+    plan_options wanted{.how = how, .encode = asked.encode};
+    if (asked.budget)
+        wanted.budget = asked.budget->bytes(footprint(g.snapshot, baseline_schedule(g.snapshot)).peak_bytes);
+    if (asked.max_overhead) wanted.max_overhead = *asked.max_overhead;
+    return wanted;
+}
+
 /// Errors: the graph's own order is unsound; or `verify` refuses the plan, which is never the input's fault.
-inline verified_plan run_pass(const loaded_graph& g, strategy how, bool encode, progress& line) {
+inline verified_plan run_pass(const loaded_graph& g, const options& asked, strategy how, progress& line) {
     const stopwatch watch;
     verified_plan made;
     line.stage("planning");
-    made.plan = make_plan(
-        g.snapshot, {.how = how, .encode = encode, .progress = [&](double part) { line.part_done(part); }});
+    const auto show = [&](double part) { line.part_done(part); };
+    plan_options wanted = plan_options_of(asked, g, how);
+    wanted.progress = show;
+    made.plan = make_plan(g.snapshot, wanted);
     line.stage("placing");
     made.arena = plan_memory(g.snapshot, made.plan);
     line.stage("verifying");

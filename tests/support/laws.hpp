@@ -71,6 +71,21 @@ inline void require_laws(const echo::snapshot& s, const echo::plan& p, const def
     require(m.bytes() >= m.lower_bound(), "law 6: the arena is smaller than what is live in it");
 }
 
+/// What a budget promises: a graph that fits is left alone, the bound is a bound, and recomputation keeps to its limit.
+inline void require_budget(const echo::snapshot& s, const echo::plan& p, const echo::plan_options& asked) {
+    const auto& r = p.report();
+    require(p.met() == (r.peak_bytes <= asked.budget), "a plan is not as good as it says");
+    if (p.chosen_by() != echo::strategy::budget) return;
+    if (asked.budget == echo::any_peak) {
+        require(r.recompute_time_ratio <= asked.max_overhead + 1e-9, "recomputation goes beyond its limit");
+        return;
+    }
+    if (asked.budget >= r.baseline_peak_bytes)
+        require(p.steps() == echo::baseline_schedule(s), "the graph fits, and is changed all the same");
+    if (asked.budget < r.lower_bound_bytes) require(!p.met(), "a budget below the bound is met");
+    require(p.met() || r.blocker.valid() || r.peak_bytes == 0, "a budget is not met, and nothing blocks");
+}
+
 /// Law 10.
 inline void require_applied(const echo::snapshot& s, const echo::plan& p) {
     auto host = hosts::vector_host::from_snapshot(s);

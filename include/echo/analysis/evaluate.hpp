@@ -8,11 +8,10 @@
 
 namespace echo {
 
-/// A choice, laid out and replayed.
+/// A choice and its replayed figures.
 struct trial {
     choice decided;
-    schedule steps;
-    footprint_result footprint;
+    footprint_result footprint{};
     double recompute_us = 0;
 
     /// Less memory first; of equal memory, less time.
@@ -30,10 +29,13 @@ public:
 
     /// O(nodes + edges).
     void operator()(trial& t) {
-        t.steps = layout_(t.decided);
-        t.footprint = replay_(s_, t.steps);
-        t.recompute_us = recompute_us(t.steps);
+        const schedule& steps = layout_(t.decided);
+        t.footprint = replay_(s_, steps);
+        t.recompute_us = recompute_us(steps);
+        ++count_;
     }
+    /// Evaluations so far.
+    std::size_t count() const noexcept { return count_; }
 
     /// Time of the steps that run a node again. O(steps).
     double recompute_us(const schedule& steps) const {
@@ -44,7 +46,11 @@ public:
     }
 
     /// Of the last evaluation.
+    const schedule& steps() const noexcept { return layout_.steps(); }
+    /// Of the last evaluation.
     const replay& last() const noexcept { return replay_; }
+    /// Of the last evaluation, by step: the node in whose place or for whose sake it runs.
+    std::span<const node_id> moments() const noexcept { return layout_.moments(); }
     const snapshot& graph() const noexcept { return s_; }
     const candidates& facts() const noexcept { return c_; }
 
@@ -53,6 +59,7 @@ private:
     const candidates& c_;
     layout layout_;
     replay replay_;
+    std::size_t count_ = 0;
 };
 
 } // namespace echo

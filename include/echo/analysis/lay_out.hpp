@@ -3,28 +3,94 @@
 /// `lay_out`: from a choice (what to make again, what to encode) to the steps that carry it out.
 ///
 /// One mechanism, driven by demand: what the forward pass needs runs in its place; a backward node that reads
-/// a value chosen to be made again has it made just before, with whatever that needs. If the value had not
-/// been made yet, that run is its first, and merely late; else it is a recompute.
+/// a value of which there is no copy has it made just before, with whatever that needs. If the value had not
+/// been made yet, that run is its first, and merely late; else it is a recompute. A copy is there until it is
+/// forgotten: at the end of the forward pass if its node is chosen to be made `again`, or where a `forgotten`
+/// says so.
 #pragma once
 
 #include <echo/analysis/candidates.hpp>
 #include <echo/analysis/schedule.hpp>
 
+#include <algorithm>
+#include <compare>
+#include <utility>
 #include <vector>
 
 namespace echo {
+
+/// Something that happens to what `node` makes, before backward node `at` and what that needs.
+struct turn {
+    node_id node{};
+    node_id at{};
+    friend constexpr auto operator<=>(const turn&, const turn&) = default;
+};
 
 /// What a strategy decides.
 struct choice {
     std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
     std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
     bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
+    /// In order. From there on there is no copy, until the node is run again.
+    std::vector<turn> forgets{};
+    /// In order. If there is no copy and one will be needed, it is made there already.
+    std::vector<turn> early{};
 
     static choice nothing(const snapshot& s) {
-        return {std::vector<std::uint8_t>(s.node_count(), 0), std::vector<std::uint8_t>(s.value_count(), 0),
-                false};
+        return {.again = std::vector<std::uint8_t>(s.node_count(), 0),
+                .encoded = std::vector<std::uint8_t>(s.value_count(), 0)};
+    }
+    /// O(forgets).
+    void forget(node_id node, node_id at) { insert(forgets, {node, at}); }
+    /// O(early).
+    void make_early(node_id node, node_id at) { insert(early, {node, at}); }
+    /// Whether there was such a turn. O(early).
+    bool undo_early(node_id node, node_id at) {
+        const auto place = std::lower_bound(early.begin(), early.end(), turn{node, at});
+        const bool found = place != early.end() && *place == turn{node, at};
+        if (found) early.erase(place);
+        return found;
+    }
+    /// The copy of `node` stays over the backward nodes behind `from` up to `to`. O(forgets).
+    void remember(node_id node, node_id from, node_id to) {
+        const auto first =
+            std::lower_bound(forgets.begin(), forgets.end(), turn{node, node_id(from.index() + 1)});
+        const auto last = std::lower_bound(first, forgets.end(), turn{node, node_id(to.index() + 1)});
+        forgets.erase(first, last);
     }
     friend bool operator==(const choice&, const choice&) = default;
+
+private:
+    static void insert(std::vector<turn>& turns, const turn& t) {
+        const auto place = std::lower_bound(turns.begin(), turns.end(), t);
+        if (place == turns.end() || *place != t) turns.insert(place, t);
+    }
+};
+
+/// Turns by the node at which they happen. Reusable.
+class turn_queue {
+public:
+    /// O(nodes + turns), nothing if there are none.
+    void fill(std::span<const turn> turns, std::size_t nodes) {
+        turns_ = turns;
+        first_.clear();
+        if (turns.empty()) return;
+        first_.assign(nodes, none);
+        next_.resize(turns.size());
+        for (std::uint32_t i = 0; i < turns.size(); ++i)
+            next_[i] = std::exchange(first_[turns[i].at.index()], i);
+    }
+    /// Calls `visit` with the nodes whose turn it is.
+    template <class Visit>
+    void at(node_id n, const Visit& visit) const {
+        if (first_.empty()) return;
+        for (auto i = first_[n.index()]; i != none; i = next_[i]) visit(turns_[i].node);
+    }
+
+private:
+    static constexpr std::uint32_t none = ~std::uint32_t{0};
+    std::span<const turn> turns_{};
+    std::vector<std::uint32_t> first_, next_;
 };
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. The candidates must outlive it.
@@ -35,22 +101,37 @@ public:
     /// O(nodes + edges). Nodes that may not run again are kept even if chosen.
     const schedule& operator()(const choice& decided) {
         settle(decided);
-        steps_ = schedule{};
+        steps_.clear();
         steps_.reserve(s_.node_count() + s_.node_count() / 4, s_.edge_count() + s_.edge_count() / 4);
+        moments_.clear();
         original_.assign(s_.node_count(), step_id::none());
-        again_.assign(s_.node_count(), step_id::none());
+        copy_.assign(s_.node_count(), step_id::none());
         encoding_.assign(s_.value_count(), step_id::none());
+        forgets_.fill(decided.forgets, s_.node_count());
+        early_.fill(decided.early, s_.node_count());
         for (const auto n : s_.nodes()) {
+            forgets_.at(n, [&](node_id m) { forget(m); });
             if (!c_.live[n.index()]) continue;
             if (s_[n].phase == phase::forward) {
                 if (needed_[n.index()]) run_forward(n);
             } else if (!hoisted_[n.index()]) {
-                if (is_backward(s_[n].phase)) make_inputs(n);
+                if (is_backward(s_[n].phase)) {
+                    early_.at(n, [&](node_id m) {
+                        if (m < n && demanded_[m.index()]) make(m);
+                    });
+                    make_inputs(n);
+                }
                 run(n);
             }
+            moments_.resize(steps_.size(), n);
         }
         return steps_;
     }
+
+    /// The last schedule.
+    const schedule& steps() const noexcept { return steps_; }
+    /// Of the last schedule, by step: the node in whose place or for whose sake it runs.
+    std::span<const node_id> moments() const noexcept { return moments_; }
 
 private:
     /// Fixes what is really made again (views follow their base) and what the forward pass must run.
@@ -61,6 +142,8 @@ private:
         hoisted_.assign(s_.node_count(), 0);
         encoded_ = decided.encoded;
         heavy_ = decided.heavy;
+        remade_.assign(s_.node_count(), 0);
+        for (const auto& f : decided.forgets) remade_[f.node.index()] = may_run_twice(f.node);
         for (const auto n : s_.nodes()) {
             if (s_[n].phase != phase::forward || !c_.live[n.index()]) {
                 effective_[n.index()] = 0;
@@ -88,32 +171,51 @@ private:
 
     /// A node that makes nothing but views is made again exactly when a base of them is.
     void follow_base(node_id n) {
-        bool follows = false;
+        std::uint8_t follows = 0, forgotten_too = 0;
         for (const auto v : s_.outputs(n)) {
             if (s_[v].view_of == no_input) return;
-            follows |= effective_[s_[s_.inputs(n)[s_[v].view_of]].producer.index()] != 0;
+            const std::size_t maker = s_[s_.inputs(n)[s_[v].view_of]].producer.index();
+            follows |= effective_[maker];
+            forgotten_too |= remade_[maker];
         }
         effective_[n.index()] = follows;
+        remade_[n.index()] |= forgotten_too;
     }
 
     void settle_forward(node_id n) {
         const std::size_t i = n.index();
         if (c_.forward_needed[i]) needed_[i] = 1;
         if (demanded_[i]) {
-            const bool twice = c_.rerunnable[i] || (heavy_ && c_.heavy_rerunnable[i]);
-            const bool may = twice || (c_.movable[i] && !needed_[i]);
+            const bool may = may_run_twice(n) || (c_.movable[i] && !needed_[i]);
             if (!may) effective_[i] = 0;
-            if (effective_[i]) {
+            if (!effective_[i]) needed_[i] = 1;
+            if (effective_[i] || remade_[i])
                 for (const auto v : s_.inputs(n)) demanded_[s_[v].producer.index()] = 1;
-            } else {
-                needed_[i] = 1;
-            }
         }
         // What may run again may still not run late; then it runs in its place as well.
         if (!c_.movable[i]) needed_[i] = 1;
         if (!needed_[i]) return;
         for (const auto v : s_.inputs(n)) needed_[s_[v].producer.index()] = 1;
         for (const auto c : s_.control(n)) needed_[c.index()] = 1;
+    }
+
+    bool may_run_twice(node_id n) const {
+        return c_.rerunnable[n.index()] || (heavy_ && c_.heavy_rerunnable[n.index()]);
+    }
+
+    /// With the views of it, which would hold its storage.
+    void forget(node_id wanted) {
+        stack_.push_back({wanted, 0});
+        while (!stack_.empty()) {
+            const node_id n = stack_.back().node;
+            stack_.pop_back();
+            if (!remade_[n.index()] || !copy_[n.index()].valid()) continue;
+            copy_[n.index()] = step_id::none();
+            for (const auto v : s_.outputs(n))
+                for (const use& u : s_.uses(v))
+                    for (const auto out : s_.outputs(u.reader))
+                        if (s_[out].view_of == u.position) stack_.push_back({u.reader, 0});
+        }
     }
 
     bool reads_encoding(node_id reader, std::size_t position, value_id v) const {
@@ -123,6 +225,7 @@ private:
     void run(node_id n) {
         const step_id t = steps_.add({.node = n});
         original_[n.index()] = t;
+        if (!effective_[n.index()]) copy_[n.index()] = t;
         for (std::size_t k = 0; const auto v : s_.inputs(n)) {
             steps_.read(copy_for(n, k, v));
             ++k;
@@ -168,7 +271,7 @@ private:
         const node_id maker = s_[v].producer;
         if (is_backward(s_[reader].phase) && !hoisted_[reader.index()]) {
             if (reads_encoding(reader, position, v)) return {encoding_[v.index()], 0};
-            if (effective_[maker.index()]) return {again_[maker.index()], s_.output_index(v)};
+            return {copy_[maker.index()], s_.output_index(v)};
         }
         return {original_[maker.index()], s_.output_index(v)};
     }
@@ -181,7 +284,7 @@ private:
         }
     }
 
-    bool missing(node_id n) const { return effective_[n.index()] && !again_[n.index()].valid(); }
+    bool missing(node_id n) const { return !copy_[n.index()].valid(); }
 
     /// Depth first over what is missing, on an explicit stack.
     void make(node_id wanted) {
@@ -197,13 +300,8 @@ private:
             }
             const bool first = !original_[n.index()].valid();
             const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
-            for (const auto v : inputs) {
-                const node_id maker = s_[v].producer;
-                const step_id from =
-                    effective_[maker.index()] ? again_[maker.index()] : original_[maker.index()];
-                steps_.read({from, s_.output_index(v)});
-            }
-            again_[n.index()] = t;
+            for (const auto v : inputs) steps_.read({copy_[s_[v].producer.index()], s_.output_index(v)});
+            copy_[n.index()] = t;
             if (first) original_[n.index()] = t;
             stack_.pop_back();
         }
@@ -217,9 +315,11 @@ private:
     const snapshot& s_;
     const candidates& c_;
     schedule steps_;
-    std::vector<std::uint8_t> effective_, needed_, demanded_, hoisted_, encoded_;
+    std::vector<std::uint8_t> effective_, needed_, demanded_, hoisted_, encoded_, remade_;
     bool heavy_ = false;
-    std::vector<step_id> original_, again_, encoding_;
+    std::vector<step_id> original_, copy_, encoding_;
+    std::vector<node_id> moments_;
+    turn_queue forgets_, early_;
     std::vector<frame> stack_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// A certified lower bound on the peak of every plan that keeps the forward pass before the backward pass and
-/// the backward nodes in their order, and that may run again only what `candidates` (light ops, with or
-/// without one-bit encodings) allows.
+/// the backward nodes in their order, and that may run again only what `candidates` (light ops, or also
+/// heavy ones, with or without one-bit encodings) allows.
 ///
 /// While a backward node runs, its inputs and outputs are live, and so is a set of storages from which
 /// everything that later backward nodes read can be derived. The cheapest such set is a minimum cut
@@ -20,8 +20,8 @@ namespace echo {
 /// Computes bounds for one snapshot; candidates must outlive it.
 class lower_bound {
 public:
-    lower_bound(const snapshot& s, const candidates& c, bool encode)
-        : s_(s), c_(c), encode_(encode && c.host.encode), network_(s, c) {
+    lower_bound(const snapshot& s, const candidates& c, bool encode, bool heavy = false)
+        : s_(s), c_(c), encode_(encode && c.host.encode), heavy_(heavy), network_(s, c) {
         find_backward_lives();
     }
 
@@ -49,7 +49,7 @@ public:
                 const bool counted = in_working_set(base) || s_[s_[base].producer].phase != phase::forward;
                 return counted ? 0 : static_cast<flow_network::capacity>(bytes);
             },
-            [&](node_id n) { return rerun_price{.run = c_.rerunnable[n.index()] ? 0 : rerun_price::none}; });
+            [&](node_id n) { return rerun_price{.run = may_run_again(n) ? 0 : rerun_price::none}; });
         return held + static_cast<std::uint64_t>(cut);
     }
 
@@ -63,6 +63,9 @@ public:
     }
 
 private:
+    bool may_run_again(node_id n) const {
+        return c_.rerunnable[n.index()] || (heavy_ && c_.heavy_rerunnable[n.index()]);
+    }
     bool counts(value_id base) const { return !c_.resident[base.index()]; }
 
     /// Inputs, outputs and workspace of one run. Outputs that may go in place are not counted; with `packed`
@@ -116,7 +119,7 @@ private:
             if (n >= at) break;
             if (!c_.live[n.index()] || s_[n].phase == phase::input) continue;
             const bool forward = s_[n].phase == phase::forward;
-            if (forward && (c_.rerunnable[n.index()] || c_.late_is_free(n))) continue;
+            if (forward && (may_run_again(n) || c_.late_is_free(n))) continue;
             for (const auto v : s_.outputs(n)) {
                 if (c_.base[v.index()] != v || !counts(v) || in_working_set(v)) continue;
                 if (forward && !c_.free[v.index()]) continue;
@@ -128,7 +131,7 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    bool encode_;
+    bool encode_, heavy_;
     stash_network network_;
     std::vector<node_id> last_read_;
     std::vector<std::uint32_t> marked_;

@@ -4,6 +4,7 @@
 /// replayed; the replay chooses, and what is worse than the baseline is rolled back.
 #pragma once
 
+#include <echo/analysis/budget.hpp>
 #include <echo/analysis/echo.hpp>
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/lower_bound.hpp>
@@ -11,42 +12,32 @@
 #include <echo/analysis/mirror.hpp>
 #include <echo/analysis/partition.hpp>
 #include <echo/analysis/plan.hpp>
+#include <echo/analysis/progress.hpp>
 #include <echo/analysis/roll_back.hpp>
 #include <echo/analysis/spare.hpp>
 
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 namespace echo {
 
-/// Refers to something callable with the part done, 0 to 1; does not own it.
-class progress_callback {
-public:
-    progress_callback() = default;
-    template <class F>
-        requires std::is_invocable_v<F&, double>
-    progress_callback(F&& call) // NOLINT: meant to convert
-        : object_(const_cast<void*>(static_cast<const void*>(&call))), call_([](void* object, double part) {
-              (*static_cast<std::remove_reference_t<F>*>(object))(part);
-          }) {}
-    explicit operator bool() const noexcept { return call_ != nullptr; }
-    void operator()(double part) const { call_(object_, part); }
-
-private:
-    void* object_ = nullptr;
-    void (*call_)(void*, double) = nullptr;
-};
-
 /// Options of `make_plan`; every default is the recommended choice.
 struct plan_options {
     strategy how = strategy::min_cut;
+    /// Bytes that the peak should not exceed. With it `min_cut` becomes `budget`, which takes the plan of least
+    /// recomputation; the other strategies are only measured by it.
+    std::uint64_t budget = any_peak;
+    /// With the strategy `budget` and no bytes: recomputation at most, as a part of the graph's time; the plan of
+    /// least peak is taken.
+    double max_overhead = 0;
     bool encode = true;                ///< one-bit encodings are candidates
     host_abilities host{};             ///< what the executor can do
     device_model device{};             ///< for nodes without a measured time
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
-    progress_callback progress{};      ///< called now and then with the part done, 0 to 1
+    /// How many replays `budget` spends on exchanging runs one by one at most; large graphs get fewer, or none.
+    std::size_t exchange_replays = 3000;
+    progress_callback progress{}; ///< called now and then with the part done, 0 to 1
 };
 
 namespace detail {
@@ -54,10 +45,45 @@ namespace detail {
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
-        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)), anchors_(s, c_),
-          evaluate_(s, c_) {}
+        : s_(s), options_(options),
+          how_(options.budget != any_peak && options.how == strategy::min_cut ? strategy::budget
+                                                                              : options.how),
+          c_(find_candidates(s, options.host, options.device)), anchors_(s, c_), evaluate_(s, c_) {}
 
     plan run() {
+        begin();
+        const std::uint64_t baseline = best_.footprint.peak_bytes;
+        if (how_ != strategy::baseline &&
+            (how_ != strategy::budget || baseline > options_.budget || options_.budget == any_peak)) {
+            propose();
+            keep_promise(baseline);
+        }
+        finish();
+        return {how_, std::move(steps_), options_.host, std::move(report_)};
+    }
+
+    plan_front front(std::size_t count) {
+        begin();
+        plan_front found{.baseline_peak_bytes = best_.footprint.peak_bytes};
+        found.points.push_back({found.baseline_peak_bytes, 0});
+        const double scale = c_.total_time_us > 0 ? 1 / c_.total_time_us : 0;
+        budget_search search(evaluate_, anchors_, search_options());
+        for (trial& t : search.front(count)) {
+            if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
+            if (t.recompute_us <= 0) found.points.pop_back();
+            found.points.push_back({t.footprint.peak_bytes, t.recompute_us * scale});
+            best_ = std::move(t);
+        }
+        if (found.points.back().peak_bytes < found.baseline_peak_bytes) {
+            evaluate_(best_);
+            steps_ = evaluate_.steps();
+        }
+        found.lower_bound_bytes = bound();
+        return found;
+    }
+
+private:
+    void begin() {
         schedule before = baseline_schedule(s_);
         const footprint_result baseline = judge_(s_, before);
         report_.baseline_peak_bytes = baseline.peak_bytes;
@@ -66,19 +92,13 @@ public:
         for (const auto i : live.storages())
             if (live[i].resident) report_.resident_bytes += live[i].bytes;
 
-        best_ = {.decided = choice::nothing(s_), .steps = std::move(before), .footprint = baseline};
-        if (options_.how != strategy::baseline) {
-            propose();
-            keep_promise(baseline.peak_bytes);
-        }
-        finish();
-        return {options_.how, std::move(best_.steps), options_.host, std::move(report_)};
+        best_ = {.decided = choice::nothing(s_), .footprint = baseline};
+        steps_ = std::move(before);
     }
 
-private:
     void propose() {
         proposals_ = 0;
-        switch (options_.how) {
+        switch (how_) {
         case strategy::baseline:
             break;
         case strategy::mirror:
@@ -98,10 +118,21 @@ private:
                 solve(when, {.encode = options_.encode}, out);
             });
             weigh(solve);
-            spare(evaluate_, proposed_, proposed_.footprint.peak_bytes);
+            evaluate_(proposed_);
+            sparer{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+            break;
+        }
+        case strategy::budget: {
+            budget_search search(evaluate_, anchors_, search_options());
+            proposed_ = options_.budget == any_peak ? search.lowest(options_.max_overhead * c_.total_time_us)
+                                                    : search.cheapest(options_.budget);
             break;
         }
         }
+    }
+
+    budget_options search_options() const {
+        return {options_.encode, options_.exchange_replays, options_.progress};
     }
 
     /// The cut counts bytes where the backward pass begins; the peak may stand elsewhere, and what is made
@@ -111,25 +142,27 @@ private:
         if (s_.node_count() == 0) return;
         const backward_needs when = anchors_(best_distance_);
         std::vector<double> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
-        weight[backward_node_at(proposed_.steps, first_backward_step(s_, proposed_.steps))] = 0.5;
-        weight[backward_node_at(proposed_.steps, proposed_.footprint.peak_step)] += 0.5;
+        evaluate_(proposed_);
+        weight[backward_node_at(first_backward_step(s_, evaluate_.steps()))] = 0.5;
+        weight[backward_node_at(proposed_.footprint.peak_step)] += 0.5;
         previous_ = {};
         for (std::size_t round = 0; round < options_.weight_rounds; ++round) {
             std::partial_sum(weight.begin(), weight.end(), sums.begin() + 1);
-            trial t{.decided = choice::nothing(s_), .steps = {}, .footprint = {}};
+            trial t{.decided = choice::nothing(s_)};
             solve(when, {.weight_sums = sums, .encode = options_.encode}, t.decided);
             if (t.decided == previous_) break;
             previous_ = t.decided;
             evaluate_(t);
             const double part = 1.0 / static_cast<double>(round + 3);
             for (double& w : weight) w *= 1 - part;
-            weight[backward_node_at(t.steps, t.footprint.peak_step)] += part;
+            weight[backward_node_at(t.footprint.peak_step)] += part;
             if (t.better_than(proposed_)) proposed_ = std::move(t);
         }
     }
 
-    /// Index of the backward node that runs at the step, or first after it.
-    std::size_t backward_node_at(const schedule& steps, step_id from) const {
+    /// Index of the backward node that runs at the step of the last trial, or first after it.
+    std::size_t backward_node_at(step_id from) const {
+        const schedule& steps = evaluate_.steps();
         for (std::size_t i = from.index(); i < steps.size(); ++i) {
             const step_record& step = steps[step_id(i)];
             if (step.kind == step_kind::run && is_backward(s_[step.node].phase)) return step.node.index();
@@ -154,7 +187,7 @@ private:
 
     /// Whether it is the best so far.
     bool consider(choice decided) {
-        trial t{.decided = std::move(decided), .steps = {}, .footprint = {}};
+        trial t{.decided = std::move(decided)};
         evaluate_(t);
         const bool better = proposals_++ == 0 || t.better_than(proposed_);
         if (better) proposed_ = std::move(t);
@@ -169,22 +202,27 @@ private:
             report_.notes.push_back(std::to_string(taken_back) +
                                     " of the subgraphs to recompute were rolled back: they "
                                     "would have raised the peak above the baseline's");
-        if (!best_.better_than(proposed_)) best_ = std::move(proposed_);
+        if (best_.better_than(proposed_)) return;
+        evaluate_(proposed_);
+        steps_ = evaluate_.steps();
+        best_ = std::move(proposed_);
     }
 
     void finish() {
         report_.peak_bytes = best_.footprint.peak_bytes;
         report_.stash_bytes = best_.footprint.stash_bytes;
-        for (const auto t : best_.steps.steps()) {
-            report_.recomputed_nodes += best_.steps[t].kind == step_kind::recompute;
-            report_.encoded_values += best_.steps[t].kind == step_kind::encode;
+        for (const auto t : steps_.steps()) {
+            report_.recomputed_nodes += steps_[t].kind == step_kind::recompute;
+            report_.encoded_values += steps_[t].kind == step_kind::encode;
         }
         if (c_.total_time_us > 0)
-            report_.recompute_time_ratio = evaluate_.recompute_us(best_.steps) / c_.total_time_us;
+            report_.recompute_time_ratio = evaluate_.recompute_us(steps_) / c_.total_time_us;
         const node_groups subgraphs = partition(s_, c_);
         report_.subgraphs = subgraphs.size();
         report_.largest_subgraph = subgraphs.largest();
         report_.lower_bound_bytes = bound();
+        report_.budget_bytes = options_.budget;
+        if (report_.peak_bytes > report_.budget_bytes) find_blocker();
         std::vector<std::uint8_t> unknown(s_.op_count(), 0);
         for (const auto n : s_.nodes()) unknown[s_[n].op] |= static_cast<std::uint8_t>(s_[n].unknown_op);
         for (std::uint32_t op = 0; op < unknown.size(); ++op)
@@ -193,34 +231,52 @@ private:
 
     /// The cuts are taken where the plan's own load is highest, one in each part of the backward pass.
     std::uint64_t bound() {
-        if (options_.how == strategy::baseline) return best_.footprint.peak_bytes;
-        judge_(s_, best_.steps);
+        judge_(s_, steps_);
+        if (how_ == strategy::baseline) return best_.footprint.peak_bytes;
         const auto load = judge_.load();
         const std::size_t parts = std::clamp<std::size_t>(50000 / (s_.node_count() + 1), 6, 64);
-        const std::size_t first = first_backward_step(s_, best_.steps).index(),
-                          count = best_.steps.size() - first;
+        const std::size_t first = first_backward_step(s_, steps_).index(), count = steps_.size() - first;
         std::vector<node_id> at;
         for (std::size_t part = 0; part < parts; ++part) {
             node_id highest;
             std::uint64_t most = 0;
             for (std::size_t t = first + count * part / parts; t < first + count * (part + 1) / parts; ++t) {
-                const step_record& step = best_.steps[step_id(t)];
+                const step_record& step = steps_[step_id(t)];
                 if (load[t] <= most || !is_backward(s_[step.node].phase)) continue;
                 most = load[t];
                 highest = step.node;
             }
             if (highest.valid()) at.push_back(highest);
         }
-        return std::min(lower_bound(s_, c_, options_.encode)(at), best_.footprint.peak_bytes);
+        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at),
+                        best_.footprint.peak_bytes);
+    }
+
+    /// What is largest at the peak of the plan that `bound` judged: a live value, or the workspace of what runs.
+    void find_blocker() {
+        if (!best_.footprint.peak_step.valid()) return;
+        report_.blocker = steps_[best_.footprint.peak_step].node;
+        report_.blocker_bytes = s_[report_.blocker].workspace;
+        const liveness& live = judge_.live();
+        for (const auto i : live.storages()) {
+            const storage_record& storage = live[i];
+            const step_id peak = best_.footprint.peak_step;
+            if (storage.resident || storage.first > peak || storage.last < peak) continue;
+            if (storage.bytes <= report_.blocker_bytes) continue;
+            report_.blocker_bytes = storage.bytes;
+            report_.blocker = steps_[storage.maker.step].node;
+        }
     }
 
     const snapshot& s_;
     const plan_options& options_;
+    strategy how_;
     candidates c_;
     anchor_finder anchors_;
     evaluator evaluate_;
     replay judge_;
     trial proposed_, best_;
+    schedule steps_; // of the best
     choice previous_;
     std::size_t proposals_ = 0;
     std::uint32_t best_distance_ = no_anchor;
@@ -234,6 +290,14 @@ private:
 /// Near-linear: some ten cuts and replays of O(nodes + edges).
 inline plan make_plan(const snapshot& s, const plan_options& options = {}) {
     return detail::planner(s, options).run();
+}
+
+/// The front of peak against recomputation, searched at `points` limits. `make_plan` with a point's peak as its budget
+/// gives a plan like it. Errors: as `make_plan`. Some hundred cuts and a thousand replays of O(nodes + edges).
+inline plan_front front(const snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
+    plan_options asked = options;
+    asked.how = strategy::budget;
+    return detail::planner(s, asked).front(points);
 }
 
 } // namespace echo

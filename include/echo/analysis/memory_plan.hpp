@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `memory_plan`: an offset in one arena for every storage of a schedule, as a value. Made by `plan_memory`
-/// (plan_memory.hpp); hosts read offsets from it, files and `verify` its blocks.
+/// `memory_plan`: an offset in one arena, or in several, for every storage of a schedule, as a value. Made by
+/// `plan_memory` (plan_memory.hpp); hosts read offsets from it, files and `verify` its blocks.
+///
+/// Several arenas are numbered through as if they lay end to end: one run of offsets is enough to say what
+/// overlaps, to write a file and to check it. `where` splits an offset into the arena and the offset in it.
 #pragma once
 
 #include <echo/analysis/schedule.hpp>
@@ -14,24 +17,42 @@
 
 namespace echo {
 
-/// Where one storage lies in the arena. All in bytes.
+/// Where one storage lies. All in bytes.
 struct memory_block {
-    copy_id maker{}; ///< the step, and its output, that made the storage
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0; ///< reserved: at least the storage's own
+    copy_id maker{};          ///< the step, and its output, that made the storage
+    std::uint64_t offset = 0; ///< in all arenas, end to end
+    std::uint64_t bytes = 0;  ///< reserved: at least the storage's own
+    std::uint32_t arena = 0;  ///< the one that holds the block
     friend bool operator==(const memory_block&, const memory_block&) = default;
+};
+
+/// One of several arenas. All in bytes.
+struct memory_arena {
+    std::uint64_t first =
+        0; ///< its first offset where all arenas are numbered through: a multiple of `align`
+    std::uint64_t bytes = 0;    ///< what is needed of it
+    std::uint64_t capacity = 0; ///< what it may have
+    friend bool operator==(const memory_arena&, const memory_arena&) = default;
+};
+
+/// A place in one arena.
+struct memory_place {
+    std::uint32_t arena = 0;
+    std::uint64_t offset = 0; ///< bytes from the arena's own first
+    friend bool operator==(const memory_place&, const memory_place&) = default;
 };
 
 /// What a memory plan consists of, open to change: how one is built, read from a file, or spoilt in a test.
 struct memory_plan_parts {
     std::vector<memory_block> blocks{}; ///< one per non-resident storage of more than 0 bytes, by maker
-    std::uint64_t bytes = 0;            ///< size of the arena
+    std::uint64_t bytes = 0;            ///< size of the arena; of several, where the last one in use ends
     std::uint64_t align = 1;            ///< every offset is a multiple of it
     std::uint64_t lower_bound = 0;      ///< largest unpadded live sum over the steps, workspace left out
     /// The offset of each copy, those of step t at `[first_copy[t], first_copy[t + 1])`; `no_offset` for a
     /// copy on resident storage.
     std::vector<std::uint64_t> offsets{};
     std::vector<std::uint32_t> first_copy{0};
+    std::vector<memory_arena> arenas{}; ///< empty: one, without a capacity
     static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
     friend bool operator==(const memory_plan_parts&, const memory_plan_parts&) = default;
 };
@@ -63,6 +84,18 @@ public:
     }
     std::optional<std::uint64_t> offset(step_id step, std::uint32_t output = 0) const noexcept {
         return offset(copy_id{step, output});
+    }
+
+    /// The arenas in the order of the capacities asked for; empty where none was.
+    std::span<const memory_arena> arenas() const noexcept { return parts_.arenas; }
+    /// The arena that the copy lies in, and its offset there; empty as `offset`. O(arenas).
+    std::optional<memory_place> where(copy_id copy) const noexcept {
+        const auto at = offset(copy);
+        if (!at) return std::nullopt;
+        std::uint32_t arena = 0;
+        while (arena + std::size_t{1} < parts_.arenas.size() && parts_.arenas[arena + 1].first <= *at)
+            ++arena;
+        return memory_place{arena, *at - (parts_.arenas.empty() ? 0 : parts_.arenas[arena].first)};
     }
 
     const memory_plan_parts& parts() const noexcept { return parts_; }

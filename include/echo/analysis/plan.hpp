@@ -15,14 +15,18 @@
 namespace echo {
 
 /// How the stash is chosen. `echo_printed` is the paper's algorithm to the letter, kept for comparison.
-enum class strategy : std::uint8_t { baseline, mirror, echo, echo_printed, min_cut };
+enum class strategy : std::uint8_t { baseline, mirror, echo, echo_printed, min_cut, budget };
 
 constexpr std::string_view name_of(strategy how) noexcept {
-    constexpr std::string_view names[] = {"baseline", "mirror", "echo", "echo_printed", "min_cut"};
+    constexpr std::string_view names[] = {"baseline", "mirror", "echo", "echo_printed", "min_cut", "budget"};
     return names[static_cast<std::size_t>(how)];
 }
+/// Those that need no figure to be told.
 inline constexpr strategy all_strategies[] = {strategy::baseline, strategy::mirror, strategy::echo,
                                               strategy::echo_printed, strategy::min_cut};
+
+/// A budget in bytes that every plan meets.
+inline constexpr std::uint64_t any_peak = ~std::uint64_t{0};
 
 /// What a plan achieves; every figure comes from the replay. Bytes, unless the name says otherwise.
 struct plan_report {
@@ -34,11 +38,30 @@ struct plan_report {
     std::uint64_t lower_bound_bytes = 0; ///< certified for the candidates the strategy may run again
     std::size_t recomputed_nodes = 0;
     std::size_t encoded_values = 0;
-    double recompute_time_ratio = 0;  ///< time of recompute steps ÷ time of all the graph's nodes
-    std::size_t subgraphs = 0;        ///< pieces into which the compute-heavy ops cut the graph
-    std::size_t largest_subgraph = 0; ///< nodes of the largest of them
+    double recompute_time_ratio = 0;       ///< time of recompute steps ÷ time of all the graph's nodes
+    std::size_t subgraphs = 0;             ///< pieces into which the compute-heavy ops cut the graph
+    std::size_t largest_subgraph = 0;      ///< nodes of the largest of them
+    std::uint64_t budget_bytes = any_peak; ///< what was asked for
+    node_id
+        blocker{}; ///< if the budget is not met: makes the largest value live at the peak, or needs the workspace
+    std::uint64_t blocker_bytes = 0;
     std::vector<std::string> unknown_ops{};
     std::vector<std::string> notes{};
+};
+
+/// One point of a front: some plan of this peak takes this much recomputation.
+struct front_point {
+    std::uint64_t peak_bytes = 0;
+    double recompute_time_ratio = 0; ///< as in `plan_report`
+    friend bool operator==(const front_point&, const front_point&) = default;
+};
+
+/// Peak against recomputation, from the baseline down to the least peak found: peaks fall and times rise from point to
+/// point.
+struct plan_front {
+    std::uint64_t baseline_peak_bytes = 0;
+    std::uint64_t lower_bound_bytes = 0; ///< certified: no plan, at whatever price, has a lower peak
+    std::vector<front_point> points{};
 };
 
 /// Two plans are equal if their strategies and steps are.
@@ -54,6 +77,8 @@ public:
     const plan_report& report() const noexcept { return report_; }
     std::uint64_t lower_bound() const noexcept { return report_.lower_bound_bytes; }
     std::uint64_t best() const noexcept { return report_.peak_bytes; }
+    /// Whether the budget that was asked for is kept.
+    bool met() const noexcept { return report_.peak_bytes <= report_.budget_bytes; }
 
     /// Nodes that run again, in execution order: for hosts whose own gradient pass recomputes marked nodes.
     /// O(steps).

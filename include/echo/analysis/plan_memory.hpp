@@ -1,26 +1,38 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `plan_memory`: lays the storages of a plan out in one arena. Which values share a storage (views, writes
-/// in place, accumulated gradients) is settled before, by the liveness analysis; where storages lie is
-/// settled by the solvers in arena/.
+/// `plan_memory`: lays the storages of a plan out in one arena, or in several. Which values share a storage
+/// (views, writes in place, gradients accumulated into one) is settled before, by the liveness analysis, from what
+/// the host's traits say of each output; where storages lie is settled by the solvers in arena/.
+///
+/// How long the search for a smaller arena may go on is a number of seconds, but it is spent as a fixed amount
+/// of work (arena/anytime.hpp): the same steps, options and limit give the same plan, byte for byte, on every
+/// machine and at every load. The search ends as soon as the arena is as small as the bound, which is at once on
+/// most training graphs.
 #pragma once
 
-#include <echo/analysis/arena/place.hpp>
+#include <echo/analysis/arena/capped.hpp>
 #include <echo/analysis/liveness.hpp>
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/plan.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace echo {
 
-/// Options of `plan_memory`, in bytes.
+/// Options of `plan_memory`.
 struct memory_options {
-    std::uint64_t align = 1;       ///< every offset is a multiple of it
-    std::uint64_t granularity = 1; ///< the size of every block is a multiple of it
+    std::uint64_t align = 1;       ///< every offset is a multiple of it; bytes
+    std::uint64_t granularity = 1; ///< the size of every block is a multiple of it; bytes
+    double limit = 0.2;            ///< seconds for the search beyond the greedy orders; 0: those only
+    /// The bytes that each of several arenas may have, the preferred one first. Empty: one arena, as small as
+    /// can be. Otherwise arenas are filled in turn, and none is made smaller than it need be.
+    std::vector<std::uint64_t> capacities{};
 };
 
 namespace detail {
@@ -59,40 +71,82 @@ inline void lay_copies(const snapshot& s, const schedule& steps, const liveness&
     }
 }
 
+/// Blocks and arenas for capacities. Errors: no room for a block.
+inline void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
+                            const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
+    std::uint64_t first = 0, sum = 0;
+    for (const auto capacity : options.capacities) {
+        const auto end = checked_add(first, capacity);
+        const auto rest = end ? *end % options.align : 0;
+        const auto next = end ? checked_add(*end, rest ? options.align - rest : 0) : std::nullopt;
+        if (!next)
+            throw error({}, "capacities", "together do not fit in 64 bits",
+                        "give what the arenas really have");
+        parts.arenas.push_back({.first = first, .capacity = capacity});
+        sum += capacity;
+        first = *next;
+    }
+    const auto placed =
+        arena::place_capped(reserved, options.capacities, {.align = options.align, .limit = options.limit});
+    const memory_block* largest = nullptr;
+    for (std::size_t i = 0; i < reserved.size(); ++i) {
+        memory_block& block = parts.blocks[i];
+        block.arena = placed.arenas[i];
+        if (block.arena == arena::capped_placement::nowhere) {
+            if (!largest || block.bytes > largest->bytes) largest = &block;
+            continue;
+        }
+        memory_arena& home = parts.arenas[block.arena];
+        block.offset = home.first + placed.offsets[i];
+        home.bytes = std::max(home.bytes, placed.offsets[i] + block.bytes);
+        parts.bytes = std::max(parts.bytes, block.offset + block.bytes);
+    }
+    if (!largest) return;
+    const copy_id c = largest->maker;
+    throw error(s.name(steps[c.step].node), "capacities",
+                "no room for the " + std::to_string(largest->bytes) + " bytes that step " +
+                    std::to_string(c.step.index()) + " makes as output " + std::to_string(c.output) +
+                    ": the arenas hold " + std::to_string(sum) + " bytes, and up to " +
+                    std::to_string(parts.lower_bound) + " are live at once",
+                "give larger capacities or a longer limit, or plan for a smaller peak");
+}
+
 } // namespace detail
 
 /// An offset for every storage that is not resident, so that no two which are live at one step overlap.
-/// Workspace lies outside the arena. The arena is as small as `lower_bound()` on most training graphs, and
-/// never further from it than the best of the methods tried (arena/place.hpp). Deterministic. Errors: an
-/// alignment or granularity of 0, sizes that do not fit, and those of `liveness_analysis`.
-/// O(steps + copies + n log n) for n storages.
+/// Workspace lies outside the arena. The arena is as small as `lower_bound()` on most training graphs.
+/// Deterministic; a larger limit never gives a larger arena (of one; several are either found or not). Errors: an
+/// alignment or granularity of 0, a limit that is negative or NaN, sizes that do not fit, no room within
+/// `capacities` (the error names the largest storage left over), and those of `liveness_analysis`.
+/// O(steps + copies + n log n) for n storages, and what the limit allows where the bound is not reached at once.
 inline memory_plan plan_memory(const snapshot& s, const schedule& steps, const memory_options& options = {}) {
     if (!options.granularity) throw error({}, "granularity", "is 0", "give 1 or more");
+    if (!options.align) throw error({}, "align", "is 0", "give 1 or more");
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
 
     std::vector<arena::interval> reserved;
     memory_plan_parts parts{.align = options.align};
-    std::vector<storage_id> placed;
-    for (const auto i : live.storages()) {
-        const storage_record& storage = live[i];
-        if (storage.resident || !storage.bytes) continue;
-        placed.push_back(i);
-        reserved.push_back({storage.first.index(), storage.last.index(),
-                            detail::whole_granules(storage.bytes, options.granularity)});
-    }
-    const auto offsets = arena::place(reserved, options.align);
-    parts.bytes = arena::extent(reserved, offsets);
     parts.lower_bound = detail::largest_load(live, steps.size());
-
     std::vector<std::uint64_t> of_storage(live.storage_count(), 0);
-    for (const auto i : live.storages())
-        if (live[i].resident) of_storage[i.index()] = memory_plan_parts::no_offset;
-    parts.blocks.reserve(placed.size());
-    for (std::size_t i = 0; i < placed.size(); ++i) { // storages are numbered in the order of their makers
-        of_storage[placed[i].index()] = offsets[i];
-        parts.blocks.push_back({live[placed[i]].maker, offsets[i], reserved[i].bytes});
+    std::vector<storage_id> placed;
+    for (const auto i : live.storages()) { // numbered in the order of their makers
+        const storage_record& storage = live[i];
+        if (storage.resident) of_storage[i.index()] = memory_plan_parts::no_offset;
+        if (storage.resident || !storage.bytes) continue;
+        const std::uint64_t bytes = detail::whole_granules(storage.bytes, options.granularity);
+        reserved.push_back({storage.first.index(), storage.last.index(), bytes});
+        parts.blocks.push_back({.maker = storage.maker, .bytes = bytes});
+        placed.push_back(i);
     }
+    if (options.capacities.empty()) {
+        const auto made = arena::place(reserved, {.align = options.align, .limit = options.limit});
+        for (std::size_t i = 0; i < placed.size(); ++i) parts.blocks[i].offset = made.offsets[i];
+        parts.bytes = made.bytes;
+    } else {
+        detail::place_in_arenas(s, steps, options, reserved, parts);
+    }
+    for (std::size_t i = 0; i < placed.size(); ++i) of_storage[placed[i].index()] = parts.blocks[i].offset;
     detail::lay_copies(s, steps, live, of_storage, parts);
     return memory_plan(std::move(parts));
 }

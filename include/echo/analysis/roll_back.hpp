@@ -16,8 +16,10 @@ namespace detail {
 
 /// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
 /// copies made again, and kept values that only runs after the peak read. O(steps + copies).
-inline std::vector<std::uint64_t> blame(const snapshot& s, const trial& t, const liveness& live,
-                                        const node_groups& groups, const choice& decided) {
+inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, const node_groups& groups) {
+    const snapshot& s = last.graph();
+    const schedule& steps = last.steps();
+    const liveness& live = last.last().live();
     std::vector<std::uint64_t> sum(groups.size(), 0);
     const step_id peak = t.footprint.peak_step;
     std::vector<std::uint8_t> seen(live.storage_count(), 0);
@@ -27,15 +29,15 @@ inline std::vector<std::uint64_t> blame(const snapshot& s, const trial& t, const
         seen[i.index()] = 1;
         sum[groups.of(n)] += storage.bytes;
     };
-    const step_id boundary = first_backward_step(s, t.steps);
-    for (const auto step : t.steps.steps()) {
-        const step_record& record = t.steps[step];
-        if (record.kind == step_kind::encode || step < boundary || !decided.again[record.node.index()])
+    const step_id boundary = first_backward_step(s, steps);
+    for (const auto step : steps.steps()) {
+        const step_record& record = steps[step];
+        if (record.kind == step_kind::encode || step < boundary || !t.decided.again[record.node.index()])
             continue;
         for (std::uint32_t k = 0; k < s.outputs(record.node).size(); ++k)
             charge(live.storage({step, k}), record.node);
         if (step <= peak) continue;
-        for (const auto c : t.steps.inputs(step)) charge(live.storage(c), record.node);
+        for (const auto c : steps.inputs(step)) charge(live.storage(c), record.node);
     }
     return sum;
 }
@@ -52,7 +54,7 @@ inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit)
         evaluate(t);
         const node_groups groups =
             node_groups::connected(s, [&](node_id n) { return t.decided.again[n.index()] != 0; });
-        const auto blames = detail::blame(s, t, evaluate.last().live(), groups, t.decided);
+        const auto blames = detail::blame(evaluate, t, groups);
         ranking by_blame;
         for (std::uint32_t g = 0; g < groups.size(); ++g) by_blame.add(g, blames[g]);
         const auto order = by_blame.descending();

@@ -41,6 +41,11 @@ public:
         return {inputs_.data() + first_[t.index()], inputs_.data() + first_[t.index() + 1]};
     }
 
+    void clear() noexcept {
+        steps_.clear();
+        inputs_.clear();
+        first_.resize(1);
+    }
     void reserve(std::size_t steps, std::size_t inputs) {
         steps_.reserve(steps);
         first_.reserve(steps + 1);

@@ -29,9 +29,10 @@ public:
     bool place(std::span<const std::uint32_t> order, std::uint64_t max_visits) {
         if (line_.size() == 0) return true;
         tree_.fill(order);
-        segments_.assign(
-            {{.height = wall, .first = 0, .last = 0, .before = border, .after = border},
-             {.height = 0, .first = 0, .last = line_.times() - 1, .before = border, .after = border}});
+        segments_.clear();
+        segments_.push_back({.height = wall, .first = 0, .last = 0, .before = border, .after = border});
+        segments_.push_back(
+            {.height = 0, .first = 0, .last = line_.times() - 1, .before = border, .after = border});
         unused_.clear();
         std::uint32_t here = 1;
         for (std::size_t left = line_.size(); left > 0;) {
@@ -51,6 +52,8 @@ public:
         return true;
     }
 
+    /// Nodes that the searches of the last call have visited.
+    std::uint64_t visits() const noexcept { return tree_.visits(); }
     /// Of the last call: one per item of the timeline, multiples of its alignment.
     std::span<const std::uint64_t> offsets() const noexcept { return offsets_; }
 

@@ -12,14 +12,15 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace echo::arena {
 
-/// Intervals sorted by (first, last, bytes), times replaced by the rank of the last start at or before them
-/// (two intervals meet exactly if they both live at the later one's start), bytes rounded up to whole
-/// alignment units, empty ones left out. A solver that sees nothing but a timeline cannot depend on the order
-/// of its input.
+/// Intervals without the empty ones, bytes rounded up to whole alignment units. Time is reduced to the moments
+/// at which a largest set of intervals lives: starts with no end between them are one moment, and two
+/// intervals meet exactly if they share one. Sorted by (first, last, bytes). A solver that sees nothing but a
+/// timeline cannot depend on the order of its input.
 class timeline {
 public:
     /// O(n log n). Errors: an alignment of 0, an interval that ends before it starts, more than 2^62 bytes in
@@ -28,19 +29,19 @@ public:
         if (!align) throw error({}, "align", "is 0", "give 1 or more");
         if (items.size() >= std::numeric_limits<std::uint32_t>::max())
             throw error({}, "intervals", "more than 2^32", "plan fewer storages at once");
-        ranking by_life;
-        by_life.reserve(items.size());
+        items_.reserve(items.size());
+        origin_.reserve(items.size());
         for (std::size_t i = 0; i < items.size(); ++i) {
             if (items[i].last < items[i].first)
                 throw error({}, "interval " + std::to_string(i), "ends before it starts",
                             "give the first and the last time at which it lives");
-            const interval& x = items[i];
-            const std::uint64_t life = std::uint64_t{x.first} << 32 | x.last;
-            if (x.bytes) by_life.add(static_cast<std::uint32_t>(i), ~life, ~x.bytes);
+            if (!items[i].bytes) continue;
+            items_.push_back(items[i]);
+            origin_.push_back(static_cast<std::uint32_t>(i));
         }
-        origin_ = by_life.descending();
-        rank(items);
         pad(align);
+        count_moments();
+        sort();
         measure();
     }
 
@@ -49,34 +50,16 @@ public:
     std::span<const interval> items() const noexcept { return items_; }
     /// Which of the intervals given an item is.
     std::uint32_t origin(std::size_t i) const { return origin_[i]; }
-    /// Times run from 0 to `times()` − 1; at each of them some item starts.
+    /// Moments run from 0 to `times()` − 1; at each of them some item starts.
     std::uint32_t times() const noexcept { return static_cast<std::uint32_t>(begin_.size() - 1); }
-    /// The first item that starts at time t or later; also for `times()`.
+    /// The first item that starts at moment t or later; also for `times()`.
     std::uint32_t begin(std::uint32_t t) const { return begin_[t]; }
-    /// Largest sum of padded bytes alive at one time: a placement that reaches it cannot be bettered.
+    /// Sum of padded bytes alive at moment t.
+    std::uint64_t load(std::uint32_t t) const { return loads_[t]; }
+    /// The largest of them: a placement that reaches it cannot be bettered.
     std::uint64_t load() const noexcept { return load_; }
 
 private:
-    void rank(std::span<const interval> items) {
-        std::vector<std::uint32_t> starts;
-        items_.reserve(origin_.size());
-        for (std::size_t i = 0; i < origin_.size(); ++i) {
-            items_.push_back(items[origin_[i]]);
-            if (starts.empty() || items_[i].first != starts.back()) {
-                starts.push_back(items_[i].first);
-                begin_.push_back(static_cast<std::uint32_t>(i));
-            }
-        }
-        std::uint32_t now = 0;
-        for (auto& x : items_) {
-            while (starts[now] != x.first) ++now;
-            const auto after = std::upper_bound(starts.begin() + now, starts.end(), x.last);
-            x.first = now;
-            x.last = static_cast<std::uint32_t>(after - starts.begin() - 1);
-        }
-        begin_.push_back(static_cast<std::uint32_t>(items_.size()));
-    }
-
     void pad(std::uint64_t align) {
         constexpr std::uint64_t most = std::uint64_t{1} << 62;
         std::uint64_t sum = 0;
@@ -90,18 +73,62 @@ private:
         }
     }
 
+    /// Replaces times by moments: a new one begins where something starts after something has ended.
+    void count_moments() {
+        ranking by_start, by_end;
+        by_start.reserve(items_.size());
+        by_end.reserve(items_.size());
+        for (std::uint32_t i = 0; i < items_.size(); ++i) {
+            by_start.add(i, ~std::uint64_t{items_[i].first});
+            by_end.add(i, ~std::uint64_t{items_[i].last});
+        }
+        const auto ending = by_end.descending();
+        std::vector<std::uint32_t> ends; // times, by item
+        for (const auto i : ending) ends.push_back(items_[i].last);
+        std::uint32_t moments = 0;
+        std::size_t ended = 0;
+        for (const auto i : by_start.descending()) {
+            const std::size_t before = ended;
+            for (; ends[ended] < items_[i].first; ++ended) items_[ending[ended]].last = moments - 1;
+            if (moments == 0 || ended > before) ++moments;
+            items_[i].first = moments - 1;
+        }
+        for (; ended < ending.size(); ++ended) items_[ending[ended]].last = moments - 1;
+        begin_.assign(moments + std::size_t{1}, 0);
+    }
+
+    void sort() {
+        ranking by_life;
+        by_life.reserve(items_.size());
+        for (std::uint32_t i = 0; i < items_.size(); ++i)
+            by_life.add(i, ~(std::uint64_t{items_[i].first} << 32 | items_[i].last), ~items_[i].bytes);
+        std::vector<interval> items;
+        std::vector<std::uint32_t> origin;
+        items.reserve(items_.size());
+        origin.reserve(items_.size());
+        for (const auto i : by_life.descending()) {
+            items.push_back(items_[i]);
+            origin.push_back(origin_[i]);
+        }
+        items_ = std::move(items);
+        origin_ = std::move(origin);
+        for (const auto& x : items_) ++begin_[x.first + std::size_t{1}];
+        for (std::size_t t = 1; t < begin_.size(); ++t) begin_[t] += begin_[t - 1];
+    }
+
     void measure() {
-        std::vector<std::uint64_t> change(begin_.size(), 0);
+        loads_.assign(begin_.size(), 0);
         for (const auto& x : items_) {
-            change[x.first] += x.bytes;
-            change[x.last + 1] -= x.bytes; // wraps; the running sum does not
+            loads_[x.first] += x.bytes;
+            loads_[x.last + std::size_t{1}] -= x.bytes; // wraps; the running sum does not
         }
         std::uint64_t now = 0;
-        for (const auto c : change) load_ = std::max(load_, now += c);
+        for (auto& c : loads_) load_ = std::max(load_, c = now += c);
     }
 
     std::vector<interval> items_;
     std::vector<std::uint32_t> origin_, begin_;
+    std::vector<std::uint64_t> loads_;
     std::uint64_t load_ = 0;
 };
 

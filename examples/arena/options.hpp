@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The command line of `echo-arena` as a value.
+#pragma once
+
+#include "arena/help.hpp"
+
+#include <echo/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace echo::format {
+
+struct arena_options {
+    std::string table{};
+    double limit = 0.2;                      ///< seconds
+    std::optional<std::uint64_t> capacity{}; ///< bytes
+    std::string output{};                    ///< empty: none
+    std::string print{};                     ///< not empty: print this and do nothing else
+};
+
+/// A command line that cannot be obeyed. `what()` is one line.
+class arena_usage_error : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Errors: `arena_usage_error`.
+inline arena_options parse_arena_options(int count, const char* const* arguments) {
+    arena_options chosen;
+    std::string limit, capacity;
+    CLI::App app;
+    app.add_option("FILE", chosen.table)->required();
+    auto* const limit_option = app.add_option("--limit", limit);
+    auto* const capacity_option = app.add_option("--capacity", capacity);
+    auto* const output_option = app.add_option("--output", chosen.output);
+    app.set_version_flag("--version",
+                         fmt::format("echo-arena {}.{}.{}", version.major, version.minor, version.patch));
+    try {
+        app.parse(count, arguments);
+    } catch (const CLI::CallForHelp&) {
+        chosen.print = arena_help;
+        return chosen;
+    } catch (const CLI::CallForVersion& e) {
+        chosen.print = std::string(e.what()) + '\n';
+        return chosen;
+    } catch (const CLI::ParseError& e) {
+        throw arena_usage_error(e.what());
+    }
+    const auto read = [](const std::string& text, auto& value) {
+        const char* const end = text.data() + text.size();
+        const auto [stop, code] = std::from_chars(text.data(), end, value);
+        return code == std::errc{} && stop == end;
+    };
+    if (limit_option->count() > 0 &&
+        !(read(limit, chosen.limit) && std::isfinite(chosen.limit) && chosen.limit >= 0))
+        throw arena_usage_error(fmt::format("--limit {} is no number of seconds, 0 or more", limit));
+    if (capacity_option->count() > 0 && !read(capacity, chosen.capacity.emplace()))
+        throw arena_usage_error(
+            fmt::format("--capacity {} is no whole number of bytes below 2^64", capacity));
+    if (output_option->count() > 0 && chosen.output.empty())
+        throw arena_usage_error("--output names no file");
+    if (chosen.table.empty()) throw arena_usage_error("FILE is empty");
+    return chosen;
+}
+
+} // namespace echo::format

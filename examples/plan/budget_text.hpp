@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Budgets as they are written on a command line: `8589934592`, `512MiB`, `0.5`.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace echo::format {
+
+/// A command line that cannot be obeyed. `what()` is one line.
+class usage_error : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Bytes, or a part of the baseline's peak.
+struct budget_text {
+    double amount = 0;
+    bool is_ratio = false;
+
+    /// At most the largest number of bytes there is.
+    std::uint64_t bytes(std::uint64_t baseline_peak) const {
+        const double wanted = is_ratio ? amount * static_cast<double>(baseline_peak) : amount;
+        return wanted < 0x1p63 ? static_cast<std::uint64_t>(wanted) : std::uint64_t{1} << 63;
+    }
+};
+
+/// The number at the head of `text`, which is cut off. Errors: `usage_error` if there is none, or it is not finite.
+inline double take_number(std::string_view option, std::string_view& text) {
+    double number = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (failure != std::errc{} || !std::isfinite(number))
+        throw usage_error(fmt::format("{} {}: not a number", option, text));
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return number;
+}
+
+/// A whole number is bytes, a number with a point (and the number 1) is a ratio, and a unit says itself what is meant.
+/// Errors: `usage_error`.
+inline budget_text parse_budget(std::string_view text) {
+    std::string_view rest = text;
+    const double number = take_number("--budget", rest);
+    if (!(number > 0)) throw usage_error(fmt::format("--budget {}: must be more than 0", text));
+    if (rest.empty()) return {number, number <= 1 || text.find_first_of(".eE") != std::string_view::npos};
+    constexpr std::pair<std::string_view, double> units[] = {
+        {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+        {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+    if (rest.front() == ' ') rest.remove_prefix(1);
+    for (const auto& [name, bytes] : units)
+        if (rest == name) return {number * bytes, false};
+    throw usage_error(
+        fmt::format("--budget {}: unit '{}' is none of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB", text, rest));
+}
+
+/// Errors: `usage_error`.
+inline double parse_overhead(std::string_view text) {
+    std::string_view rest = text;
+    const double number = take_number("--max-overhead", rest);
+    if (!rest.empty() || !(number >= 0))
+        throw usage_error(
+            fmt::format("--max-overhead {}: must be a ratio of at least 0, such as 0.05", text));
+    return number;
+}
+
+} // namespace echo::format

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `copy_history`: which steps run each node, and which steps read each storage, of one replayed schedule.
+#pragma once
+
+#include <echo/analysis/liveness.hpp>
+
+#include <span>
+#include <vector>
+
+namespace echo {
+
+/// Step `by` reads a value that `content` made (not the view through which it may look).
+struct storage_read {
+    step_id by{};
+    node_id content{};
+};
+
+/// Scratch memory is kept between uses.
+class copy_history {
+public:
+    /// O(steps + inputs).
+    void read(const snapshot& s, std::span<const value_id> base, const schedule& steps,
+              const liveness& live) {
+        latest_.assign(s.node_count(), step_id::none());
+        earlier_.assign(steps.size(), step_id::none());
+        first_.assign(live.storage_count() + 1, 0);
+        for (const auto t : steps.steps()) {
+            if (steps[t].kind != step_kind::encode) {
+                auto& latest = latest_[steps[t].node.index()];
+                earlier_[t.index()] = latest;
+                latest = t;
+            }
+            for (const auto c : steps.inputs(t)) ++first_[live.storage(c).index() + 1];
+        }
+        for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
+        next_.assign(first_.begin(), first_.end() - 1);
+        reads_.resize(first_.back());
+        for (const auto t : steps.steps())
+            for (const auto c : steps.inputs(t)) {
+                const step_record& maker = steps[c.step];
+                const node_id content = maker.kind == step_kind::encode
+                                            ? maker.node
+                                            : s[base[s.output(maker.node, c.output).index()]].producer;
+                reads_[next_[live.storage(c).index()]++] = {t, content};
+            }
+    }
+
+    /// The last step before `t` that runs the node, or none.
+    step_id run_before(node_id n, step_id t) const {
+        step_id run = latest_[n.index()];
+        while (run.valid() && run >= t) run = earlier_[run.index()];
+        return run;
+    }
+    /// The step that ran the same node before, or none.
+    step_id earlier(step_id run) const { return earlier_[run.index()]; }
+
+    /// In step order.
+    std::span<const storage_read> reads(storage_id i) const {
+        return {reads_.data() + first_[i.index()], reads_.data() + first_[i.index() + 1]};
+    }
+
+private:
+    std::vector<step_id> latest_, earlier_;
+    std::vector<std::uint32_t> first_, next_;
+    std::vector<storage_read> reads_;
+};
+
+} // namespace echo

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `exchange`: of plans under a limit, one with less recomputation, run by run. A value that is made again is kept
+/// whatever that costs in memory; something else is forgotten for it; if that is cheaper, it stays so.
+#pragma once
+
+#include <echo/analysis/relieve.hpp>
+#include <echo/analysis/spare.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// For graphs so small that hundreds of replays are cheap. All must outlive it.
+class exchanger {
+public:
+    exchanger(evaluator& evaluate, reliever& relieve, sparer& spare)
+        : evaluate_(evaluate), relieve_(relieve), spare_(spare) {}
+
+    /// `best` has a peak of at most `limit`, then too. Each run is tried once, the longest first; then changes are
+    /// drawn, until `replays` replays were made.
+    void operator()(trial& best, std::uint64_t limit, std::size_t replays) {
+        tried_.assign(evaluate_.graph().node_count(), 0);
+        const std::size_t last = evaluate_.count() + replays;
+        do evaluate_(best);
+        while (evaluate_.count() < last && improve(best, limit, last));
+        state_ = 1;
+        trial at = best;
+        for (std::size_t i = 0; evaluate_.count() < last && best.recompute_us > 0; ++i) {
+            if (i % 32 == 0) at = best;
+            trial t = at;
+            if (!shake(t) || !relieve_shaken(t, limit, 2 * best.recompute_us)) continue;
+            spare_(t, limit, 3);
+            if (t.recompute_us < best.recompute_us) best = t;
+            // What is a little worse may lead on.
+            if (t.recompute_us <= 1.2 * best.recompute_us) at = std::move(t);
+        }
+    }
+
+    /// Lowers the peak of `best` towards `limit` by changes that are drawn, until `replays` replays were made.
+    void lower(trial& best, std::uint64_t limit, std::size_t replays) {
+        const std::size_t last = evaluate_.count() + replays;
+        state_ = 1;
+        while (evaluate_.count() < last && best.footprint.peak_bytes > limit) {
+            trial t = best;
+            if (!shake(t)) continue;
+            relieve_shaken(t, std::max(limit, best.footprint.peak_bytes - 1),
+                           std::numeric_limits<double>::infinity());
+            if (t.footprint.peak_bytes <= best.footprint.peak_bytes) best = std::move(t);
+        }
+    }
+
+private:
+    /// Keeps some of what is made again, or forgets some of what is kept, at random.
+    bool shake(trial& t) {
+        evaluate_(t);
+        const schedule& steps = evaluate_.steps();
+        const std::size_t changes = 1 + draw(3);
+        kept_.clear();
+        if (draw(10) < 3) {
+            runs_.clear();
+            for (const auto step : steps.steps())
+                if (spare_.can_be_spared(step)) runs_.push_back(spare_.kept_instead(step));
+            for (std::size_t i = 0; i < changes && !runs_.empty(); ++i) {
+                kept_.push_back(runs_[draw(runs_.size())]);
+                spare_.keep(t.decided, kept_.back());
+            }
+        } else {
+            const std::size_t boundary = first_backward_step(evaluate_.graph(), steps).index();
+            if (boundary >= steps.size()) return false;
+            for (std::size_t i = 0; i < changes; ++i)
+                relieve_.forget_at(t, step_id(boundary + draw(steps.size() - boundary)), draw(1U << 20));
+        }
+        evaluate_(t);
+        return true;
+    }
+
+    /// Meets the limit again, what the last shake kept being kept.
+    bool relieve_shaken(trial& t, std::uint64_t limit, double most_us) {
+        locked_.resize(evaluate_.graph().node_count(), 0);
+        for (const auto& copy : kept_) locked_[copy.node.index()] = 1;
+        relieve_.lock(locked_);
+        const bool fits = relieve_(t, limit, {.rounds = 8, .most_us = most_us});
+        relieve_.lock({});
+        for (const auto& copy : kept_) locked_[copy.node.index()] = 0;
+        return fits;
+    }
+
+    /// Below `end`. A linear congruential generator: the same everywhere.
+    std::size_t draw(std::size_t end) {
+        state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::size_t>(state_ >> 33) % end;
+    }
+
+    /// Whether a better plan was found.
+    bool improve(trial& best, std::uint64_t limit, std::size_t last) {
+        const schedule& steps = evaluate_.steps();
+        ranking by_time;
+        for (const auto t : steps.steps())
+            if (spare_.can_be_spared(t) && !tried_[steps[t].node.index()])
+                by_time.add(t.index(), evaluate_.facts().time_us[steps[t].node.index()]);
+        const auto order = by_time.descending();
+        runs_.clear();
+        for (const auto i : order) runs_.push_back(spare_.kept_instead(step_id(i)));
+        for (const auto& run : runs_) {
+            if (evaluate_.count() >= last) return false;
+            if (std::exchange(tried_[run.node.index()], std::uint8_t{1})) continue;
+            trial t{.decided = best.decided};
+            spare_.keep(t.decided, run);
+            evaluate_(t);
+            tried_[run.node.index()] = 1;
+            relieve_.lock(tried_);
+            const bool fits = relieve_(t, limit, {.rounds = 10, .most_us = 1.1 * best.recompute_us});
+            relieve_.lock({});
+            if (!fits) continue;
+            spare_(t, limit, 2);
+            if (t.recompute_us >= best.recompute_us) continue;
+            best = std::move(t);
+            return true;
+        }
+        return false;
+    }
+
+    evaluator& evaluate_;
+    reliever& relieve_;
+    sparer& spare_;
+    std::uint64_t state_ = 1;
+    std::vector<std::uint8_t> tried_, locked_;
+    std::vector<kept_copy> runs_, kept_;
+};
+
+} // namespace echo

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `progress_callback`: how long searches tell how far they are.
+#pragma once
+
+#include <type_traits>
+
+namespace echo {
+
+/// Refers to something callable with the part done, 0 to 1; does not own it.
+class progress_callback {
+public:
+    progress_callback() = default;
+    template <class F>
+        requires std::is_invocable_v<F&, double>
+    progress_callback(F&& call) // NOLINT: meant to convert
+        : object_(const_cast<void*>(static_cast<const void*>(&call))), call_([](void* object, double part) {
+              (*static_cast<std::remove_reference_t<F>*>(object))(part);
+          }) {}
+    explicit operator bool() const noexcept { return call_ != nullptr; }
+    void operator()(double part) const { call_(object_, part); }
+
+private:
+    void* object_ = nullptr;
+    void (*call_)(void*, double) = nullptr;
+};
+
+} // namespace echo

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Whatever bytes a table of intervals holds, the reader either refuses them with an `echo::error` of one line, or
+/// gives intervals that are placed without an overlap, and prints a table which it reads as the same.
+
+#include "arena/interval_table.hpp"
+
+#include <echo/analysis/arena/place.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using echo::format::interval_table;
+
+void require(bool holds, const char* what) {
+    if (holds) return;
+    std::fprintf(stderr, "broken promise: %s\n", what);
+    std::abort();
+}
+
+std::string printed(const interval_table& table, const std::vector<std::uint64_t>& offsets) {
+    std::string text;
+    table.print(offsets, [&](std::string_view bytes) { text += bytes; });
+    return text;
+}
+
+void place(const interval_table& table) {
+    const auto& items = table.intervals();
+    const auto made = echo::arena::place(items, {.limit = 0.001});
+    require(made.bytes >= echo::arena::peak_load(items), "the arena holds what is live");
+    for (std::size_t i = 0; i < items.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+            const bool meet = items[i].first <= items[j].last && items[j].first <= items[i].last;
+            const bool overlap = made.offsets[i] < made.offsets[j] + items[j].bytes &&
+                                 made.offsets[j] < made.offsets[i] + items[i].bytes;
+            require(!meet || !overlap || !items[i].bytes || !items[j].bytes, "no two overlap");
+        }
+
+    const std::string text = printed(table, made.offsets);
+    const interval_table again(text);
+    require(again.intervals() == items, "a table is read as it was printed");
+    require(printed(again, made.offsets) == text, "the offsets have one column");
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    try {
+        place(interval_table(std::string(reinterpret_cast<const char*>(data), size)));
+    } catch (const echo::error& e) {
+        require(std::string_view(e.what()).find_first_of("\n\r") == std::string_view::npos, "one line");
+        require(!e.problem().empty(), "an error says what is wrong");
+    }
+    return 0;
+}
