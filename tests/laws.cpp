@@ -109,11 +109,13 @@ TEST_CASE("every plan keeps the laws", "[laws]") {
         for (const auto how : echo::all_strategies) all.push_back({.how = how});
         const auto part = *support::numbers(100); // of the baseline's peak
         all.push_back({.how = echo::strategy::budget, .budget = before.peak_bytes * part / 100});
-        all.push_back({.how = echo::strategy::budget, .max_overhead = static_cast<double>(part) / 400});
+        // A dozen searches each.
+        if (part % 16 == 0)
+            all.push_back({.how = echo::strategy::budget, .max_overhead = static_cast<double>(part) / 400});
         for (auto& options : all) {
             options.encode = !encode;
             options.host = host;
-            options.exchange_replays = 60;
+            options.exchange_replays = 25;
             const auto p = echo::make_plan(s, options);
             RC_LOG() << "strategy " << echo::name_of(p.chosen_by()) << ", " << s.node_count() << " nodes\n";
             support::require_laws(s, p, before);

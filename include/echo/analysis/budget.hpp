@@ -28,6 +28,8 @@ struct budget_options {
 };
 
 /// Searches for plans of one snapshot under any number of limits. Evaluator and anchors must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class budget_search {
 public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
@@ -195,10 +197,10 @@ private:
 
     evaluator& evaluate_;
     const snapshot& s_;
-    cut_grid grid_;
-    reliever relieve_;
-    sparer spare_;
-    exchanger exchange_;
+    cut_grid<> grid_;
+    reliever<> relieve_;
+    sparer<> spare_;
+    exchanger<> exchange_;
     budget_options options_;
     std::size_t most_starts_ = 8; // above the limit
     double done_ = 0, share_ = 1; ///< of the progress: before this search, and of it

@@ -17,6 +17,8 @@ struct storage_read {
 };
 
 /// Scratch memory is kept between uses.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class copy_history {
 public:
     /// O(steps + inputs).

@@ -14,6 +14,8 @@
 namespace echo {
 
 /// Snapshot, candidates, evaluator and anchors must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class cut_grid {
 public:
     struct point {

@@ -15,9 +15,11 @@
 namespace echo {
 
 /// For graphs so small that hundreds of replays are cheap. All must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class exchanger {
 public:
-    exchanger(evaluator& evaluate, reliever& relieve, sparer& spare)
+    exchanger(evaluator& evaluate, reliever<>& relieve, sparer<>& spare)
         : evaluate_(evaluate), relieve_(relieve), spare_(spare) {}
 
     /// `best` has a peak of at most `limit`, then too. Each run is tried once, the longest first; then changes are
@@ -125,8 +127,8 @@ private:
     }
 
     evaluator& evaluate_;
-    reliever& relieve_;
-    sparer& spare_;
+    reliever<>& relieve_;
+    sparer<>& spare_;
     std::uint64_t state_ = 1;
     std::vector<std::uint8_t> tried_, locked_;
     std::vector<kept_copy> runs_, kept_;

@@ -16,6 +16,7 @@
 #include <echo/analysis/roll_back.hpp>
 #include <echo/analysis/spare.hpp>
 
+#include <concepts>
 #include <numeric>
 #include <utility>
 
@@ -42,6 +43,8 @@ struct plan_options {
 
 namespace detail {
 
+/// A template so that only files that make plans compile it.
+template <class = void>
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
@@ -67,7 +70,7 @@ public:
         plan_front found{.baseline_peak_bytes = best_.footprint.peak_bytes};
         found.points.push_back({found.baseline_peak_bytes, 0});
         const double scale = c_.total_time_us > 0 ? 1 / c_.total_time_us : 0;
-        budget_search search(evaluate_, anchors_, search_options());
+        budget_search<> search(evaluate_, anchors_, search_options());
         for (trial& t : search.front(count)) {
             if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
             if (t.recompute_us <= 0) found.points.pop_back();
@@ -119,11 +122,11 @@ private:
             });
             weigh(solve);
             evaluate_(proposed_);
-            sparer{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+            sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
             break;
         }
         case strategy::budget: {
-            budget_search search(evaluate_, anchors_, search_options());
+            budget_search<> search(evaluate_, anchors_, search_options());
             proposed_ = options_.budget == any_peak ? search.lowest(options_.max_overhead * c_.total_time_us)
                                                     : search.cheapest(options_.budget);
             break;
@@ -288,16 +291,18 @@ private:
 /// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report
 /// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place.
 /// Near-linear: some ten cuts and replays of O(nodes + edges).
-inline plan make_plan(const snapshot& s, const plan_options& options = {}) {
-    return detail::planner(s, options).run();
+template <std::same_as<snapshot> Snapshot>
+plan make_plan(const Snapshot& s, const plan_options& options = {}) {
+    return detail::planner<>(s, options).run();
 }
 
 /// The front of peak against recomputation, searched at `points` limits. `make_plan` with a point's peak as its budget
 /// gives a plan like it. Errors: as `make_plan`. Some hundred cuts and a thousand replays of O(nodes + edges).
-inline plan_front front(const snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
+template <std::same_as<snapshot> Snapshot>
+plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
     plan_options asked = options;
     asked.how = strategy::budget;
-    return detail::planner(s, asked).front(points);
+    return detail::planner<>(s, asked).front(points);
 }
 
 } // namespace echo

@@ -16,6 +16,7 @@
 #include <echo/analysis/plan.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -72,8 +73,9 @@ inline void lay_copies(const snapshot& s, const schedule& steps, const liveness&
 }
 
 /// Blocks and arenas for capacities. Errors: no room for a block.
-inline void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
-                            const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
+template <class = void>
+void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
+                     const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
     std::uint64_t first = 0, sum = 0;
     for (const auto capacity : options.capacities) {
         const auto end = checked_add(first, capacity);
@@ -119,7 +121,8 @@ inline void place_in_arenas(const snapshot& s, const schedule& steps, const memo
 /// alignment or granularity of 0, a limit that is negative or NaN, sizes that do not fit, no room within
 /// `capacities` (the error names the largest storage left over), and those of `liveness_analysis`.
 /// O(steps + copies + n log n) for n storages, and what the limit allows where the bound is not reached at once.
-inline memory_plan plan_memory(const snapshot& s, const schedule& steps, const memory_options& options = {}) {
+template <std::same_as<snapshot> Snapshot>
+memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_options& options = {}) {
     if (!options.granularity) throw error({}, "granularity", "is 0", "give 1 or more");
     if (!options.align) throw error({}, "align", "is 0", "give 1 or more");
     liveness_analysis analyse;
@@ -151,7 +154,8 @@ inline memory_plan plan_memory(const snapshot& s, const schedule& steps, const m
     return memory_plan(std::move(parts));
 }
 
-inline memory_plan plan_memory(const snapshot& s, const plan& p, const memory_options& options = {}) {
+template <std::same_as<snapshot> Snapshot>
+memory_plan plan_memory(const Snapshot& s, const plan& p, const memory_options& options = {}) {
     return plan_memory(s, p.steps(), options);
 }
 

@@ -24,6 +24,8 @@ struct relief_options {
 };
 
 /// Relieves trials of one snapshot; scratch memory is kept between uses.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class reliever {
 public:
     explicit reliever(evaluator& evaluate)
@@ -413,7 +415,7 @@ private:
     const liveness* live_ = nullptr;
     step_id peak_{};
     std::size_t left_ = 0; // how many more proposals may be applied before the next replay
-    copy_history history_;
+    copy_history<> history_;
     static constexpr std::uint32_t nobody = ~std::uint32_t{0};
     std::vector<member> idle_, members_, extended_;
     std::vector<std::uint32_t> idle_of_; // node: index in idle_

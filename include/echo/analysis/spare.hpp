@@ -21,6 +21,8 @@ struct kept_copy {
 };
 
 /// Spares trials of one snapshot; scratch memory is kept between uses.
+/// A template so that only files that make plans compile it.
+template <class = void>
 class sparer {
 public:
     explicit sparer(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
@@ -187,7 +189,7 @@ private:
     const snapshot& s_;
     const candidates& c_;
     const liveness* live_ = nullptr;
-    copy_history history_;
+    copy_history<> history_;
     std::size_t read_at_ = 0; // the evaluation that history_ is of
     std::vector<std::uint32_t> readers_;
     std::vector<std::uint8_t> gone_;

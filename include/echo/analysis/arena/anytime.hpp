@@ -45,6 +45,8 @@ constexpr std::uint64_t common_divisor(std::uint64_t a, std::uint64_t b) noexcep
 }
 
 /// Greedy orders, then exact search, as said above. O(n) memory.
+/// A template so that only files that place something compile it.
+template <class = void>
 class anytime_placer {
 public:
     /// `enough`: an arena of so many bytes will do.
@@ -84,8 +86,8 @@ private:
 
     struct exact_search {
         explicit exact_search(const timeline& line) : sections(line), orders(line) {}
-        section_search sections;
-        search_orders orders;
+        section_search<> sections;
+        search_orders<> orders;
     };
 
     std::uint64_t aim() const noexcept { return enough_ > bound_ ? enough_ : bound_; }
@@ -114,7 +116,7 @@ private:
 
     /// False if `max_work` is spent.
     bool attempt(exact_search& search, std::uint64_t capacity, std::uint64_t share, std::uint64_t max_work) {
-        section_search& sections = search.sections;
+        section_search<>& sections = search.sections;
         const std::uint64_t end = share < max_work - sections.work() ? sections.work() + share : max_work;
         while (sections.work() < end) {
             const auto rank = search.orders.next();
@@ -127,7 +129,7 @@ private:
     }
 
     const timeline& line_;
-    greedy_placer greedy_;
+    greedy_placer<> greedy_;
     std::uint64_t enough_, bound_, unit_ = 0;
     std::uint64_t questions_ = 0; ///< after which the exact search starts afresh
     std::uint64_t bytes_ = std::numeric_limits<std::uint64_t>::max();

@@ -23,6 +23,8 @@ struct capped_placement {
 
 /// Fills one arena after the other. What is left fits into the next, or as much of it is chosen as the capacity
 /// can be loaded with, placed, and what then ends above the capacity is left to the arenas that follow.
+/// A template so that only files that place something compile it.
+template <class = void>
 class capped_placer {
 public:
     capped_placer(std::span<const interval> items, std::span<const std::uint64_t> capacities,
@@ -137,10 +139,10 @@ private:
 /// As `place`, for arenas of these capacities in the order of preference; `options.enough` is not used. Where no
 /// room is found for some intervals, they are `nowhere`: this is a search, not a proof. Deterministic. Errors: as
 /// `place`.
-inline capped_placement place_capped(std::span<const interval> items,
-                                     std::span<const std::uint64_t> capacities,
-                                     const place_options& options = {}) {
-    return capped_placer(items, capacities, options).run();
+template <class = void>
+capped_placement place_capped(std::span<const interval> items, std::span<const std::uint64_t> capacities,
+                              const place_options& options = {}) {
+    return capped_placer<>(items, capacities, options).run();
 }
 
 } // namespace echo::arena

@@ -16,6 +16,8 @@ namespace echo::arena {
 /// Builds skylines by several orders and keeps the best. The orders are, in turn: longest life, most bytes,
 /// largest product of both; from there on each item that ended above the load is given four times the weight
 /// it had ("squeaky wheel" optimisation, Joslin and Clements 1999).
+/// A template so that only files that place something compile it.
+template <class = void>
 class greedy_placer {
 public:
     explicit greedy_placer(const timeline& line)

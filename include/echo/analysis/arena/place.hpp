@@ -42,12 +42,13 @@ inline std::uint64_t work_of(double seconds) {
 /// No two intervals alive at one time overlap. The arena's size depends on the set of intervals alone, not on
 /// their order; offsets depend on nothing else than the input. O(n log n) time at limit 0 and O(n + work)
 /// beyond; O(n) memory, no recursion. Errors: as `timeline`; a limit that is negative or NaN.
-inline placement place(std::span<const interval> items, const place_options& options = {}) {
+template <class = void>
+placement place(std::span<const interval> items, const place_options& options = {}) {
     const std::uint64_t max_work = detail::work_of(options.limit);
     const timeline line(items, options.align);
     placement made{.offsets = std::vector<std::uint64_t>(items.size(), 0)};
     if (line.size() == 0) return made;
-    anytime_placer placer(line, options.enough);
+    anytime_placer<> placer(line, options.enough);
     placer.run(max_work);
     for (std::size_t i = 0; i < line.size(); ++i) made.offsets[line.origin(i)] = placer.offsets()[i];
     made.bytes = extent(items, made.offsets);

@@ -17,6 +17,8 @@ namespace echo::arena {
 /// then with every weight multiplied by a random factor, of up to 2, 4 and 16 either way. A search that is
 /// cut short and started afresh in another order does not stay in the subtree of an early mistake. (Round
 /// robin over static orders: MiniMalloc; restarts: Gomes, Selman and Kautz, AAAI 1998.)
+/// A template so that only files that place something compile it.
+template <class = void>
 class search_orders {
 public:
     explicit search_orders(const timeline& line) : line_(line), rank_(line.size()), load_(line.size()) {

@@ -21,6 +21,8 @@ namespace echo::arena {
 enum class verdict { fits, cannot_fit, stopped };
 
 /// Depth first on a stack of its own. Scratch memory is kept between calls.
+/// A template so that only files that place something compile it.
+template <class = void>
 class section_search {
 public:
     explicit section_search(const timeline& line) : line_(line), state_(line) {}
