@@ -20,7 +20,7 @@ def machine():
 
 
 def write(piece, rows, **more):
-    """Writes bench/results/PIECE.json and prints the rows, dictionaries with the same keys."""
+    """Writes bench/results/PIECE.json and prints the rows, dictionaries with the same keys, and so what else is a list."""
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **more, "rows": rows}
     file = ROOT / "bench" / "results" / f"{piece}.json"
     file.parent.mkdir(exist_ok=True)
@@ -30,7 +30,11 @@ def write(piece, rows, **more):
           f"{result['machine']['compiler']}")
     table(rows)
     for key, value in more.items():
-        print(f"{key}: {value}")
+        if isinstance(value, list):
+            print(f"\n{key}:")
+            table(value)
+        else:
+            print(f"{key}: {value}")
     print(f"written to {file.relative_to(ROOT)}\n", flush=True)
 
 

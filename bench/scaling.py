@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""How the whole pass grows with the graph, file reading apart: scaling.py ECHO_PLAN
+"""How planning grows with the graph, file reading apart: scaling.py ECHO_PLAN BENCH_SCALING
 
-For every shape of bench/make_graph.py: the time of the pass per node at each size, the exponent between the smallest and
-the largest, and the memory of the whole process, reading included."""
+For every shape of bench/make_graph.py: the time of the whole pass per node at each size, the exponent between the smallest
+and the largest, and the memory of the whole process, reading included. Then, by bench/scaling.cpp, which says how it
+measures, and how committed graphs are tiled to a size:
+
+one cut  `min_cut` at one anchor distance, laid out and replayed, on committed graphs tiled and on the nmt shape of
+         make_graph.py at sentences of 10 to 2000 words. `us per node` is of the slowest distance, its anchors included, and
+         what it consists of stands beside it; `prepared` is what is done once for all distances; `first` is a first call
+         with that and all allocation; `bytes` are of memory per node and value
+budgets  the strategy `budget` at half the baseline's peak, on the committed graphs as they are and on tiled ones
+bars     the worst of each against its bar. An exponent is the slope of log time over log nodes, by least squares: of each
+         tiled graph from 10^4 nodes on, and of the nmt shape over all lengths"""
 import json
 import math
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile
@@ -18,6 +26,13 @@ SHAPES = ("chain", "light-chain", "fan", "transformer")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 EXPONENT_TO = 100_000
 ROUNDS = {1_000: 9, 10_000: 5, 100_000: 3, 1_000_000: 1}
+
+TILED_GRAPHS = ("resnet50_b64", "bert_base_b32_t128", "gpt2_b8_t512", "nmt_b128_t50")
+TILED = (10_000, 100_000, 1_000_000)
+TILED_BUDGET = (10_000, 100_000)
+WORDS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+GRAPHS = results.ROOT / "examples" / "graphs"
+MAKE_GRAPH = results.ROOT / "bench" / "make_graph.py"
 
 
 def measure(echo_plan, graph, rounds):
@@ -33,22 +48,86 @@ def measure(echo_plan, graph, rounds):
     return best, memory
 
 
+def bench(program, what, graph, *nodes):
+    command = [program, what, graph, *map(str, nodes)]
+    return json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def one_cuts(program):
+    """For each graph a list of rows, by size."""
+    def row(name, *what):
+        one = bench(program, "cut", *what)
+        return {"graph": name, "nodes": one["nodes"], "values": one["values"], "us per node": one["us"],
+                "anchors": one["anchors_us"], "cut": one["cut_us"], "lay-out and replay": one["replay_us"],
+                "median distance": one["median_us"], "prepared": one["prepare_us"], "first": one["first_us"],
+                "bytes": one["bytes"]}
+
+    families = [[row(name, GRAPHS / f"{name}.json.gz", size) for size in TILED] for name in TILED_GRAPHS]
+    with tempfile.TemporaryDirectory() as folder:
+        graph = os.path.join(folder, "graph.json")
+        family = []
+        for words in WORDS:
+            subprocess.run([sys.executable, MAKE_GRAPH, "nmt", str(words), graph], check=True)
+            family.append(row(f"nmt, {words} words", graph))
+    return [*families, family]
+
+
+def budgets(program):
+    def row(name, *size):
+        one = bench(program, "budget", GRAPHS / f"{name}.json.gz", *size)
+        return {"graph": name + (", tiled" if size else ""), "nodes": one["nodes"], "us per node": one["us"],
+                "least of": one["runs"], "peak/baseline": one["peak"], "overhead": one["overhead"]}
+
+    names = sorted(file.name.removesuffix(".json.gz") for file in GRAPHS.glob("*.json.gz"))
+    return [row(name) for name in names] + [row(name, size) for name in TILED_GRAPHS for size in TILED_BUDGET]
+
+
+def exponent(family):
+    x, y = [math.log(row["nodes"]) for row in family], [math.log(row["nodes"] * row["us per node"]) for row in family]
+    x0, y0 = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - x0) * (b - y0) for a, b in zip(x, y)) / sum((a - x0) ** 2 for a in x)
+
+
+def bars(families, searches):
+    def bar(what, limit, measured):
+        value, worst = max((value, name) for name, value in measured)
+        return {"bar": what, "at most": limit, "worst": round(value, 3), "on": worst,
+                "passes": "yes" if value <= limit else "NO"}
+
+    def named(rows, key):
+        return [(f"{row['graph']}, {row['nodes']} nodes", row[key]) for row in rows]
+
+    *tiled, nmt = families
+    cuts = [row for family in tiled for row in family]
+    whole = [row for row in searches if not row["graph"].endswith("tiled")]
+    large = [row for row in searches if row["graph"].endswith("tiled")]
+    return [bar("one cut, tiled graphs: us per node", 0.5, named(cuts, "us per node")),
+            bar("one cut, nmt by length: us per node", 0.5, named(nmt, "us per node")),
+            bar("one cut, tiled graphs: exponent", 1.1, [(family[0]["graph"], exponent(family)) for family in tiled]),
+            bar("one cut, nmt by length: exponent", 1.1, [("nmt", exponent(nmt))]),
+            bar("one cut: bytes per node and value", 400.0, named(cuts + nmt, "bytes")),
+            bar("budget, committed graphs: us per node", 60.0, named(whole, "us per node")),
+            bar("budget, tiled graphs: us per node", 60.0, named(large, "us per node"))]
+
+
 def main():
-    echo_plan = sys.argv[1]
-    make_graph = pathlib.Path(__file__).with_name("make_graph.py")
+    echo_plan, program = sys.argv[1:]
     rows = []
     for shape in SHAPES:
         row, times = {"shape": shape}, {}
         for size in SIZES:
             with tempfile.TemporaryDirectory() as folder:
                 graph = os.path.join(folder, "graph.json")
-                subprocess.run([sys.executable, make_graph, shape, str(size), graph], check=True)
+                subprocess.run([sys.executable, MAKE_GRAPH, shape, str(size), graph], check=True)
                 times[size], memory = measure(echo_plan, graph, ROUNDS[size])
             row[f"us per node at {size}"] = round(1000 * times[size] / size, 3)
         row["exponent"] = round(math.log(times[EXPONENT_TO] / times[SIZES[0]]) / math.log(EXPONENT_TO / SIZES[0]), 3)
         row["MB at 1000000"] = round(memory)
         rows.append(row)
-    results.write("scaling", rows, exponent=f"of the pass from {SIZES[0]} to {EXPONENT_TO} nodes")
+    families, searches = one_cuts(program), budgets(program)
+    results.write("scaling", rows, exponent=f"of the pass from {SIZES[0]} to {EXPONENT_TO} nodes",
+                  **{"one cut": [row for family in families for row in family], "budgets": searches,
+                     "bars": bars(families, searches)})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ GRAPHS = pathlib.Path(__file__).resolve().parent.parent / "examples" / "graphs"
 STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
 REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
                "lower_bound_bytes", "arena_bytes", "arena_lower_bound_bytes", "recomputed_nodes", "encoded_values",
-               "fused_nodes", "recompute_time_ratio", "subgraphs", "pass_ms", "load_ms", "unknown_ops", "notes"]
+               "fused_nodes", "recompute_time_ratio", "subgraphs", "plan_ms", "pass_ms", "load_ms", "unknown_ops", "notes"]
 program = ""
 
 

@@ -37,7 +37,7 @@ class Planner:
         return json.loads(done.stdout)
 
     def budget(self, graph, content, peak, *more):
-        """The report at a peak, judged by tests/replay.py; `pass_ms` is the median of several runs."""
+        """The report at a peak, judged by tests/replay.py; `plan_ms` is the median of several runs."""
         file = pathlib.Path(self.folder.name, "plan.json")
         arguments = (graph, "--strategy", "budget", "--budget", peak, *more)
         report = self.report(*arguments, "--emit-plan", file)
@@ -46,8 +46,8 @@ class Planner:
         verdict = replay.judge(content, json.loads(file.read_text(encoding="utf-8")))
         if not verdict.ok or verdict.replay.peak > peak:
             raise SystemExit(f"{graph} at {peak}: {verdict.lines()[0]}")
-        times = [report["pass_ms"]] + [self.report(*arguments)["pass_ms"] for _ in range(ROUNDS - 1)]
-        return report | {"pass_ms": statistics.median(times)}
+        times = [report["plan_ms"]] + [self.report(*arguments)["plan_ms"] for _ in range(ROUNDS - 1)]
+        return report | {"plan_ms": statistics.median(times)}
 
     def front(self, graph, *more):
         made = [self.report(graph, "--pareto", *more) for _ in range(ROUNDS)]
@@ -73,7 +73,7 @@ def measure(planner, root, model, torch):
             "model": model, "budget": point["budget"], "peak": point["peak"], "of_baseline": point["peak"] / torch["baseline"],
             "torch": point["overhead"], "envelope": envelope(torch["points"], point["peak"]),
             "echo": found and found["recompute_time_ratio"], "echo_no_encode": plain and plain["recompute_time_ratio"],
-            "torch_ms": 1000 * point["cpu_seconds"], "echo_ms": found and found["pass_ms"]})
+            "torch_ms": 1000 * point["cpu_seconds"], "echo_ms": found and found["plan_ms"]})
     mirror = planner.report(graph, "--strategy", "mirror")
     at_mirror = planner.budget(graph, content, mirror["peak_bytes"])
     return {

@@ -18,6 +18,7 @@ namespace echo::format {
 struct report_extras {
     std::string_view strategy{}; ///< written if not empty: in a list, reports need their names
     std::uint64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
+    double plan_ms = 0; ///< reading into a snapshot and planning
     double pass_ms = 0; ///< the whole pass: reading into a snapshot, planning, placing, verifying
     double load_ms = 0; ///< reading the file
 };
@@ -70,6 +71,7 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     whole("fused_nodes", 0);
     number("recompute_time_ratio", r.recompute_time_ratio);
     whole("subgraphs", r.subgraphs);
+    number("plan_ms", more.plan_ms);
     number("pass_ms", more.pass_ms);
     number("load_ms", more.load_ms);
     texts("unknown_ops", r.unknown_ops);

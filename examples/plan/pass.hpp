@@ -65,6 +65,7 @@ inline verified_plan run_pass(const loaded_graph& g, const options& asked, strat
     plan_options wanted = plan_options_of(asked, g, how);
     wanted.progress = show;
     made.plan = make_plan(g.snapshot, wanted);
+    const double plan_ms = g.read_ms + watch.ms();
     line.stage("placing");
     made.arena = plan_memory(g.snapshot, made.plan);
     line.stage("verifying");
@@ -76,6 +77,7 @@ inline verified_plan run_pass(const loaded_graph& g, const options& asked, strat
     }
     made.extras = {.arena_bytes = made.arena.bytes(),
                    .arena_lower_bound_bytes = made.arena.lower_bound(),
+                   .plan_ms = plan_ms,
                    .pass_ms = g.read_ms + watch.ms(),
                    .load_ms = g.load_ms};
     return made;

@@ -34,7 +34,8 @@ class budget_search {
 public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
         : evaluate_(evaluate), s_(evaluate.graph()), grid_(evaluate, anchors, options.encode),
-          relieve_(evaluate), spare_(evaluate), exchange_(evaluate, relieve_, spare_), options_(options) {}
+          relieve_(evaluate), spare_(evaluate), exchange_(evaluate, relieve_, spare_), options_(options),
+          most_starts_(evaluate.graph().node_count() > 8192 ? 5 : 8) {}
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found.
     /// Some forty cuts and a hundred replays.
@@ -154,7 +155,7 @@ private:
     }
 
     /// The known points on the front around the limit, cheapest first: the plan that recomputes nothing, some
-    /// others above the limit, up to three below.
+    /// others above the limit, two or three below.
     std::vector<start> starts(std::uint64_t limit) const {
         std::vector<start> all;
         ranking by_time;
@@ -170,7 +171,7 @@ private:
         std::vector<start> chosen;
         std::uint64_t least = ~std::uint64_t{0};
         std::size_t fitting = 0;
-        for (std::size_t i = order.size(); i-- > 0 && fitting < 3;) {
+        for (std::size_t i = order.size(); i-- > 0 && fitting < (most_starts_ + 1) / 3;) {
             const std::uint64_t peak = peak_of(all[order[i]]);
             if (peak >= least) continue;
             least = peak;
@@ -202,7 +203,7 @@ private:
     sparer<> spare_;
     exchanger<> exchange_;
     budget_options options_;
-    std::size_t most_starts_ = 8; // above the limit
+    std::size_t most_starts_;     // above the limit: many cost time, few miss what only one of them leads to
     double done_ = 0, share_ = 1; ///< of the progress: before this search, and of it
     std::vector<trial> known_;
 };

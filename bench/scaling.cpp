@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSL-1.0
+// One cut at one anchor distance, or one whole search for half the baseline's peak, on one graph: what bench/scaling.py
+// runs, one process for each measurement.
+//
+//   bench-scaling cut|budget GRAPH [NODES]
+//
+// Prints one JSON object. Times are processor times, each the least of several; of the anchor distances that
+// `make_plan` tries, the slowest is reported. Memory is the most that was allocated at once beyond the snapshot by the
+// candidates, the anchors, one cut, its lay-out and its replay, counted in operator new.
+//
+// With NODES the graph is tiled in depth to about as many: the inputs and forward nodes of copies 1 … k stand in order,
+// then the backward and update nodes of copies k … 1. In copies 2 … k the first input value that a forward node reads is
+// replaced, for the forward and the backward pass, by the copy before's last forward value that a forward node reads,
+// that is no view and no graph output (its bytes stay its own). So the forward pass is one chain through all copies; each
+// copy keeps its own parameters, loss and results, and gradients do not flow from copy to copy: that the backward pass
+// mirrors the forward pass is a matter of its order alone.
+#include "format/read_file.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/graph/read.hpp>
+#include <echo/graph/snapshot_builder.hpp>
+#include <echo/vocabulary/aten.hpp>
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <limits>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+std::size_t allocated = 0, most_allocated = 0;
+
+void* allocate(std::size_t bytes) {
+    void* const p = std::malloc(bytes);
+    if (!p) throw std::bad_alloc();
+    allocated += malloc_usable_size(p);
+    most_allocated = std::max(most_allocated, allocated);
+    return p;
+}
+
+void release(void* p) noexcept {
+    allocated -= p ? malloc_usable_size(p) : 0;
+    std::free(p);
+}
+
+} // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* p) noexcept { release(p); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
+
+namespace {
+
+/// Puts copies of one snapshot behind each other.
+class tiler {
+public:
+    tiler(const echo::snapshot& s, std::size_t copies)
+        : s_(s), made_(copies, std::vector<echo::node_id>(s.node_count())) {
+        find_link();
+    }
+
+    echo::snapshot run() {
+        for (std::size_t c = 0; c < made_.size(); ++c)
+            for (const auto n : s_.nodes())
+                if (!echo::is_backward(s_[n].phase)) add(c, n);
+        for (std::size_t c = made_.size(); c-- > 0;)
+            for (const auto n : s_.nodes())
+                if (echo::is_backward(s_[n].phase)) add(c, n);
+        for (std::size_t c = 0; c < made_.size(); ++c)
+            for (const auto v : s_.results()) build_.add_result(copy(c, v));
+        return std::move(build_).finish();
+    }
+
+private:
+    bool is_forward(echo::node_id n) const { return s_[n].phase == echo::phase::forward; }
+
+    void find_link() {
+        for (const auto n : s_.nodes()) {
+            if (!is_forward(n)) continue;
+            for (const auto v : s_.inputs(n))
+                if (!linked_.valid() && s_[s_[v].producer].phase == echo::phase::input) linked_ = v;
+            for (const auto v : s_.outputs(n)) {
+                const bool read =
+                    std::ranges::any_of(s_.uses(v), [&](const auto& u) { return is_forward(u.reader); });
+                if (read && s_[v].view_of == echo::no_input && !s_.is_result(v)) last_ = v;
+            }
+        }
+        if (!linked_.valid() || !last_.valid()) throw std::runtime_error("no value to link copies by");
+    }
+
+    echo::value_id copy(std::size_t c, echo::value_id v) const {
+        if (c > 0 && v == linked_) return copy(c - 1, last_);
+        return build_.output(made_[c][s_[v].producer.index()], s_.output_index(v));
+    }
+
+    void add(std::size_t c, echo::node_id n) {
+        const echo::node_record& node = s_[n];
+        std::vector<echo::value_id> inputs;
+        echo::positions one_bit;
+        for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
+            inputs.push_back(copy(c, s_.inputs(n)[k]));
+            if (s_.one_bit(n, k)) one_bit.insert(k);
+        }
+        std::vector<echo::node_id> control;
+        for (const auto before : s_.control(n)) control.push_back(made_[c][before.index()]);
+        std::vector<echo::tensor> outputs;
+        for (const auto v : s_.outputs(n)) {
+            const echo::value_record& value = s_[v];
+            echo::tensor t{.type = value.type, .bytes = value.bytes, .resident = value.resident};
+            t.shape = echo::shape{static_cast<std::int64_t>(value.elements)};
+            if (value.view_of != echo::no_input) t.view_of = value.view_of;
+            if (value.inplace != echo::no_input) t.inplace = value.inplace;
+            outputs.push_back(std::move(t));
+        }
+        made_[c][n.index()] = build_.add(
+            {.op = s_.op_name(node.op),
+             .layer = s_.layer_name(node.layer),
+             .phase = node.phase,
+             .kind = node.kind,
+             .rerun = node.rerun,
+             .keep = node.keep,
+             .unknown_op = node.unknown_op,
+             .inputs = inputs,
+             .one_bit_inputs = one_bit,
+             .control = control,
+             .outputs = outputs,
+             .flops = node.flops,
+             .workspace = node.workspace,
+             .time_us = node.time_us >= 0 ? std::optional(node.time_us) : std::nullopt}); // NaN: none
+    }
+
+    const echo::snapshot& s_;
+    echo::snapshot_builder build_;
+    std::vector<std::vector<echo::node_id>> made_;
+    echo::value_id linked_{}, last_{};
+};
+
+echo::snapshot load(const std::string& file, std::size_t nodes) {
+    const auto s = echo::read(
+        echo::format::read_graph_file(file, [](std::string_view op) { return echo::aten.find(op); }));
+    const std::size_t copies = (nodes + s.node_count() / 2) / s.node_count();
+    return nodes == 0 ? s : tiler(s, std::max<std::size_t>(copies, 1)).run();
+}
+
+double now_us() { return static_cast<double>(std::clock()) * (1e6 / CLOCKS_PER_SEC); }
+
+/// Calls at least three times, and for a fifth of a second.
+template <class Run>
+void repeat(const Run& run) {
+    const double start = now_us();
+    for (int i = 0; i < 3 || now_us() - start < 2e5; ++i) run();
+}
+
+struct cut_time {
+    double anchors = 0, cut = 0, replay = 0;
+    double sum() const { return anchors + cut + replay; }
+};
+
+struct instruments {
+    explicit instruments(const echo::snapshot& s)
+        : c(echo::find_candidates(s)), anchors(s, c), solve(s, c), evaluate(s, c),
+          t{.decided = echo::choice::nothing(s)} {}
+
+    cut_time one(std::uint32_t distance) {
+        const double start = now_us();
+        const echo::backward_needs needs = anchors(distance);
+        const double asked = now_us();
+        solve(needs, {}, t.decided);
+        const double cut = now_us();
+        evaluate(t);
+        return {asked - start, cut - asked, now_us() - cut};
+    }
+
+    echo::candidates c;
+    echo::anchor_finder anchors;
+    echo::min_cut solve;
+    echo::evaluator evaluate;
+    echo::trial t;
+};
+
+void measure_cut(const echo::snapshot& s) {
+    const std::size_t before = allocated;
+    most_allocated = before;
+    const double start = now_us();
+    instruments with(s);
+    const double prepared = now_us() - start;
+    with.one(16);
+    const double first = now_us() - start;
+    const std::size_t memory = most_allocated - before;
+
+    cut_time slowest;
+    std::uint32_t slowest_at = 0;
+    std::vector<double> all;
+    for (const auto distance : echo::anchor_distances(with.anchors(echo::no_anchor).largest_span, 10)) {
+        cut_time least{.cut = std::numeric_limits<double>::infinity()};
+        repeat([&] {
+            const cut_time t = with.one(distance);
+            if (t.sum() < least.sum()) least = t;
+        });
+        all.push_back(least.sum());
+        if (least.sum() < slowest.sum()) continue;
+        slowest = least;
+        slowest_at = distance;
+    }
+    std::ranges::sort(all);
+    const auto nodes = static_cast<double>(s.node_count()), values = static_cast<double>(s.value_count());
+    std::printf(
+        "{\"nodes\": %zu, \"values\": %zu, \"us\": %.4f, \"median_us\": %.4f, \"anchors_us\": %.4f, "
+        "\"cut_us\": %.4f, \"replay_us\": %.4f, \"distance\": %u, \"prepare_us\": %.4f, \"first_us\": "
+        "%.4f, \"bytes\": %.1f}\n",
+        s.node_count(), s.value_count(), slowest.sum() / nodes, all[all.size() / 2] / nodes,
+        slowest.anchors / nodes, slowest.cut / nodes, slowest.replay / nodes, slowest_at, prepared / nodes,
+        first / nodes, static_cast<double>(memory) / (nodes + values));
+}
+
+void measure_budget(const echo::snapshot& s) {
+    const auto baseline = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    double least = std::numeric_limits<double>::infinity(), ratio = 0, overhead = 0;
+    const int times = s.node_count() > 50'000 ? 1 : 3;
+    for (int i = 0; i < times; ++i) {
+        const double start = now_us();
+        const auto made = echo::make_plan(s, {.how = echo::strategy::budget, .budget = baseline / 2});
+        least = std::min(least, now_us() - start);
+        ratio = static_cast<double>(made.report().peak_bytes) / static_cast<double>(baseline);
+        overhead = made.report().recompute_time_ratio;
+    }
+    std::printf("{\"nodes\": %zu, \"us\": %.4f, \"runs\": %d, \"peak\": %.4f, \"overhead\": %.4f}\n",
+                s.node_count(), least / static_cast<double>(s.node_count()), times, ratio, overhead);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    const std::string_view what = argc > 1 ? argv[1] : "";
+    if (argc < 3 || argc > 4 || (what != "cut" && what != "budget")) {
+        std::fputs("usage: bench-scaling cut|budget GRAPH [NODES]\n", stderr);
+        return 2;
+    }
+    try {
+        const auto s = load(argv[2], argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);
+        what == "cut" ? measure_cut(s) : measure_budget(s);
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "bench-scaling: %s: %s\n", argv[2], e.what());
+        return 1;
+    }
+}
