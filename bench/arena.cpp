@@ -4,6 +4,7 @@
 // the time to place all, of one run.
 #include "format/file_graph.hpp"
 #include "format/read_file.hpp"
+#include "support/interval_sets.hpp"
 
 #include <echo/analysis/arena/place.hpp>
 #include <echo/analysis/liveness.hpp>
@@ -16,12 +17,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,21 +120,6 @@ std::uint64_t hill_climb(const intervals& items) {
     return best;
 }
 
-intervals published(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    intervals items;
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-        std::istringstream row(line);
-        std::uint64_t id = 0, lower = 0, upper = 0, bytes = 0;
-        char comma = 0;
-        row >> id >> comma >> lower >> comma >> upper >> comma >> bytes;
-        items.push_back({static_cast<std::uint32_t>(lower), static_cast<std::uint32_t>(upper - 1), bytes});
-    }
-    return items;
-}
-
 intervals planned(const std::filesystem::path& path, echo::strategy how) {
     const auto g =
         echo::format::read_graph_file(path.string(), [](std::string_view op) { return echo::aten.find(op); });
@@ -215,15 +198,12 @@ void add(const std::string& set, const std::vector<std::pair<std::string, interv
 }
 
 [[maybe_unused]] const bool registered = [] {
-    const std::filesystem::path top = std::filesystem::path(__FILE__).parent_path() / "..";
-    const char* const stated = std::getenv("ECHO_PLANNER_DATA");
-    const std::filesystem::path folder = stated ? stated : top / "../shared/data/planner";
     std::vector<std::pair<std::string, intervals>> hard, graphs;
     for (char name = 'A'; name <= 'K'; ++name)
-        if (const auto path = folder / (std::string(1, name) + ".csv"); std::filesystem::exists(path))
-            hard.emplace_back(std::string(1, name), published(path));
+        if (auto items = support::published(name); !items.empty())
+            hard.emplace_back(std::string(1, name), std::move(items));
     std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(top / "examples/graphs"))
+    for (const auto& entry : std::filesystem::directory_iterator(ECHO_SOURCE_DIR "/examples/graphs"))
         files.push_back(entry.path());
     std::ranges::sort(files);
     for (const auto& path : files) {

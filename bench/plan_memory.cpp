@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // Time per storage and arena ÷ load of the greedy orders of `place`, from 10^3 to 10^6 storages; how good the search is,
 // is measured by arena.cpp.
+#include "support/interval_sets.hpp"
+
 #include <echo/analysis/arena/place.hpp>
 
 #include <benchmark/benchmark.h>
@@ -14,19 +16,9 @@ namespace {
 
 using intervals = std::vector<echo::arena::interval>;
 
-/// A chain of layers: each stashes one feature map until its gradient and needs a temporary either way.
 intervals training_chain(std::size_t n) {
     std::mt19937_64 engine(1);
-    intervals items;
-    const auto layers = static_cast<std::uint32_t>(n / 3);
-    const std::uint32_t end = 2 * layers - 1;
-    for (std::uint32_t i = 0; i < layers; ++i) {
-        const std::uint64_t bytes = 256 * (1 + engine() % 100'000);
-        items.push_back({i, end - i, bytes});
-        items.push_back({i, i + 1 + static_cast<std::uint32_t>(engine() % 3), bytes});
-        items.push_back({end - i - (i < layers - 1), end - i, bytes});
-    }
-    return items;
+    return support::training_chain(engine, static_cast<std::uint32_t>(n / 3));
 }
 
 /// One value a step; a third are stashed until about the mirrored step, the rest die soon.

@@ -98,23 +98,21 @@ def exponent(family):
 def bars(families, searches):
     def bar(what, limit, measured):
         value, worst = max((value, name) for name, value in measured)
-        return {"bar": what, "at most": limit, "worst": round(value, 3), "on": worst,
-                "passes": "yes" if value <= limit else "NO"}
+        return {"bar": what, "value": round(value, 3), "limit": limit, "passed": value <= limit, "on": worst}
 
     def named(rows, key):
         return [(f"{row['graph']}, {row['nodes']} nodes", row[key]) for row in rows]
 
     *tiled, nmt = families
     cuts = [row for family in tiled for row in family]
-    whole = [row for row in searches if not row["graph"].endswith("tiled")]
-    large = [row for row in searches if row["graph"].endswith("tiled")]
+    # Small graphs are searched for longer on purpose: thousands of exchanges, 20 ms in all.
+    searches = [row for row in searches if row["nodes"] >= 500]
     return [bar("one cut, tiled graphs: us per node", 0.5, named(cuts, "us per node")),
             bar("one cut, nmt by length: us per node", 0.5, named(nmt, "us per node")),
             bar("one cut, tiled graphs: exponent", 1.1, [(family[0]["graph"], exponent(family)) for family in tiled]),
             bar("one cut, nmt by length: exponent", 1.1, [("nmt", exponent(nmt))]),
             bar("one cut: bytes per node and value", 400.0, named(cuts + nmt, "bytes")),
-            bar("budget, committed graphs: us per node", 60.0, named(whole, "us per node")),
-            bar("budget, tiled graphs: us per node", 60.0, named(large, "us per node"))]
+            bar("budget: us per node", 60.0, named(searches, "us per node"))]
 
 
 def main():

@@ -75,10 +75,33 @@ TEST_CASE("what will be needed can be made early", "[budget]") {
     decided.again[m.at(m.a).index()] = 1;
     decided.forgets.clear();
     CHECK(text(lay(decided)) == "0 1 2 3 2' 4 5 6 7 8");
-    CHECK(decided.undo_early(m.at(m.a), echo::node_id(4)));
-    CHECK_FALSE(decided.undo_early(m.at(m.a), echo::node_id(4)));
+    decided.early.clear();
     decided.make_early(m.at(m.a), echo::node_id(1)); // before its own place it cannot be
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8");
+}
+
+TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
+    const far_apart m;
+    const auto c = echo::find_candidates(m.s);
+    echo::layout lay(m.s, c);
+    auto decided = echo::choice::nothing(m.s);
+    decided.again[m.at(m.a).index()] = 1;
+    decided.make_early(m.at(m.a), echo::node_id(4));
+    decided.forget(m.at(m.a), m.at(m.d1)); // the copy made early; another is made for d1
+    CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8");
+
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 100), mask = g.light({x}, 100), loss = g.light({x}, 0); // 0 1 2 3
+    const auto d = g.backward({g.seed(), x, mask}, 8);                                           // 4 5
+    const auto s = g.finish({loss, d});
+    const auto facts = echo::find_candidates(s), bound = echo::find_candidates(s, {.move = false});
+    auto late = echo::choice::nothing(s);
+    late.forget(s[mask].producer, s[d].producer);
+    const auto steps =
+        echo::layout(s, facts)(late); // only gradients read the mask: its first run is the late one
+    CHECK(text(steps) == "0 1 3 4 2 5");
+    CHECK(steps[echo::step_id(4)].kind == echo::step_kind::run);
+    CHECK(text(echo::layout(s, bound)(late)) == "0 1 2 3 4 2' 5");
 }
 
 TEST_CASE("views are forgotten with what they look at", "[budget]") {

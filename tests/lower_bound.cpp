@@ -42,8 +42,7 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         RC_ASSERT(bound <= least);
     });
     seen.print();
-    CHECK(seen.share("tight") > 0.2);
-    CHECK(seen.share("more than the largest working set") > 0.2);
+    seen.require({{"tight", 0.2}, {"more than the largest working set", 0.2}});
 }
 
 namespace {

@@ -67,8 +67,7 @@ TEST_CASE("no choice at all stashes less than the cut", "[min_cut]") {
         RC_ASSERT(found == least);
     });
     seen.print();
-    CHECK(seen.share("less than keeping everything") > 0.3);
-    CHECK(seen.share("six choices or more") > 0.1);
+    seen.require({{"less than keeping everything", 0.3}, {"six choices or more", 0.1}});
 }
 
 TEST_CASE("no other strategy stashes less than the cut", "[min_cut]") {

@@ -2,6 +2,7 @@
 // Storages live at once never share a byte, the arena is never smaller than the load, and how close it comes:
 // on every tiny set against exhaustive search, on published hard instances, on large forward/backward graphs.
 #include "hosts/random_graph.hpp"
+#include "support/interval_sets.hpp"
 
 #include <echo/analysis/plan_memory.hpp>
 
@@ -9,9 +10,6 @@
 #include <rapidcheck/catch.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
@@ -22,6 +20,8 @@ namespace {
 using echo::arena::interval;
 using intervals = std::vector<interval>;
 using offsets = std::vector<std::uint64_t>;
+using support::published;
+using support::training_chain;
 
 /// A sweep over time that shares nothing with the solvers. The first overlap, in words; empty if there is
 /// none.
@@ -142,52 +142,24 @@ intervals full_intervals(std::mt19937_64& engine) {
     return items;
 }
 
+/// From a text of first-last:bytes.
+intervals read_intervals(const char* text) {
+    std::istringstream row(text);
+    intervals items;
+    char dash = 0, colon = 0;
+    for (interval x; row >> x.first >> dash >> x.last >> colon >> x.bytes;) items.push_back(x);
+    return items;
+}
+
 /// Sets whose load no arena reaches are rare, one in 20,000 of the full ones: some of them, with one change.
 intervals awkward_intervals(std::mt19937_64& engine) {
-    static const intervals found[] = {
-        {{0, 0, 3}, {1, 2, 2}, {0, 3, 2}, {3, 3, 1}, {1, 5, 1}, {4, 5, 3}, {3, 6, 1}, {6, 6, 2}, {6, 6, 2}},
-        {{0, 2, 2}, {0, 3, 3}, {0, 3, 1}, {3, 4, 1}, {4, 4, 2}, {3, 5, 1}, {4, 5, 2}, {5, 6, 3}, {6, 6, 3}},
-        {{0, 0, 2},
-         {1, 1, 2},
-         {2, 2, 1},
-         {0, 3, 2},
-         {2, 4, 1},
-         {4, 4, 1},
-         {3, 5, 1},
-         {4, 5, 1},
-         {5, 6, 2},
-         {6, 6, 2}},
-        {{0, 1, 2},
-         {2, 3, 2},
-         {0, 4, 2},
-         {4, 6, 2},
-         {5, 7, 1},
-         {7, 7, 1},
-         {5, 8, 1},
-         {7, 8, 1},
-         {8, 9, 2},
-         {9, 9, 2}},
-        {{0, 1, 3},
-         {2, 2, 3},
-         {3, 3, 2},
-         {0, 4, 1},
-         {4, 4, 1},
-         {0, 5, 2},
-         {4, 5, 1},
-         {3, 6, 1},
-         {5, 6, 2},
-         {6, 6, 3}},
-        {{0, 0, 2},
-         {0, 0, 2},
-         {1, 1, 3},
-         {0, 2, 1},
-         {2, 2, 2},
-         {1, 3, 1},
-         {3, 3, 3},
-         {2, 4, 1},
-         {4, 4, 2},
-         {4, 4, 2}}};
-    intervals items = found[engine() % std::size(found)];
+    static const char* const found[] = {"0-0:3 1-2:2 0-3:2 3-3:1 1-5:1 4-5:3 3-6:1 6-6:2 6-6:2",
+                                        "0-2:2 0-3:3 0-3:1 3-4:1 4-4:2 3-5:1 4-5:2 5-6:3 6-6:3",
+                                        "0-0:2 1-1:2 2-2:1 0-3:2 2-4:1 4-4:1 3-5:1 4-5:1 5-6:2 6-6:2",
+                                        "0-1:2 2-3:2 0-4:2 4-6:2 5-7:1 7-7:1 5-8:1 7-8:1 8-9:2 9-9:2",
+                                        "0-1:3 2-2:3 3-3:2 0-4:1 4-4:1 0-5:2 4-5:1 3-6:1 5-6:2 6-6:3",
+                                        "0-0:2 0-0:2 1-1:3 0-2:1 2-2:2 1-3:1 3-3:3 2-4:1 4-4:2 4-4:2"};
+    intervals items = read_intervals(found[engine() % std::size(found)]);
     interval& x = items[engine() % items.size()];
     switch (engine() % 4) {
     case 0:
@@ -202,19 +174,6 @@ intervals awkward_intervals(std::mt19937_64& engine) {
     default: // a larger unit, and something beside it
         for (auto& y : items) y.bytes *= 8;
         x.bytes += engine() % 3;
-    }
-    return items;
-}
-
-/// A chain of layers: each stashes one feature map until its gradient and needs a temporary either way.
-intervals training_chain(std::mt19937_64& engine, std::uint32_t layers) {
-    intervals items;
-    const std::uint32_t end = 2 * layers - 1;
-    for (std::uint32_t i = 0; i < layers; ++i) {
-        const std::uint64_t bytes = 256 * (1 + engine() % 100'000);
-        items.push_back({i, end - i, bytes});
-        items.push_back({i, i + 1 + static_cast<std::uint32_t>(engine() % 3), bytes});
-        items.push_back({end - i - (i < layers - 1), end - i, bytes});
     }
     return items;
 }
@@ -457,29 +416,6 @@ TEST_CASE("the load cannot always be reached", "[plan_memory]") {
     CHECK(made.bytes == 6);
     CHECK(made.bound == 6);
 }
-
-namespace {
-
-/// A published instance; empty where the files are not there.
-intervals published(char name) {
-    const char* stated = std::getenv("ECHO_PLANNER_DATA");
-    const std::filesystem::path folder =
-        stated ? stated : std::filesystem::path(__FILE__).parent_path() / "../../shared/data/planner";
-    std::ifstream file(folder / (std::string(1, name) + ".csv"));
-    intervals items;
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-        std::istringstream row(line);
-        std::uint64_t id = 0, lower = 0, upper = 0, bytes = 0;
-        char comma = 0;
-        row >> id >> comma >> lower >> comma >> upper >> comma >> bytes;
-        items.push_back({static_cast<std::uint32_t>(lower), static_cast<std::uint32_t>(upper - 1), bytes});
-    }
-    return items;
-}
-
-} // namespace
 
 TEST_CASE("the published hard instances", "[plan_memory]") {
     if (published('A').empty()) {

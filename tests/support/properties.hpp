@@ -6,8 +6,10 @@
 #include <catch2/catch.hpp>
 #include <rapidcheck/catch.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,6 +46,13 @@ public:
             std::printf("  %5.1f %% of %zu: %s\n", 100 * share(what), seen.second, what.c_str());
     }
     bool empty() const { return seen_.empty(); }
+    /// Checks that each of these was the case more often than that; what was never asked was not.
+    void require(const std::map<std::string, double>& more_than) const {
+        for (const auto& [what, least] : more_than) {
+            CAPTURE(what);
+            CHECK(share(what) > least);
+        }
+    }
 
 private:
     std::map<std::string, std::pair<std::size_t, std::size_t>> seen_;

@@ -16,6 +16,8 @@
 #include <echo/analysis/spare.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace echo {
@@ -23,7 +25,7 @@ namespace echo {
 /// As in `plan_options`.
 struct budget_options {
     bool encode = true;
-    std::size_t exchange_replays = 3000;
+    std::size_t exchange_replays = 4000;
     progress_callback progress{};
 };
 
@@ -42,7 +44,7 @@ public:
     trial cheapest(std::uint64_t limit) {
         explore(limit);
         trial best, lowest;
-        bool any = false, found = false;
+        bool found = false;
         const auto all = starts(limit);
         for (std::size_t i = 0; i < all.size(); ++i) {
             if (options_.progress)
@@ -58,8 +60,7 @@ public:
                     best = t;
                 found = true;
             }
-            if (!any || t.better_than(lowest)) lowest = std::move(t);
-            any = true;
+            if (i == 0 || t.better_than(lowest)) lowest = std::move(t);
         }
         if (!found) {
             relieve_.in_steps(lowest, limit);
@@ -71,7 +72,6 @@ public:
             best = std::move(lowest);
         }
         exchange_(best, limit, replays_to_exchange());
-        spare_.prune(best);
         known_.push_back(best);
         return best;
     }
@@ -137,18 +137,18 @@ private:
     /// How many replays to spend on exchanges: many in small graphs, where each takes microseconds.
     std::size_t replays_to_exchange() const {
         const double nodes = static_cast<double>(s_.node_count()) + 1;
-        return static_cast<std::size_t>(
-            std::min(static_cast<double>(options_.exchange_replays), 8e6 / (nodes * nodes)));
+        const double most = 8e6 / (nodes * nodes) * std::max(1.0, 200 / nodes);
+        return static_cast<std::size_t>(std::min(static_cast<double>(options_.exchange_replays), most));
     }
 
     /// Every other point of the grid, then those between points of which one is above the limit and one below.
     void explore(std::uint64_t limit) {
         if (known_.empty()) known_.push_back(nothing());
         for (std::size_t row = 0; row < grid_.rows(); ++row) {
-            std::uint64_t before = 0;
+            std::uint64_t before = known_.front().footprint.peak_bytes;
             for (std::size_t column = 1; column < grid_.columns(); column += 2) {
                 const std::uint64_t peak = grid_.find(row, column).peak_bytes;
-                if (column > 1 && (peak > limit) != (before > limit)) grid_.find(row, column - 1);
+                if ((peak > limit) != (before > limit)) grid_.find(row, column - 1);
                 before = peak;
             }
         }

@@ -5,6 +5,7 @@
 
 #include <echo/analysis/liveness.hpp>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct storage_read {
 template <class = void>
 class copy_history {
 public:
-    /// O(steps + inputs).
+    /// Replaces what it knew by the history of `steps`. `base`: of each value, the one that makes its storage, through
+    /// views; `live`: of these steps. O(nodes + steps + inputs).
     void read(const snapshot& s, std::span<const value_id> base, const schedule& steps,
               const liveness& live) {
         latest_.assign(s.node_count(), step_id::none());
@@ -48,23 +50,25 @@ public:
             }
     }
 
-    /// The last step before `t` that runs the node, or none.
+    /// The last step before `t` that runs the node, or none. O(runs of the node).
     step_id run_before(node_id n, step_id t) const {
         step_id run = latest_[n.index()];
         while (run.valid() && run >= t) run = earlier_[run.index()];
         return run;
     }
-    /// The step that ran the same node before, or none.
+    /// The step that ran the same node before, or none. O(1).
     step_id earlier(step_id run) const { return earlier_[run.index()]; }
 
-    /// In step order.
+    /// All reads of a storage, in step order. O(1).
     std::span<const storage_read> reads(storage_id i) const {
         return {reads_.data() + first_[i.index()], reads_.data() + first_[i.index() + 1]};
     }
 
 private:
-    std::vector<step_id> latest_, earlier_;
-    std::vector<std::uint32_t> first_, next_;
+    std::vector<step_id> latest_;      ///< node: the last step that runs it
+    std::vector<step_id> earlier_;     ///< step: the one that ran its node before
+    std::vector<std::uint32_t> first_; ///< storage: its first place in `reads_`
+    std::vector<std::uint32_t> next_;  ///< scratch: the next free one
     std::vector<storage_read> reads_;
 };
 

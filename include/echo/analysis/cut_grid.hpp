@@ -24,11 +24,10 @@ public:
         bool known = false;
     };
 
-    cut_grid(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5,
-             std::size_t prices = 8)
+    cut_grid(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), anchors_(anchors),
           needs_(anchors(no_anchor)), cut_(s_, c_), encode_(encode),
-          distances_(anchor_distances(needs_.largest_span, distances)), prices_(find_prices(prices)) {
+          distances_(anchor_distances(needs_.largest_span, distances)), prices_(find_prices(8)) {
         points_.resize(rows() * prices_.size());
     }
 

@@ -6,15 +6,18 @@
 #include <echo/analysis/footprint.hpp>
 #include <echo/analysis/lay_out.hpp>
 
+#include <cstddef>
+#include <span>
+
 namespace echo {
 
 /// A choice and its replayed figures.
 struct trial {
     choice decided;
     footprint_result footprint{};
-    double recompute_us = 0;
+    double recompute_us = 0; ///< microseconds of the steps that run a node again
 
-    /// Less memory first; of equal memory, less time.
+    /// A lower peak, or of equal peaks, less recomputation.
     bool better_than(const trial& other) const {
         if (footprint.peak_bytes != other.footprint.peak_bytes)
             return footprint.peak_bytes < other.footprint.peak_bytes;
@@ -27,7 +30,7 @@ class evaluator {
 public:
     evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c) {}
 
-    /// O(nodes + edges).
+    /// Fills in the figures of `t`. O(nodes + edges + steps). Errors: as `replay`.
     void operator()(trial& t) {
         const schedule& steps = layout_(t.decided);
         t.footprint = replay_(s_, steps);
@@ -37,7 +40,7 @@ public:
     /// Evaluations so far.
     std::size_t count() const noexcept { return count_; }
 
-    /// Time of the steps that run a node again. O(steps).
+    /// Time of the steps that run a node again, in microseconds. O(steps).
     double recompute_us(const schedule& steps) const {
         double sum = 0;
         for (const auto t : steps.steps())

@@ -6,6 +6,7 @@
 
 #include <echo/analysis/relieve.hpp>
 #include <echo/analysis/spare.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -32,7 +33,7 @@ public:
         state_ = 1;
         trial at = best;
         for (std::size_t i = 0; evaluate_.count() < last && best.recompute_us > 0; ++i) {
-            if (i % 32 == 0) at = best;
+            if (i % 100 == 0) at = best;
             trial t = at;
             if (!shake(t) || !relieve_shaken(t, limit, 2 * best.recompute_us)) continue;
             spare_(t, limit, 3);
@@ -56,28 +57,39 @@ public:
     }
 
 private:
-    /// Keeps some of what is made again, or forgets some of what is kept, at random.
+    /// Changes something at random: what is made again is made earlier, or kept; or what is kept is forgotten.
     bool shake(trial& t) {
         evaluate_(t);
         const schedule& steps = evaluate_.steps();
-        const std::size_t changes = 1 + draw(3);
+        const std::size_t boundary = first_backward_step(evaluate_.graph(), steps).index();
+        if (boundary >= steps.size()) return false;
         kept_.clear();
-        if (draw(10) < 3) {
-            runs_.clear();
-            for (const auto step : steps.steps())
-                if (spare_.can_be_spared(step)) runs_.push_back(spare_.kept_instead(step));
-            for (std::size_t i = 0; i < changes && !runs_.empty(); ++i) {
+        runs_.clear();
+        for (const auto step : steps.steps())
+            if (spare_.can_be_spared(step)) runs_.push_back(spare_.kept_instead(step));
+        const std::size_t kind = draw(20), changes = 1 + draw(2);
+        for (std::size_t i = 0; i < changes; ++i) {
+            if (kind >= 11)
+                relieve_.forget_at(t, step_id(boundary + draw(steps.size() - boundary)), draw(1U << 20));
+            else if (runs_.empty())
+                return false;
+            else if (kind < 4)
+                make_earlier(t.decided, runs_[draw(runs_.size())], evaluate_.moments()[boundary]);
+            else {
                 kept_.push_back(runs_[draw(runs_.size())]);
                 spare_.keep(t.decided, kept_.back());
             }
-        } else {
-            const std::size_t boundary = first_backward_step(evaluate_.graph(), steps).index();
-            if (boundary >= steps.size()) return false;
-            for (std::size_t i = 0; i < changes; ++i)
-                relieve_.forget_at(t, step_id(boundary + draw(steps.size() - boundary)), draw(1U << 20));
         }
         evaluate_(t);
         return true;
+    }
+
+    /// One to three nodes earlier, or anywhere between the last use and the next.
+    void make_earlier(choice& decided, const kept_copy& run, node_id boundary) {
+        const std::size_t first = std::max(boundary.index(), run.from.index() + 1), end = run.to.index();
+        if (first >= end) return;
+        const std::size_t range = draw(2) == 0 ? end - first : std::min<std::size_t>(3, end - first);
+        decided.make_early(run.node, node_id(end - 1 - draw(range)));
     }
 
     /// Meets the limit again, what the last shake kept being kept.
@@ -113,7 +125,6 @@ private:
             trial t{.decided = best.decided};
             spare_.keep(t.decided, run);
             evaluate_(t);
-            tried_[run.node.index()] = 1;
             relieve_.lock(tried_);
             const bool fits = relieve_(t, limit, {.rounds = 10, .most_us = 1.1 * best.recompute_us});
             relieve_.lock({});

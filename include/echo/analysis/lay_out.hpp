@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `lay_out`: from a choice (what to make again, what to encode) to the steps that carry it out.
+/// `layout`: from a choice (what to make again, what to encode) to the steps that carry it out.
 ///
 /// One mechanism, driven by demand: what the forward pass needs runs in its place; a backward node that reads
 /// a value of which there is no copy has it made just before, with whatever that needs. If the value had not
 /// been made yet, that run is its first, and merely late; else it is a recompute. A copy is there until it is
 /// forgotten: at the end of the forward pass if its node is chosen to be made `again`, or where a `forgotten`
-/// says so.
+/// says so; one that is forgotten unread is not made.
 #pragma once
 
 #include <echo/analysis/candidates.hpp>
@@ -14,6 +14,9 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,21 +39,15 @@ struct choice {
     /// In order. If there is no copy and one will be needed, it is made there already.
     std::vector<turn> early{};
 
+    /// Everything is kept, nothing encoded. O(nodes + values).
     static choice nothing(const snapshot& s) {
         return {.again = std::vector<std::uint8_t>(s.node_count(), 0),
                 .encoded = std::vector<std::uint8_t>(s.value_count(), 0)};
     }
-    /// O(forgets).
+    /// Adds to `forgets`, once. O(forgets).
     void forget(node_id node, node_id at) { insert(forgets, {node, at}); }
-    /// O(early).
+    /// Adds to `early`, once. O(early).
     void make_early(node_id node, node_id at) { insert(early, {node, at}); }
-    /// Whether there was such a turn. O(early).
-    bool undo_early(node_id node, node_id at) {
-        const auto place = std::lower_bound(early.begin(), early.end(), turn{node, at});
-        const bool found = place != early.end() && *place == turn{node, at};
-        if (found) early.erase(place);
-        return found;
-    }
     /// The copy of `node` stays over the backward nodes behind `from` up to `to`. O(forgets).
     void remember(node_id node, node_id from, node_id to) {
         const auto first =
@@ -70,7 +67,7 @@ private:
 /// Turns by the node at which they happen. Reusable.
 class turn_queue {
 public:
-    /// O(nodes + turns), nothing if there are none.
+    /// `turns` must outlive the uses. O(nodes + turns), nothing if there are none.
     void fill(std::span<const turn> turns, std::size_t nodes) {
         turns_ = turns;
         first_.clear();
@@ -80,7 +77,7 @@ public:
         for (std::uint32_t i = 0; i < turns.size(); ++i)
             next_[i] = std::exchange(first_[turns[i].at.index()], i);
     }
-    /// Calls `visit` with the nodes whose turn it is.
+    /// Calls `visit` with the nodes whose turn it is, the last of the turns first.
     template <class Visit>
     void at(node_id n, const Visit& visit) const {
         if (first_.empty()) return;
@@ -93,12 +90,13 @@ private:
     std::vector<std::uint32_t> first_, next_;
 };
 
-/// Lays out schedules of one snapshot; scratch memory is kept between calls. The candidates must outlive it.
+/// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
 class layout {
 public:
     layout(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
 
-    /// O(nodes + edges). Nodes that may not run again are kept even if chosen.
+    /// The steps that carry a choice out; valid until the next call. Nodes that may not run again are kept even if
+    /// chosen. O(nodes + edges + steps + their inputs + readers of what is forgotten).
     const schedule& operator()(const choice& decided) {
         settle(decided);
         steps_.clear();
@@ -125,6 +123,7 @@ public:
             }
             moments_.resize(steps_.size(), n);
         }
+        if (!decided.forgets.empty() || !decided.early.empty()) drop_unread();
         return steps_;
     }
 
@@ -307,6 +306,57 @@ private:
         }
     }
 
+    /// Leaves out what nobody reads before it is forgotten, and what was run for that alone. The first run that is left
+    /// of a node is no recompute.
+    void drop_unread() {
+        readers_.assign(steps_.size(), 0);
+        for (const auto t : steps_.steps())
+            for (const auto c : steps_.inputs(t)) ++readers_[c.step.index()];
+        runs_again_.assign(s_.node_count(), 0);
+        number_.assign(steps_.size(), step_id(0));
+        bool any = false;
+        for (std::size_t i = steps_.size(); i-- > 0;) {
+            const step_id t(i);
+            if (steps_[t].kind == step_kind::encode) continue;
+            if (readers_[i] == 0 && is_idle(t)) {
+                any = true;
+                number_[i] = step_id::none();
+                for (const auto c : steps_.inputs(t)) --readers_[c.step.index()];
+            } else {
+                runs_again_[steps_[t].node.index()] = 1;
+            }
+        }
+        if (any) renumber();
+    }
+
+    /// Of a step that nobody reads. The last run of a graph result is the result.
+    bool is_idle(step_id t) const {
+        const node_id n = steps_[t].node;
+        if (s_[n].phase != phase::forward) return false;
+        if (runs_again_[n.index()]) return steps_[t].kind == step_kind::recompute || c_.late_is_free(n);
+        bool makes_result = false;
+        for (const auto v : s_.outputs(n)) makes_result |= s_.is_result(v);
+        return steps_[t].kind == step_kind::recompute && !makes_result;
+    }
+
+    void renumber() {
+        all_.clear();
+        runs_again_.assign(s_.node_count(), 0);
+        for (const auto t : steps_.steps()) {
+            if (!number_[t.index()].valid()) continue;
+            step_record step = steps_[t];
+            if (step.kind != step_kind::encode &&
+                std::exchange(runs_again_[step.node.index()], std::uint8_t{1}) == 0)
+                step.kind = step_kind::run;
+            const step_id now = all_.add(step);
+            for (const auto c : steps_.inputs(t)) all_.read({number_[c.step.index()], c.output});
+            number_[t.index()] = now;
+            moments_[now.index()] = moments_[t.index()];
+        }
+        moments_.resize(all_.size());
+        std::swap(steps_, all_);
+    }
+
     struct frame {
         node_id node;
         std::size_t next;
@@ -314,11 +364,21 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    schedule steps_;
-    std::vector<std::uint8_t> effective_, needed_, demanded_, hoisted_, encoded_, remade_;
+    schedule steps_, all_;
+    std::vector<std::uint8_t> effective_; ///< node: made again; its copy ends with the forward pass
+    std::vector<std::uint8_t> needed_;    ///< node: the forward pass runs it
+    std::vector<std::uint8_t> demanded_;  ///< node: the backward pass reads a copy
+    std::vector<std::uint8_t> hoisted_;   ///< backward view: runs right after what it looks at
+    std::vector<std::uint8_t> encoded_;   ///< value: as chosen
+    std::vector<std::uint8_t> remade_;    ///< node: its copy is forgotten at some turn
     bool heavy_ = false;
-    std::vector<step_id> original_, copy_, encoding_;
+    std::vector<step_id> original_; ///< node: its first run so far
+    std::vector<step_id> copy_;     ///< node: the run whose copy the backward pass reads now
+    std::vector<step_id> encoding_; ///< value: the step that encodes it
     std::vector<node_id> moments_;
+    std::vector<std::uint32_t> readers_;   // step: reads of its copies
+    std::vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before
+    std::vector<step_id> number_;          // step: its number once what is idle is left out
     turn_queue forgets_, early_;
     std::vector<frame> stack_;
 };

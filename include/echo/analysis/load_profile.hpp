@@ -5,15 +5,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace echo {
 
-/// A maximum over ranges of steps, with addition to ranges. Bytes may be taken off by adding their complement.
+/// A maximum over ranges of steps, with addition to ranges. All in bytes; they are taken off by adding less than 0.
+/// Loads and sums must fit in 63 bits. O(steps) memory.
 class load_profile {
 public:
+    /// One load per step. O(steps).
     explicit load_profile(std::span<const std::uint64_t> load)
         : leaves_(std::bit_ceil(std::max<std::size_t>(load.size(), 1))), most_(2 * leaves_, 0),
           added_(2 * leaves_, 0) {
@@ -21,7 +24,7 @@ public:
         for (std::size_t i = leaves_; i-- > 1;) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
     }
 
-    /// The largest load of the steps `first` to `last`. O(log steps).
+    /// The largest load of the steps `first` to `last`, at least 0; 0 if there are none. O(log steps).
     std::int64_t most(std::size_t first, std::size_t last) const {
         std::int64_t found = 0;
         for (std::size_t l = first + leaves_, r = last + leaves_ + 1; l < r; l /= 2, r /= 2) {
@@ -30,9 +33,9 @@ public:
         }
         return found;
     }
-    /// The largest load of all.
+    /// The largest load of all, where any is above 0. O(1).
     std::int64_t most() const { return most_[1]; }
-    /// The first step that has it. O(log steps).
+    /// The first step that has it, where any load is above 0. O(log steps).
     std::size_t peak() const {
         std::size_t i = 1;
         while (i < leaves_) {
@@ -69,7 +72,8 @@ private:
     }
 
     std::size_t leaves_;
-    std::vector<std::int64_t> most_, added_;
+    std::vector<std::int64_t> most_;  ///< node: the largest load below it, but for what is added above it
+    std::vector<std::int64_t> added_; ///< node: what is added to all below it
 };
 
 } // namespace echo

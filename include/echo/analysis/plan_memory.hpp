@@ -11,6 +11,7 @@
 #pragma once
 
 #include <echo/analysis/arena/capped.hpp>
+#include <echo/analysis/arena/nnvm_pool.hpp>
 #include <echo/analysis/liveness.hpp>
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/plan.hpp>
@@ -26,6 +27,8 @@
 
 namespace echo {
 
+using arena::nnvm_pool;
+
 /// Options of `plan_memory`.
 struct memory_options {
     std::uint64_t align = 1;       ///< every offset is a multiple of it; bytes
@@ -34,6 +37,9 @@ struct memory_options {
     /// The bytes that each of several arenas may have, the preferred one first. Empty: one arena, as small as
     /// can be. Otherwise arenas are filled in turn, and none is made smaller than it need be.
     std::vector<std::uint64_t> capacities{};
+    /// NNVM's planner instead (arena/nnvm_pool.hpp), for comparison: the arena is its pool, block after block, and
+    /// `limit` is not used. What shares a storage remains as the liveness has it: analysis/nnvm_sharing.hpp.
+    std::optional<nnvm_pool> pool{};
 };
 
 namespace detail {
@@ -119,12 +125,15 @@ void place_in_arenas(const snapshot& s, const schedule& steps, const memory_opti
 /// Workspace lies outside the arena. The arena is as small as `lower_bound()` on most training graphs.
 /// Deterministic; a larger limit never gives a larger arena (of one; several are either found or not). Errors: an
 /// alignment or granularity of 0, a limit that is negative or NaN, sizes that do not fit, no room within
-/// `capacities` (the error names the largest storage left over), and those of `liveness_analysis`.
+/// `capacities` (the error names the largest storage left over), a `pool` together with `capacities`, and those of
+/// `liveness_analysis`.
 /// O(steps + copies + n log n) for n storages, and what the limit allows where the bound is not reached at once.
 template <std::same_as<snapshot> Snapshot>
 memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_options& options = {}) {
     if (!options.granularity) throw error({}, "granularity", "is 0", "give 1 or more");
     if (!options.align) throw error({}, "align", "is 0", "give 1 or more");
+    if (options.pool && !options.capacities.empty())
+        throw error({}, "pool", "has no capacities", "give a pool or capacities");
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
 
@@ -143,7 +152,9 @@ memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_o
         placed.push_back(i);
     }
     if (options.capacities.empty()) {
-        const auto made = arena::place(reserved, {.align = options.align, .limit = options.limit});
+        const auto made = options.pool
+                              ? arena::place_in_pool(reserved, *options.pool, options.align)
+                              : arena::place(reserved, {.align = options.align, .limit = options.limit});
         for (std::size_t i = 0; i < placed.size(); ++i) parts.blocks[i].offset = made.offsets[i];
         parts.bytes = made.bytes;
     } else {

@@ -11,6 +11,9 @@
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -78,7 +81,7 @@ public:
         find_idle();
         const std::size_t pulls = proposals_.size();
         if (pulls > 0 && which % 4 == 0) return apply(proposals_[which / 4 % pulls], profile);
-        return !idle_.empty() && propose(which % idle_.size(), no_excess) >= 0 &&
+        return !idle_.empty() && propose(which / 4 % idle_.size(), no_excess) >= 0 &&
                apply(proposals_.back(), profile);
     }
 
@@ -111,6 +114,7 @@ private:
         live_ = &evaluate_.last().live();
         history_.read(s_, c_.base, evaluate_.steps(), *live_);
         touched_.assign(s_.node_count(), 0);
+        is_demanded_.resize(s_.node_count(), 0);
     }
 
     bool relieve_once(trial& t, std::uint64_t limit, bool everywhere) {
@@ -224,8 +228,8 @@ private:
     double relief(const member& gap, std::int64_t freed) const {
         if (over_count_.empty()) return static_cast<double>(freed);
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
-        const double everywhere = static_cast<double>(freed) * (over_count_[last] - over_count_[first]);
-        return std::max(1.0, std::min(everywhere, over_sum_[last] - over_sum_[first]));
+        const double most = static_cast<double>(freed) * (over_count_[last] - over_count_[first]);
+        return std::max(1.0, std::min(most, over_sum_[last] - over_sum_[first]));
     }
 
     std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>((*live_)[i].bytes); }
@@ -243,6 +247,7 @@ private:
     double propose(std::size_t which, std::int64_t excess) {
         growing_ = {.first = members_.size(), .to = idle_[which].to};
         extended_.clear();
+        undemand(0);
         add_member(idle_[which]);
         double best = -1;
         std::size_t best_count = 0;
@@ -271,7 +276,7 @@ private:
             add_siblings(also.node, excess);
         }
         members_.resize(growing_.first + (best < 0 ? 0 : best_count));
-        if (best < 0 || !changes_something(growing_.first)) {
+        if (best < 0 || !changes_all(growing_.first)) {
             members_.resize(growing_.first);
             return -1;
         }
@@ -321,10 +326,11 @@ private:
                     const double own = cost(idle_[idle]);
                     const auto share = static_cast<double>(bytes_of(idle_[idle].storage));
                     if (freed > 0 && own * static_cast<double>(freed) > growing_.time * share) continue;
-                    const std::size_t extended = extended_.size();
+                    const std::size_t extended = extended_.size(), demanded = demanded_.size();
                     if (demand_inputs(u.reader, growing_.to, growing_.first, 2) > 0 ||
                         extended_.size() > extended) {
                         extended_.resize(extended);
+                        undemand(demanded);
                         continue;
                     }
                     members_.push_back(idle_[idle]);
@@ -348,6 +354,9 @@ private:
             const step_id run = history_.run_before(maker, to);
             if (!run.valid()) continue;
             if (is_forgotten(maker, run, to)) {
+                if (is_demanded_[maker.index()]) continue;
+                is_demanded_[maker.index()] = 1;
+                demanded_.push_back(maker);
                 if (depth > 0) time += c_.time_us[maker.index()] + demand_inputs(maker, to, first, depth - 1);
                 continue;
             }
@@ -357,6 +366,11 @@ private:
             extended_.push_back({maker, i, storage.last, to});
         }
         return time;
+    }
+
+    /// Takes back what was demanded last, but for the first `count`.
+    void undemand(std::size_t count) {
+        for (; demanded_.size() > count; demanded_.pop_back()) is_demanded_[demanded_.back().index()] = 0;
     }
 
     bool is_forgotten(node_id n, step_id run, step_id to) const {
@@ -373,7 +387,7 @@ private:
         return std::max(node_id(moment(m.from).index() + 1), at);
     }
 
-    bool changes_something(std::size_t first) const {
+    bool changes_all(std::size_t first) const {
         const choice& decided = trial_->decided;
         for (std::size_t k = first; k < members_.size(); ++k) {
             const member& m = members_[k];
@@ -420,6 +434,9 @@ private:
     std::vector<member> idle_, members_, extended_;
     std::vector<std::uint32_t> idle_of_; // node: index in idle_
     std::vector<node_id> sources_;
+    std::vector<node_id>
+        demanded_; // forgotten, and made again for the proposal that grows: each is paid once
+    std::vector<std::uint8_t> is_demanded_;
     struct {
         std::size_t first = 0; // in members_
         step_id to{};

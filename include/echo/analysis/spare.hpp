@@ -11,6 +11,9 @@
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -28,7 +31,8 @@ public:
     explicit sparer(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// Takes runs off `t`, the last trial evaluated, as long as its peak stays at most `limit`; afterwards it is again
-    /// the last one evaluated. At most `rounds` replays, O(recomputes × log steps) each.
+    /// the last one evaluated. At most `rounds` replays and one more,
+    /// O(inputs of steps + recomputes × log steps) each.
     void operator()(trial& t, std::uint64_t limit, int rounds = 3) {
         for (int i = 0; i < rounds; ++i) {
             trial next{.decided = t.decided};
@@ -39,19 +43,6 @@ public:
                 return;
             }
             t = std::move(next);
-        }
-    }
-
-    /// Takes back what is made early and then not read, or forgotten before it is. Evaluates `t`.
-    void prune(trial& t) {
-        for (evaluate_(t); !t.decided.early.empty(); evaluate_(t)) {
-            const schedule& steps = evaluate_.steps();
-            count_reads(steps);
-            bool changed = false;
-            for (const auto step : steps.steps())
-                if (steps[step].kind == step_kind::recompute && readers_[step.index()] == 0)
-                    changed |= t.decided.undo_early(steps[step].node, evaluate_.moments()[step.index()]);
-            if (!changed) return;
         }
     }
 
@@ -84,17 +75,15 @@ private:
         load_profile profile(evaluate_.last().load());
         count_reads(steps);
 
+        find_savings(steps);
         ranking by_price; // microseconds saved per byte kept
         for (const auto t : steps.steps()) {
-            if (!can_be_spared(t)) continue;
-            const double us = take_off(t);
-            put_back();
-            if (us <= 0) continue;
+            if (!can_be_spared(t) || saved_us_[t.index()] <= 0) continue;
             double bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
                 if (live_->last_read({t, k}).valid())
                     bytes += static_cast<double>((*live_)[live_->storage({t, k})].bytes);
-            by_price.add(t.index(), us / bytes);
+            by_price.add(t.index(), saved_us_[t.index()] / bytes);
         }
         bool changed = false;
         for (const auto i : by_price.descending()) {
@@ -116,26 +105,53 @@ private:
             for (const auto c : steps.inputs(t)) ++readers_[c.step.index()];
     }
 
-    /// Takes the run off, and those that only it needed; returns their time. A late first run costs none itself.
-    double take_off(step_id run) {
+    /// What taking a run off saves: its own time, unless it is a late first run, and that of the recomputes which only
+    /// it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
+    /// first run that all its readers have above them or are. O(inputs of steps); where readers lie far apart in the
+    /// tree, the recompute is counted for none.
+    void find_savings(const schedule& steps) {
+        above_.assign(steps.size(), unread);
+        depth_.assign(steps.size(), 0);
+        saved_us_.assign(steps.size(), 0);
+        for (std::size_t i = steps.size(); i-- > 0;) {
+            const step_id t(i);
+            const bool in_tree = can_be_spared(t);
+            if (!in_tree || steps[t].kind != step_kind::recompute || above_[i] == unread) above_[i] = root;
+            if (in_tree) depth_[i] = above_[i] == root ? 1 : depth_[above_[i]] + 1;
+            const std::uint32_t reader = in_tree ? static_cast<std::uint32_t>(i) : root;
+            for (const auto c : steps.inputs(t)) {
+                auto& above = above_[c.step.index()];
+                above = above == unread ? reader : common(above, reader);
+            }
+        }
+        for (const auto t : steps.steps()) {
+            if (steps[t].kind == step_kind::recompute)
+                saved_us_[t.index()] += c_.time_us[steps[t].node.index()];
+            if (above_[t.index()] != root) saved_us_[above_[t.index()]] += saved_us_[t.index()];
+        }
+    }
+
+    /// The first run that is above both, or either of them itself.
+    std::uint32_t common(std::uint32_t a, std::uint32_t b) const {
+        for (int climbed = 0; a != b; ++climbed) {
+            if (a == root || b == root || climbed == 64) return root;
+            auto& deeper = depth_[a] > depth_[b] ? a : b;
+            deeper = above_[deeper];
+        }
+        return a;
+    }
+
+    /// Takes the run off, and those that only it needed.
+    void take_off(step_id run) {
         const schedule& steps = evaluate_.steps();
         taken_.assign(1, run);
-        double us = 0;
         for (std::size_t i = 0; i < taken_.size(); ++i) {
             const step_id t = taken_[i];
             gone_[t.index()] = 1;
-            if (steps[t].kind == step_kind::recompute) us += c_.time_us[steps[t].node.index()];
             for (const auto c : steps.inputs(t))
                 if (--readers_[c.step.index()] == 0 && steps[c.step].kind == step_kind::recompute &&
                     !gone_[c.step.index()])
                     taken_.push_back(c.step);
-        }
-        return us;
-    }
-    void put_back() {
-        for (const auto t : taken_) {
-            gone_[t.index()] = 0;
-            for (const auto c : evaluate_.steps().inputs(t)) ++readers_[c.step.index()];
         }
     }
 
@@ -144,21 +160,21 @@ private:
         const node_id n = evaluate_.steps()[again].node;
         const step_id before = history_.earlier(again);
         gaps_.clear();
-        bool fits = true;
-        for (std::uint32_t k = 0; k < s_.outputs(n).size() && fits; ++k) {
+        bool room = true;
+        for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live_->last_read({again, k}).valid()) continue;
             const storage_record& storage = (*live_)[live_->storage({before.valid() ? before : again, k})];
             if (storage.resident || (before.valid() && storage.last >= again)) continue;
             const std::size_t from = before.valid() ? storage.last.index() + 1 : place_of(n);
             const auto bytes = static_cast<std::int64_t>(storage.bytes);
-            fits = profile.most(from, again.index()) + bytes <= limit;
-            if (!fits) break;
+            room = profile.most(from, again.index()) + bytes <= limit;
+            if (!room) break;
             profile.add(from, again.index(), bytes);
             gaps_.emplace_back(from, bytes);
         }
-        if (!fits)
+        if (!room)
             for (const auto& [from, bytes] : gaps_) profile.add(from, again.index(), -bytes);
-        return fits;
+        return room;
     }
 
     /// The step at which the node would run in its own place. O(log steps).
@@ -191,7 +207,10 @@ private:
     const liveness* live_ = nullptr;
     copy_history<> history_;
     std::size_t read_at_ = 0; // the evaluation that history_ is of
+    static constexpr std::uint32_t root = ~std::uint32_t{0}, unread = root - 1;
     std::vector<std::uint32_t> readers_;
+    std::vector<std::uint32_t> above_, depth_; // step: its place in the tree of savings
+    std::vector<double> saved_us_;
     std::vector<std::uint8_t> gone_;
     std::vector<step_id> taken_;
     std::vector<std::pair<std::size_t, std::int64_t>> gaps_;

@@ -9,8 +9,8 @@
 ///
 /// The limit is work, not time: the same input with the same limit gives the same placement on every machine
 /// and however busy it is. A second stands for `work_per_second` moments and items looked at, what a core of
-/// a server of 2023 does in one, give or take a half; no clock is read. A larger limit only carries the same search further, so it
-/// never gives a larger arena.
+/// a server of 2023 does in one, give or take a half; no clock is read. A larger limit only carries the same
+/// search further, so it never gives a larger arena.
 #pragma once
 
 #include <echo/analysis/arena/greedy.hpp>
@@ -18,6 +18,7 @@
 #include <echo/analysis/arena/section_search.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -25,7 +26,7 @@
 
 namespace echo::arena {
 
-/// See above.
+/// Units of `section_search::work` that a second of a limit stands for; see above.
 inline constexpr double work_per_second = 150e6;
 
 /// Skylines tried for n intervals whatever the limit: what some milliseconds allow.
@@ -34,7 +35,7 @@ constexpr std::size_t greedy_tries(std::size_t n) noexcept {
     return tries < 64 ? tries : 64;
 }
 
-/// The largest, of numbers that are not both 0. <numeric> has one, at the price of including it.
+/// The largest; of 0 and a number, that number. <numeric> has one, at the price of including it.
 constexpr std::uint64_t common_divisor(std::uint64_t a, std::uint64_t b) noexcept {
     while (b) {
         const std::uint64_t rest = a % b;
@@ -44,7 +45,7 @@ constexpr std::uint64_t common_divisor(std::uint64_t a, std::uint64_t b) noexcep
     return a;
 }
 
-/// Greedy orders, then exact search, as said above. O(n) memory.
+/// Greedy orders, then exact search, as said above. O(n) memory. The timeline must outlive it.
 /// A template so that only files that place something compile it.
 template <class = void>
 class anytime_placer {
@@ -56,7 +57,8 @@ public:
         questions_ = std::max<std::uint64_t>(4 * line.size(), 1000);
     }
 
-    /// Greedy orders, then `max_work` of search. Call once.
+    /// Greedy orders, then search until `max_work` is done, in units of `section_search::work`; of many items, the
+    /// search over orders may go beyond that by its share of one pass. Call once. O(n log n + max_work).
     void run(std::uint64_t max_work) {
         greedy_.run(aim(), greedy_tries(line_.size()), ~std::uint64_t{0});
         keep(greedy_.bytes(), greedy_.offsets());
@@ -74,10 +76,11 @@ public:
         }
     }
 
-    /// One per item of the timeline.
+    /// After `run`: one per item of the timeline, in bytes.
     const std::vector<std::uint64_t>& offsets() const noexcept { return offsets_; }
+    /// After `run`: the size of the arena.
     std::uint64_t bytes() const noexcept { return bytes_; }
-    /// No arena is smaller.
+    /// Bytes; no arena is smaller.
     std::uint64_t bound() const noexcept { return bound_; }
 
 private:
@@ -130,7 +133,8 @@ private:
 
     const timeline& line_;
     greedy_placer<> greedy_;
-    std::uint64_t enough_, bound_, unit_ = 0;
+    std::uint64_t enough_, bound_;
+    std::uint64_t unit_ = 0;      ///< bytes that divide the size of every item
     std::uint64_t questions_ = 0; ///< after which the exact search starts afresh
     std::uint64_t bytes_ = std::numeric_limits<std::uint64_t>::max();
     std::vector<std::uint64_t> offsets_;

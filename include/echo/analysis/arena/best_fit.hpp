@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `best_fit`: what an allocator would do that is asked for storages as the steps run: a smallest free block
-/// that fits, free neighbours joined. It is what is left where better ways would take too long.
+/// `best_fit`: what an allocator would do that is asked for storages as the steps run: a free block that fits, of
+/// nearly the smallest size; free neighbours are joined. It is what is left where better ways would take too long.
 #pragma once
 
 #include <echo/analysis/arena/bit_row.hpp>
@@ -21,10 +21,10 @@ class free_list {
 public:
     free_list() : head_(bins + 1, none), used_bins_(bins + 1) { used_bins_.set(bins); }
 
-    /// Where a block lies. Bytes.
+    /// Where a block begins, in bytes.
     std::uint64_t offset(std::uint32_t block) const { return offset_[block]; }
 
-    /// A block of so many bytes, at least 1.
+    /// A block of so many bytes, at least 1; the number that `offset` and `give` know it by.
     std::uint32_t take(std::uint64_t bytes) {
         std::uint32_t i = head_[bin(bytes)];
         if (i == none || bytes_[i] < bytes) i = head_[used_bins_.next(bin(bytes) + std::size_t{1})];
@@ -38,6 +38,7 @@ public:
         return i;
     }
 
+    /// Takes back a block that is in use.
     void give(std::uint32_t i) {
         if (const std::uint32_t next = after_[i]; next != none && is_free_[next]) {
             unlink(next);
@@ -127,8 +128,8 @@ private:
     std::uint32_t last_ = none; ///< the block that ends there
 };
 
-/// Offsets of a timeline's items, taken forwards or backwards in time, longest first among those that start
-/// together. O(n log n) whatever the input.
+/// An offset in bytes for each of a timeline's items, taken forwards or backwards in time, longest first among those
+/// that start together. O(n log n) whatever the input.
 inline std::vector<std::uint64_t> best_fit(const timeline& line, bool backwards) {
     const auto start = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].last : line[i].first;

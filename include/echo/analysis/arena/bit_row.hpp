@@ -10,6 +10,7 @@
 
 namespace echo::arena {
 
+/// Bits 0 to `size` − 1. One bit at a time O(1), all at once O(size / 64).
 class bit_row {
 public:
     /// All clear.
@@ -22,7 +23,7 @@ public:
     void set_all() { words_.assign(words_.size(), ~std::uint64_t{0}); }
     void clear_all() { words_.assign(words_.size(), 0); }
 
-    /// The first bit set at `i` or after it; one must be.
+    /// The first bit set at `i` or after it; one must be. O(distance / 64), as `previous`.
     std::size_t next(std::size_t i) const {
         std::size_t w = i / 64;
         std::uint64_t word = words_[w] & ~std::uint64_t{0} << i % 64;
@@ -36,7 +37,8 @@ public:
         while (!word) word = words_[--w];
         return w * 64 + 63 - static_cast<std::size_t>(std::countl_zero(word));
     }
-    /// Calls `f(word, bits)` for the words with bits from `first` to before `end`; other bits are clear.
+    /// Calls `f(word, bits)` for the words with bits from `first` to before `end`; other bits are clear. Bit k of word
+    /// w is bit 64 w + k of the row. O((end − first) / 64).
     template <class F>
     void for_each_word(std::size_t first, std::size_t end, F f) const {
         for (std::size_t w = first / 64; w * 64 < end; ++w) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <echo/analysis/arena/place.hpp>
+#include <echo/analysis/arena/timeline.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -21,8 +23,9 @@ struct capped_placement {
     std::uint64_t left_over = 0;          ///< sum of what has no room
 };
 
-/// Fills one arena after the other. What is left fits into the next, or as much of it is chosen as the capacity
-/// can be loaded with, placed, and what then ends above the capacity is left to the arenas that follow.
+/// Fills one arena after the other: of what is left, as much is chosen as the capacity can be loaded with, and
+/// placed; what then ends above the capacity is left to the arenas that follow, as is what was not chosen.
+/// Intervals and capacities (bytes) must outlive it.
 /// A template so that only files that place something compile it.
 template <class = void>
 class capped_placer {
@@ -33,7 +36,8 @@ public:
         options_.limit = options.limit / orders;
     }
 
-    /// The first way of choosing that leaves nothing over; else the one that leaves the least.
+    /// The first way of choosing that leaves nothing over; else the first of those that leave the least. Errors: as
+    /// `place_capped`.
     capped_placement run() {
         capped_placement best;
         for (std::uint32_t order = 0; order < orders; ++order) {
@@ -61,12 +65,7 @@ private:
                               .offsets = std::vector<std::uint64_t>(items_.size(), 0)};
         std::vector<std::uint32_t> left = sorted(order);
         for (std::uint32_t k = 0; k < capacities_.size() && !left.empty(); ++k) {
-            const auto loaded = choose(left, padded(capacities_[k]));
-            if (order == split || loaded.size() == left.size()) put(left, k, made);
-            if (order != split && !waiting(left, made).empty()) {
-                for (const auto i : left) made.arenas[i] = capped_placement::nowhere;
-                put(loaded, k, made);
-            }
+            put(order == split ? left : choose(left, padded(capacities_[k])), k, made);
             left = waiting(left, made);
         }
         for (const auto i : left) made.left_over += items_[i].bytes;
@@ -136,9 +135,10 @@ private:
     place_options options_;
 };
 
-/// As `place`, for arenas of these capacities in the order of preference; `options.enough` is not used. Where no
-/// room is found for some intervals, they are `nowhere`: this is a search, not a proof. Deterministic. Errors: as
-/// `place`.
+/// As `place`, for arenas of these capacities, in bytes and in the order of preference; `options.enough` is not
+/// used. Where no room is found for some intervals, they are `nowhere`: this is a search, not a proof.
+/// Deterministic. At most four ways are tried; each takes, per arena, O(n log n + all lives in moments) and a
+/// `place` with a quarter of `options.limit`. Errors: as `place`, unless there are no intervals or no arenas.
 template <class = void>
 capped_placement place_capped(std::span<const interval> items, std::span<const std::uint64_t> capacities,
                               const place_options& options = {}) {

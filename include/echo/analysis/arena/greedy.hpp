@@ -15,7 +15,7 @@ namespace echo::arena {
 
 /// Builds skylines by several orders and keeps the best. The orders are, in turn: longest life, most bytes,
 /// largest product of both; from there on each item that ended above the load is given four times the weight
-/// it had ("squeaky wheel" optimisation, Joslin and Clements 1999).
+/// it had ("squeaky wheel" optimisation, Joslin and Clements 1999). O(n) memory. The timeline must outlive it.
 /// A template so that only files that place something compile it.
 template <class = void>
 class greedy_placer {
@@ -24,8 +24,8 @@ public:
         : line_(line), sky_(line), weight_(line.size()), best_(line.size(), 0) {}
 
     /// Tries until the arena has at most `aim` bytes, `tries` times at most, or until `work()` has reached
-    /// `max_work`. Where a skyline would be searched for too long, the free list takes over, once: that is
-    /// O(n log n) for every input.
+    /// `max_work`; the first call once at least, further calls go on where the last has stopped. Where a skyline
+    /// would be searched for too long, the free list takes over, once: that is O(n log n) for every input.
     void run(std::uint64_t aim, std::size_t tries, std::uint64_t max_work) {
         for (; tries > 0 && bytes_ > aim && !gave_up_ && (work_ < max_work || bytes_ == none); --tries) {
             weigh();
@@ -39,12 +39,10 @@ public:
         for (const bool backwards : {false, true}) keep(best_fit(line_, backwards));
     }
 
-    /// The best so far, one offset per item of the timeline.
+    /// The best so far, one offset per item of the timeline, and its size. Bytes.
     const std::vector<std::uint64_t>& offsets() const noexcept { return best_; }
     std::uint64_t bytes() const noexcept { return bytes_; }
-    /// No more will come of it.
-    bool gave_up() const noexcept { return gave_up_; }
-    /// Units of `section_search::work`.
+    /// Of all calls, in units of `section_search::work`.
     std::uint64_t work() const noexcept { return work_; }
 
 private:
@@ -52,7 +50,7 @@ private:
     static constexpr std::uint64_t max_visits_per_item = 128;
     static constexpr std::uint64_t work_per_item = 64;
 
-    /// Doubles hold these products alike everywhere, and doubling them is exact.
+    /// Doubles round these products alike everywhere, and four times one of them is exact.
     void weigh() {
         for (std::size_t i = 0; i < line_.size(); ++i) {
             const interval& x = line_[i];
@@ -94,7 +92,7 @@ private:
     std::vector<std::uint64_t> best_;
     std::uint64_t bytes_ = none, work_ = 0;
     std::size_t tried_ = 0;
-    bool gave_up_ = false;
+    bool gave_up_ = false; ///< no more will come of further orders
 };
 
 } // namespace echo::arena

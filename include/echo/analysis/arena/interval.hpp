@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `interval`: all that placing in an arena knows of a storage, and two measures of a set of them. Every
-/// solver in this folder works on intervals alone.
+/// `interval`: all that placing in an arena knows of a storage; of a set of them, the orders in time and two
+/// measures. Every solver in this folder works on intervals alone.
 #pragma once
 
 #include <echo/graph/ranking.hpp>
@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace echo::arena {
@@ -22,27 +21,37 @@ struct interval {
     friend constexpr auto operator<=>(const interval&, const interval&) = default;
 };
 
+/// Indices of intervals by their first and by their last times, earliest first, among equals by index: what a
+/// sweep over time goes by. O(n log n).
+struct time_orders {
+    explicit time_orders(std::span<const interval> items) {
+        ranking by_start, by_end;
+        by_start.reserve(items.size());
+        by_end.reserve(items.size());
+        for (std::uint32_t i = 0; i < items.size(); ++i) {
+            by_start.add(i, ~std::uint64_t{items[i].first});
+            by_end.add(i, ~std::uint64_t{items[i].last});
+        }
+        starting = by_start.descending();
+        ending = by_end.descending();
+    }
+    std::vector<std::uint32_t> starting, ending;
+};
+
 /// The largest sum of bytes alive at one time: no arena is smaller. Bytes; O(n log n). Requires that all
 /// bytes together fit in 64 bits.
 inline std::uint64_t peak_load(std::span<const interval> items) {
-    ranking by_start, by_end;
-    by_start.reserve(items.size());
-    by_end.reserve(items.size());
-    for (std::uint32_t i = 0; i < items.size(); ++i) {
-        by_start.add(i, ~std::uint64_t{items[i].first});
-        by_end.add(i, ~std::uint64_t{items[i].last});
-    }
-    const auto ending = by_end.descending();
+    const time_orders orders(items);
     std::uint64_t now = 0, most = 0;
-    auto next = ending.begin();
-    for (const auto i : by_start.descending()) {
+    auto next = orders.ending.begin();
+    for (const auto i : orders.starting) {
         for (; items[*next].last < items[i].first; ++next) now -= items[*next].bytes;
         most = std::max(most, now += items[i].bytes);
     }
     return most;
 }
 
-/// The arena that a placement needs: its largest offset + bytes. O(n).
+/// The arena that a placement needs: its largest offset + bytes. `offsets`: one per interval. Bytes; O(n).
 inline std::uint64_t extent(std::span<const interval> items, std::span<const std::uint64_t> offsets) {
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < items.size(); ++i)

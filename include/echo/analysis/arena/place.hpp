@@ -6,6 +6,7 @@
 
 #include <echo/analysis/arena/anytime.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,7 +30,7 @@ struct placement {
 
 namespace detail {
 
-/// Work for so many seconds. Errors: negative, or no number.
+/// Units of `section_search::work` for so many seconds. Errors: negative, or no number.
 inline std::uint64_t work_of(double seconds) {
     if (!(seconds >= 0)) throw error({}, "limit", "is negative or no number", "give seconds, 0 or more");
     constexpr double most = 1e18;
@@ -40,7 +41,7 @@ inline std::uint64_t work_of(double seconds) {
 } // namespace detail
 
 /// No two intervals alive at one time overlap. The arena's size depends on the set of intervals alone, not on
-/// their order; offsets depend on nothing else than the input. O(n log n) time at limit 0 and O(n + work)
+/// their order; offsets depend on nothing else than the input. O(n log n) time at limit 0, O(n log n + work)
 /// beyond; O(n) memory, no recursion. Errors: as `timeline`; a limit that is negative or NaN.
 template <class = void>
 placement place(std::span<const interval> items, const place_options& options = {}) {

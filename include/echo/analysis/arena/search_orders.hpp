@@ -21,6 +21,7 @@ namespace echo::arena {
 template <class = void>
 class search_orders {
 public:
+    /// O(n log n). The timeline must outlive it.
     explicit search_orders(const timeline& line) : line_(line), rank_(line.size()), load_(line.size()) {
         // A tree over the moments: of each node the largest load below it.
         const std::size_t times = line.times();
@@ -36,7 +37,8 @@ public:
         }
     }
 
-    /// The rank of each item. The sequence of the calls is always the same. O(n log n).
+    /// The rank of each item, 0 first; valid until the next call. The sequence of the calls is always the same.
+    /// O(n log n).
     std::span<const std::uint32_t> next() {
         constexpr std::uint32_t octaves[] = {1, 4, 2};
         const std::uint32_t noise = turn_ < 4 ? 0 : octaves[turn_ / 4 % 3];
@@ -62,20 +64,20 @@ public:
     }
 
 private:
-    /// 2^k · (1 + u), k from −octaves to octaves − 1 and u in [0, 1): no rounding, so alike everywhere.
+    /// 2^k · (1 + u), k from −octaves to octaves − 1 and u in [0, 1), times 2^(octaves + 20) for all alike: no
+    /// rounding, so the same everywhere.
     double factor(std::uint32_t octaves) {
         if (octaves == 0) return 1;
         random_ ^= random_ << 13; // xorshift64, Marsaglia 2003
         random_ ^= random_ >> 7;
         random_ ^= random_ << 17;
         const std::uint64_t power = std::uint64_t{1} << (random_ >> 32) % (2 * octaves);
-        return static_cast<double>(power) *
-               static_cast<double>((1 << 20) + (random_ & 0xfffff)); // × 2^(octaves + 20): the same for all
+        return static_cast<double>(power) * static_cast<double>((1 << 20) + (random_ & 0xfffff));
     }
 
     const timeline& line_;
     std::vector<std::uint32_t> rank_;
-    std::vector<std::uint64_t> load_;
+    std::vector<std::uint64_t> load_; ///< item: the largest load while it lives
     std::uint64_t random_ = 0x9e3779b97f4a7c15;
     std::uint32_t turn_ = 0; ///< calls of `next`
 };

@@ -20,16 +20,17 @@ namespace echo::arena {
 /// What a search has come to.
 enum class verdict { fits, cannot_fit, stopped };
 
-/// Depth first on a stack of its own. Scratch memory is kept between calls.
+/// Depth first on a stack of its own. Scratch memory is kept between calls. The timeline must outlive it.
 /// A template so that only files that place something compile it.
 template <class = void>
 class section_search {
 public:
     explicit section_search(const timeline& line) : line_(line), state_(line) {}
 
-    /// Searches for a placement of all items within `capacity`, of at least the load. Where several items
-    /// answer a question, `rank` says which is tried first. Stops after `max_questions`, or when `work()` has
-    /// reached `max_work`. Where items fit, `offsets()` tells how.
+    /// Searches for a placement of all items within `capacity`, in bytes, of at least the load. Where several
+    /// items answer a question, the one of the smallest `rank` (one per item) is tried first. Stops after
+    /// `max_questions`, or when `work()` has reached `max_work`: without those, the time may grow exponentially.
+    /// Where items fit, `offsets()` tells how.
     verdict run(std::uint64_t capacity, std::span<const std::uint32_t> rank, const sections::prices& prices,
                 std::uint64_t max_questions, std::uint64_t max_work) {
         state_.clear(capacity, prices);
@@ -47,7 +48,7 @@ public:
         return verdict::fits;
     }
 
-    /// One per item of the timeline.
+    /// One per item of the timeline, in bytes.
     std::span<const std::uint64_t> offsets() const noexcept { return state_.offsets(); }
     /// As `sections::work`, of all runs.
     std::uint64_t work() const noexcept { return state_.work(); }

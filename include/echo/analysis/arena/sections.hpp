@@ -22,9 +22,9 @@ namespace echo::arena {
 /// there is one in which everything is pushed down until it rests on a floor or on another item. There, what
 /// begins below a valley's lower wall lies within it, so moments that none of the items which fit into the
 /// valley covers are lifted to that wall, and of every other moment it can be asked which of them lies on its
-/// floor, if any. `settle` lifts, and finds the moment with the fewest answers.
+/// floor, if any. `settle` lifts, and finds the moment at which that is cheapest to ask.
 ///
-/// O(n) memory. All changes are undone in reverse order.
+/// O(n) memory. All changes are undone in reverse order. The timeline must outlive it. Bytes throughout.
 class sections {
 public:
     /// What to decide next: which item covers `moment` at the floor of the valley from `first` to `last`.
@@ -35,8 +35,9 @@ public:
     /// By what questions are compared: an item that may be the answer counts 1024.
     struct prices {
         std::uint32_t none = 0;  ///< that no item may be
-        std::uint32_t slack = 0; ///< 1/1024 to 2/1024 of the capacity that may be lost then
+        std::uint32_t slack = 0; ///< each 1/2048 to 1/1024 of the capacity that may be lost then
     };
+    /// What `settle` finds.
     enum class state { dead, empty, open };
 
     explicit sections(const timeline& line)
@@ -71,7 +72,9 @@ public:
         widen_ = width < price_bits ? price_bits - width : 0;
     }
 
+    /// Whether the item is still to be placed.
     bool waits(std::uint32_t item) const { return waiting_[item]; }
+    /// In bytes.
     std::uint64_t floor(std::uint32_t moment) const { return floor_[moment]; }
     /// The first moment, from t on, after which no item that waits lives on.
     std::uint32_t gap(std::uint32_t t) const { return static_cast<std::uint32_t>(gaps_.next(t)); }
@@ -80,7 +83,7 @@ public:
     /// What has been looked at so far: stretches, items, moments.
     std::uint64_t work() const noexcept { return work_; }
 
-    /// Calls `f(item)` for the items that wait and live within a stretch.
+    /// Calls `f(item)` for the items that wait and live within a stretch. O(items that start in it).
     template <class F>
     void for_each_within(std::uint32_t first, std::uint32_t last, F f) {
         waiting_.for_each_word(line_.begin(first), line_.begin(last + 1),
@@ -94,6 +97,7 @@ public:
                                });
     }
 
+    /// For `undo`.
     std::size_t mark() const noexcept { return changed_.size(); }
 
     /// Puts an item on the floor, which must be even where the item lives. O(life).
@@ -109,7 +113,8 @@ public:
         work_ += 1 + (x.last - x.first) / 4;
     }
 
-    /// Raises the floor of one moment to a higher one; false if the capacity does not allow it.
+    /// Raises the floor of one moment to a higher one, in bytes; false, and nothing is done, if the capacity does
+    /// not allow it. O(1).
     bool lift(std::uint32_t t, std::uint64_t to) {
         const std::uint64_t by = to - floor_[t];
         if (by > slack_[t]) return false;
@@ -120,6 +125,7 @@ public:
         return true;
     }
 
+    /// Takes back all that was put and lifted since the call of `mark()` that gave `mark`. O(lives).
     void undo(std::size_t mark) {
         while (changed_.size() > mark) {
             const std::uint32_t index = changed_.back();
@@ -142,8 +148,9 @@ public:
     }
 
     /// Lifts what must be lifted from `first` to `last`, a stretch that no waiting item leaves. Dead: no
-    /// placement. Empty: no item waits there. Open: `asked` is the question with the fewest answers; among
-    /// equals, the first. O(stretches + items of the valleys that have changed since they were looked at).
+    /// placement. Empty: no item waits there. Open: `asked` is the question of the least price, which is one with
+    /// few answers; among equals, the first. O(stretches + items of the valleys that have changed since they were
+    /// looked at).
     state settle(std::uint32_t first, std::uint32_t last, question& asked) {
         std::uint64_t least = none, before = none;
         for (std::uint32_t a = first; a <= last;) {
@@ -266,7 +273,7 @@ private:
     std::vector<std::uint64_t> lifted_by_; ///< 0: an item was put
     prices prices_;
     std::uint64_t work_ = 0;
-    int narrow_ = 0, widen_ = 0;
+    int narrow_ = 0, widen_ = 0; ///< shifts that bring the capacity to `price_bits` bits
 };
 
 } // namespace echo::arena

@@ -19,7 +19,8 @@ namespace echo::arena {
 /// neighbours the best-ranked item that lives entirely within it is put down; where there is none, the
 /// segment is lifted to its lower neighbour, and the space below is lost. What happens in one such valley
 /// does not depend on the others, so valleys are filled one after the other, nearest first, without a queue.
-/// Scratch memory is kept between calls. Beyond the searches of `window_tree`, O(n log n).
+/// Scratch memory is kept between calls. The timeline must outlive it. Beyond the searches of `window_tree`,
+/// O(n log n).
 class skyline {
 public:
     explicit skyline(const timeline& line) : line_(line), tree_(line), offsets_(line.size()) {}
@@ -54,7 +55,7 @@ public:
 
     /// Nodes that the searches of the last call have visited.
     std::uint64_t visits() const noexcept { return tree_.visits(); }
-    /// Of the last call: one per item of the timeline, multiples of its alignment.
+    /// Of the last call: one per item of the timeline, in bytes, multiples of its alignment.
     std::span<const std::uint64_t> offsets() const noexcept { return offsets_; }
 
 private:
@@ -156,7 +157,7 @@ private:
     window_tree tree_;
     std::vector<std::uint64_t> offsets_;
     std::vector<segment> segments_;
-    std::vector<std::uint32_t> unused_;
+    std::vector<std::uint32_t> unused_; ///< places in `segments_`
 };
 
 } // namespace echo::arena

@@ -23,12 +23,12 @@ namespace echo::arena {
 /// timeline cannot depend on the order of its input.
 class timeline {
 public:
-    /// O(n log n). Errors: an alignment of 0, an interval that ends before it starts, more than 2^62 bytes in
-    /// all.
+    /// `align` in bytes. O(n log n). Errors: an alignment of 0, an interval that ends before it starts, more than
+    /// 2^62 bytes in all, 2^32 − 1 intervals or more.
     timeline(std::span<const interval> items, std::uint64_t align) {
         if (!align) throw error({}, "align", "is 0", "give 1 or more");
         if (items.size() >= std::numeric_limits<std::uint32_t>::max())
-            throw error({}, "intervals", "more than 2^32", "plan fewer storages at once");
+            throw error({}, "intervals", "are 2^32 - 1 or more", "plan fewer storages at once");
         items_.reserve(items.size());
         origin_.reserve(items.size());
         for (std::size_t i = 0; i < items.size(); ++i) {
@@ -45,6 +45,7 @@ public:
         measure();
     }
 
+    /// Items are the intervals that are not empty, with moments for times and padded bytes.
     std::size_t size() const noexcept { return items_.size(); }
     const interval& operator[](std::size_t i) const { return items_[i]; }
     std::span<const interval> items() const noexcept { return items_; }
@@ -56,7 +57,7 @@ public:
     std::uint32_t begin(std::uint32_t t) const { return begin_[t]; }
     /// Sum of padded bytes alive at moment t.
     std::uint64_t load(std::uint32_t t) const { return loads_[t]; }
-    /// The largest of them: a placement that reaches it cannot be bettered.
+    /// The largest of them, in bytes: a placement that reaches it cannot be bettered.
     std::uint64_t load() const noexcept { return load_; }
 
 private:
@@ -75,19 +76,12 @@ private:
 
     /// Replaces times by moments: a new one begins where something starts after something has ended.
     void count_moments() {
-        ranking by_start, by_end;
-        by_start.reserve(items_.size());
-        by_end.reserve(items_.size());
-        for (std::uint32_t i = 0; i < items_.size(); ++i) {
-            by_start.add(i, ~std::uint64_t{items_[i].first});
-            by_end.add(i, ~std::uint64_t{items_[i].last});
-        }
-        const auto ending = by_end.descending();
+        const auto [starting, ending] = time_orders(items_);
         std::vector<std::uint32_t> ends; // times, by item
         for (const auto i : ending) ends.push_back(items_[i].last);
         std::uint32_t moments = 0;
         std::size_t ended = 0;
-        for (const auto i : by_start.descending()) {
+        for (const auto i : starting) {
             const std::size_t before = ended;
             for (; ends[ended] < items_[i].first; ++ended) items_[ending[ended]].last = moments - 1;
             if (moments == 0 || ended > before) ++moments;
@@ -127,8 +121,9 @@ private:
     }
 
     std::vector<interval> items_;
-    std::vector<std::uint32_t> origin_, begin_;
-    std::vector<std::uint64_t> loads_;
+    std::vector<std::uint32_t> origin_; ///< by item
+    std::vector<std::uint32_t> begin_;  ///< by moment, and one behind the last
+    std::vector<std::uint64_t> loads_;  ///< by moment, and a 0 behind the last
     std::uint64_t load_ = 0;
 };
 

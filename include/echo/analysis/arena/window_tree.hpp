@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace echo::arena {
@@ -17,11 +18,12 @@ namespace echo::arena {
 /// each inner node knows the earliest end and the best rank below it, so that a search skips what ends too
 /// late or ranks worse than what it has. `remove` is O(log n). `best` is O(log n) when the window holds no
 /// item; otherwise it visits what the two bounds leave, in practice some 10 nodes, in the worst case O(n):
-/// `visits` lets the caller stop.
+/// `visits` lets the caller stop. The timeline must outlive it.
 class window_tree {
 public:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
+    /// Holds no items. O(n).
     explicit window_tree(const timeline& line) : line_(line) {
         while (leaves_ < line.size()) leaves_ *= 2;
         nodes_.resize(2 * leaves_);
@@ -35,7 +37,8 @@ public:
         visits_ = 0;
     }
 
-    /// The best rank among the items left that start at `first` or later and end at `last` or earlier.
+    /// The best rank among the items left that start at `first` or later and end at `last` or earlier; `none` if there
+    /// is no such item.
     std::uint32_t best(std::uint32_t first, std::uint32_t last) {
         std::uint32_t found = none;
         std::size_t left = leaves_ + line_.begin(first), right = leaves_ + line_.begin(last + 1);
@@ -51,6 +54,7 @@ public:
         return found;
     }
 
+    /// Takes an item out.
     void remove(std::uint32_t item) {
         std::size_t i = leaves_ + item;
         nodes_[i] = {};

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Every bar of speed, arena and laws beside what was measured, from bench/results: prints the table, and writes it into
+README.md between the line `<!-- table: bench/run bars -->` and the next `<!-- end of table -->`. The bars against peers have
+a section of their own (bench/peers)."""
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- table: bench/run bars -->", "<!-- end of table -->"
+
+
+def load(name):
+    file = ROOT / "bench" / "results" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def bar(what, value, limit):
+    return {"bar": what, "value": value, "limit": limit, "passed": value <= limit}
+
+
+def counters(result, benchmark):
+    """What a row of Google Benchmark counted, as numbers, with its `ms`."""
+    row = next(row for row in result["rows"] if row["benchmark"].startswith(benchmark))
+    return {key: float(value) for key, value in (pair.split("=") for pair in (row["counters"] or "").split())} | {"ms": row["ms"]}
+
+
+def of_arena(result):
+    hard = {limit: counters(result, f"hard/echo_{limit}/all")["geomean"] for limit in ("5s", "0.2s")}
+    own = counters(result, "graphs/echo_0.2s/all")
+    best = min(counters(result, f"graphs/{peer}/all")["mean_waste_ppm"]
+               for peer in ("size_first_fit", "size_best_fit", "xla_decreasing_size", "tvm_hill_climb"))
+    return [bar("arena over bound, challenging set A-K, 5 s each, geometric mean", hard["5s"], 1.012),
+            bar("the same, 0.2 s each", hard["0.2s"], 1.09),
+            bar("arena over bound, plans of all committed graphs, 0.2 s, worst", 1 + own["worst_waste_ppm"] / 1e6, 1.002),
+            bar("their mean waste over that of the best greedy planner", own["mean_waste_ppm"] / best, 0.5)]
+
+
+def of_plan_memory(result):
+    worst = max(row["ms"] for row in result["rows"] if row["size"] == 60000)
+    return [bar("60,000 buffers at limit 0, ms", worst, 300)]
+
+
+SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
+           "laws": lambda result: result["bars"]}
+
+
+def section():
+    lines = ["| bar | measured | asked | |", "|---|--:|--:|--:|"]
+    dates = set()
+    for name, bars in SOURCES.items():
+        result = load(name)
+        if result is None:
+            continue
+        dates.add(f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}")
+        for one in bars(result):
+            sign = "≥" if one["limit"] >= 1_000_000 else "≤"
+            lines.append(f"| {one['bar']} | {one['value']:,.6g} | {sign} {one['limit']:,g} | "
+                         f"{'passed' if one['passed'] else '**failed**'} |")
+    return "\n".join([BEGIN, "", f"Measured on {', and on '.join(sorted(dates))}.", "", *lines, "", END])
+
+
+def main():
+    file = ROOT / "README.md"
+    text = file.read_text(encoding="utf-8")
+    begin = text.find(BEGIN)
+    end = text.find(END, begin)
+    if begin < 0 or end < 0:
+        sys.exit(f"README.md holds no line '{BEGIN}' with '{END}' behind it")
+    print(section())
+    file.write_text(text[:begin] + section() + text[end + len(END):], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
