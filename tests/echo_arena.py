@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Calls `echo-arena` as its users do: offsets that are checked here, by themselves; exit codes, one line per error, files
-written whole or not at all.
+"""Calls `echo-arena` as its users do: offsets that are checked here, by themselves; exit codes, one line per error,
+files written whole or not at all.
 
     python3 echo_arena.py PROGRAM
 """
@@ -10,15 +10,12 @@ import gzip
 import os
 import pathlib
 import random
-import subprocess
-import sys
-import tempfile
-import unittest
+
+import command
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PUBLISHED = pathlib.Path(os.environ.get("ECHO_PLANNER_DATA", ROOT.parent / "shared" / "data" / "planner"))
 HEADER = "id,lower,upper,size\n"
-program = ""
 
 
 def overlaps(rows):
@@ -54,41 +51,16 @@ def random_table(seed, count=200):
     return HEADER + "".join(lines)
 
 
-class Command(unittest.TestCase):
+class Arena(command.Command):
+    name = "echo-arena"
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.table = self.write("table.csv", HEADER + "a,0,4,3\nb,2,6,5\nc,4,8,3\n")
 
-    def write(self, name, content):
-        path = self.folder / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    def call(self, *arguments):
-        return subprocess.run([program, *map(os.fspath, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=300)
-
-    def good(self, *arguments):
+    def shown(self, *arguments):
         """What it prints, by its first words."""
-        done = self.call(*arguments)
-        self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
-        return {line.split()[0]: line.split()[1] for line in done.stdout.decode().splitlines()}
-
-    def bad(self, status, *arguments, words=()):
-        """The one line of an error; nothing else is printed and no file is left."""
-        before = sorted(self.folder.iterdir())
-        done = self.call(*arguments)
-        line = done.stderr.decode()
-        self.assertEqual(done.returncode, status, (arguments, line))
-        self.assertEqual(done.stdout, b"", arguments)
-        self.assertEqual(len(line.splitlines()), 1, line)
-        self.assertTrue(line.startswith("echo-arena: ") and line.endswith("\n"), line)
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-        for word in words:
-            self.assertIn(word, line)
-        return line
+        return {line.split()[0]: line.split()[1] for line in self.good(*arguments).splitlines()}
 
     def bad_table(self, content, *words):
         path = self.write("bad.csv", content)
@@ -97,7 +69,7 @@ class Command(unittest.TestCase):
     def placed(self, table, *arguments):
         """The rows of the output, which are those of the input, checked."""
         file = self.folder / "placed.csv"
-        shown = self.good(table, "--output", file, *arguments)
+        shown = self.shown(table, "--output", file, *arguments)
         with open(file, encoding="utf-8", newline="") as text:
             rows = list(csv.DictReader(text))
         self.assertEqual(overlaps(rows), [])
@@ -131,7 +103,7 @@ class Command(unittest.TestCase):
 
     def test_more_time_is_never_worse(self):
         table = self.write("random.csv", random_table(2))
-        arenas = [int(self.good(table, "--limit", limit)["arena"]) for limit in ("0", "0.001", "0.01", "0.1")]
+        arenas = [int(self.shown(table, "--limit", limit)["arena"]) for limit in ("0", "0.001", "0.01", "0.1")]
         self.assertEqual(arenas, sorted(arenas, reverse=True))
 
     def test_published_tables(self):
@@ -158,7 +130,7 @@ class Command(unittest.TestCase):
     def test_compressed(self):
         packed = self.write("table.csv.gz", gzip.compress(self.table.read_bytes()))
         file = self.folder / "out.csv.gz"
-        self.assertEqual(self.good(packed, "--output", file)["arena"], "8")
+        self.assertEqual(self.shown(packed, "--output", file)["arena"], "8")
         self.assertIn(b"offset", gzip.decompress(file.read_bytes()))
 
     def test_large_numbers(self):
@@ -169,7 +141,7 @@ class Command(unittest.TestCase):
     # A capacity
 
     def test_capacity(self):
-        self.assertEqual(self.good(self.table, "--capacity", "8")["arena"], "8")
+        self.assertEqual(self.shown(self.table, "--capacity", "8")["arena"], "8")
         self.bad(3, self.table, "--capacity", "7", "--output", self.folder / "out.csv",
                  words=("7 bytes is possible", "bound is 8", "best reached 8", "--capacity"))
         self.bad(3, self.table, "--capacity", "0")
@@ -186,8 +158,13 @@ class Command(unittest.TestCase):
         self.bad(2, self.table, "--output=")
 
     def test_help_and_version(self):
-        self.assertIn("EXIT STATUS", self.call("--help").stdout.decode())
-        self.assertIn("echo-arena ", self.call("--version").stdout.decode())
+        for flag in ("--help", "-h"):
+            page = self.good(flag)
+            for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--limit",
+                         "--capacity", "--output", "--version"):
+                self.assertIn(word, page)
+            self.assertLessEqual(max(map(len, page.splitlines())), 80)
+        self.assertRegex(self.good("--version"), r"^echo-arena \d+\.\d+\.\d+\n$")
 
     # Bad input
 
@@ -229,11 +206,8 @@ class Command(unittest.TestCase):
             self.bad(1, self.table, "--output", file)
 
     def test_standard_output_that_is_full(self):
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([program, self.table], stdout=full, stderr=subprocess.PIPE, timeout=120)
-        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1))
+        self.bad_when_standard_output_is_full(self.table)
 
 
 if __name__ == "__main__":
-    program = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    command.main()

@@ -10,10 +10,8 @@ import os
 import pathlib
 import pty
 import subprocess
-import sys
-import tempfile
-import unittest
 
+import command
 import replay
 
 GRAPHS = pathlib.Path(__file__).resolve().parent.parent / "examples" / "graphs"
@@ -21,7 +19,6 @@ STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
 REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
                "lower_bound_bytes", "arena_bytes", "arena_lower_bound_bytes", "recomputed_nodes", "encoded_values",
                "fused_nodes", "recompute_time_ratio", "subgraphs", "plan_ms", "pass_ms", "load_ms", "unknown_ops", "notes"]
-program = ""
 
 
 def small_graph():
@@ -39,44 +36,16 @@ def small_graph():
     return {"format": "echo-graph/1", "name": "small", "nodes": nodes, "outputs": [[5, 0]]}
 
 
-class Command(unittest.TestCase):
+class Plan(command.Command):
+    name = "echo-plan"
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.graph = self.write("graph.json", json.dumps(small_graph()))
-
-    def write(self, name, content):
-        path = self.folder / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    def call(self, *arguments, **more):
-        command = [program, *map(os.fspath, arguments)]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, **more)
-
-    def good(self, *arguments):
-        done = self.call(*arguments)
-        self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
-        return done.stdout.decode()
-
-    def bad(self, status, *arguments):
-        """The one line of an error; nothing else is printed and no file is left."""
-        before = sorted(self.folder.iterdir())
-        done = self.call(*arguments)
-        line = done.stderr.decode()
-        self.assertEqual(done.returncode, status, (arguments, line))
-        self.assertEqual(done.stdout, b"", arguments)
-        self.assertEqual(len(line.splitlines()), 1, line)
-        self.assertTrue(line.startswith("echo-plan: ") and line.endswith("\n"), line)
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-        return line
 
     def bad_graph(self, content, *words, name="bad.json"):
         path = self.write(name, content if isinstance(content, (str, bytes)) else json.dumps(content))
-        line = self.bad(1, path, "--emit-plan", self.folder / "plan.json")
-        for word in (str(path), *words):
-            self.assertIn(word, line)
+        self.bad(1, path, "--emit-plan", self.folder / "plan.json", words=(str(path), *words))
 
     # Good input
 
@@ -183,8 +152,7 @@ class Command(unittest.TestCase):
     def under(self, graph, *arguments, status=0):
         """The report and the plan under a budget; the plan is replayed by another program."""
         file = self.folder / "budget.json"
-        done = subprocess.run([program, os.fspath(graph), "--json", "--emit-plan", file, *arguments], capture_output=True, text=True,
-                              timeout=300)
+        done = self.call(graph, "--json", "--emit-plan", file, *arguments, text=True)
         self.assertEqual(done.returncode, status, done.stderr)
         report, plan = json.loads(done.stdout), json.loads(file.read_text())
         verdict = replay.judge(replay.load(str(graph)), plan)
@@ -366,18 +334,14 @@ class Command(unittest.TestCase):
         self.assertEqual(file.read_text(), "old")
 
     def test_standard_output_that_is_full(self):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([program, self.graph], stdout=full, stderr=subprocess.PIPE, timeout=120)
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.bad_when_standard_output_is_full(self.graph)
 
     def test_a_terminal_is_left_clean(self):
         try:
             ours, theirs = pty.openpty()
         except OSError as error: # a container without /dev/pts
             self.skipTest(f"no terminal to be had: {error}")
-        subprocess.run([program, self.graph, "--json"], stdout=subprocess.DEVNULL, stderr=theirs, timeout=120,
-                       check=True)
+        self.assertEqual(self.call(self.graph, "--json", stdout=subprocess.DEVNULL, stderr=theirs).returncode, 0)
         os.close(theirs)
         try:
             shown = os.read(ours, 1000)
@@ -388,5 +352,4 @@ class Command(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    command.main()

@@ -4,14 +4,13 @@
 
 #include "arena/interval_table.hpp"
 #include "arena/options.hpp"
+#include "command_line/print.hpp"
 #include "format/byte_source.hpp"
 #include "format/output_file.hpp"
-#include "plan/one_line.hpp"
 
 #include <echo/analysis/arena/place.hpp>
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -36,14 +35,7 @@ std::string read_text(const std::string& path) {
     return {std::istreambuf_iterator<char>(source.get()), {}};
 }
 
-void print(std::string_view text) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-        throw echo::error({}, "standard output", "cannot be written");
-}
-
-void complain(std::string_view message) {
-    fmt::print(stderr, "{}\n", one_line(fmt::format("echo-arena: {}", message)));
-}
+void complain(std::string_view message) { print_error("echo-arena", message); }
 
 int run(const arena_options& asked) {
     const interval_table table(read_text(asked.table));
@@ -84,7 +76,7 @@ int main(int count, char** arguments) {
         }
         print(asked.print);
         return success;
-    } catch (const arena_usage_error& e) {
+    } catch (const usage_error& e) {
         complain(fmt::format("{}; see echo-arena --help", e.what()));
         return bad_usage;
     } catch (const std::bad_alloc&) {

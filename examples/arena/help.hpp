@@ -3,11 +3,15 @@
 /// What `echo-arena --help` prints.
 #pragma once
 
+#include "command_line/help.hpp"
+
+#include <string>
 #include <string_view>
 
 namespace echo::format {
 
-inline constexpr std::string_view arena_help = R"(NAME
+inline std::string arena_help() {
+    constexpr std::string_view head = R"(NAME
     echo-arena - place buffers with known lifetimes in as small an arena as
     can be found
 
@@ -36,22 +40,16 @@ OPTIONS
     --output FILE
         Write the table with a column offset added. The file is written whole
         or not at all.
-    --help, -h
-        Print this page.
-    --version
-        Print the version.
-
-EXIT STATUS
-    0  success
-    1  bad input: a file cannot be read, written or understood; one line on
-       standard error says where and what to do
-    2  bad usage
-    3  no arena within --capacity was found; one line on standard error says
+)";
+    constexpr std::string_view end =
+        R"(    3  no arena within --capacity was found; one line on standard error says
        what the bound is and what was reached
 
 EXAMPLES
     echo-arena A.csv
     echo-arena A.csv --limit 5 --capacity 1048576 --output placed.csv
 )";
+    return std::string(head).append(common_help).append(end);
+}
 
 } // namespace echo::format

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "arena/help.hpp"
-
-#include <echo/version.hpp>
+#include "command_line/parse.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,7 +13,6 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 namespace echo::format {
@@ -27,12 +25,7 @@ struct arena_options {
     std::string print{};                     ///< not empty: print this and do nothing else
 };
 
-/// A command line that cannot be obeyed. `what()` is one line.
-class arena_usage_error : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-/// Errors: `arena_usage_error`.
+/// Errors: `usage_error`.
 inline arena_options parse_arena_options(int count, const char* const* arguments) {
     arena_options chosen;
     std::string limit, capacity;
@@ -41,19 +34,8 @@ inline arena_options parse_arena_options(int count, const char* const* arguments
     auto* const limit_option = app.add_option("--limit", limit);
     auto* const capacity_option = app.add_option("--capacity", capacity);
     auto* const output_option = app.add_option("--output", chosen.output);
-    app.set_version_flag("--version",
-                         fmt::format("echo-arena {}.{}.{}", version.major, version.minor, version.patch));
-    try {
-        app.parse(count, arguments);
-    } catch (const CLI::CallForHelp&) {
-        chosen.print = arena_help;
-        return chosen;
-    } catch (const CLI::CallForVersion& e) {
-        chosen.print = std::string(e.what()) + '\n';
-        return chosen;
-    } catch (const CLI::ParseError& e) {
-        throw arena_usage_error(e.what());
-    }
+    chosen.print = parse(app, count, arguments, "echo-arena", arena_help());
+    if (!chosen.print.empty()) return chosen;
     const auto read = [](const std::string& text, auto& value) {
         const char* const end = text.data() + text.size();
         const auto [stop, code] = std::from_chars(text.data(), end, value);
@@ -61,13 +43,11 @@ inline arena_options parse_arena_options(int count, const char* const* arguments
     };
     if (limit_option->count() > 0 &&
         !(read(limit, chosen.limit) && std::isfinite(chosen.limit) && chosen.limit >= 0))
-        throw arena_usage_error(fmt::format("--limit {} is no number of seconds, 0 or more", limit));
+        throw usage_error(fmt::format("--limit {} is no number of seconds, 0 or more", limit));
     if (capacity_option->count() > 0 && !read(capacity, chosen.capacity.emplace()))
-        throw arena_usage_error(
-            fmt::format("--capacity {} is no whole number of bytes below 2^64", capacity));
-    if (output_option->count() > 0 && chosen.output.empty())
-        throw arena_usage_error("--output names no file");
-    if (chosen.table.empty()) throw arena_usage_error("FILE is empty");
+        throw usage_error(fmt::format("--capacity {} is no whole number of bytes below 2^64", capacity));
+    if (output_option->count() > 0 && chosen.output.empty()) throw usage_error("--output names no file");
+    if (chosen.table.empty()) throw usage_error("FILE is empty");
     return chosen;
 }
 

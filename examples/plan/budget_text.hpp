@@ -3,22 +3,18 @@
 /// Budgets as they are written on a command line: `8589934592`, `512MiB`, `0.5`.
 #pragma once
 
+#include "command_line/usage_error.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace echo::format {
-
-/// A command line that cannot be obeyed. `what()` is one line.
-class usage_error : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 /// Bytes, or a part of the baseline's peak.
 struct budget_text {

@@ -2,6 +2,7 @@
 /// @file
 /// `echo-plan`: the optimiser as a command, for graphs in files (`echo-plan --help`).
 
+#include "command_line/print.hpp"
 #include "format/output_file.hpp"
 #include "format/write_plan.hpp"
 #include "plan/dot.hpp"
@@ -9,7 +10,6 @@
 #include "plan/load.hpp"
 #include "plan/summary.hpp"
 
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <optional>
@@ -78,14 +78,8 @@ std::string shown(const options& asked, const loaded_graph& g, const outcome& al
     return asked.json ? report_text(made.plan.report(), made.extras) + '\n' : summary(g, made);
 }
 
-void print(std::string_view text) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-        throw echo::error({}, "standard output", "cannot be written");
-}
-
 int complain(std::string_view about, std::string_view message) {
-    const std::string line = "echo-plan: " + std::string(about) + std::string(message);
-    fmt::print(stderr, "{}\n", one_line(line));
+    print_error("echo-plan", std::string(about) + std::string(message));
     return bad_input;
 }
 

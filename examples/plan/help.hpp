@@ -3,11 +3,15 @@
 /// What `echo-plan --help` prints.
 #pragma once
 
+#include "command_line/help.hpp"
+
+#include <string>
 #include <string_view>
 
 namespace echo::format {
 
-inline constexpr std::string_view help_text = R"(NAME
+inline std::string help_text() {
+    constexpr std::string_view head = R"(NAME
     echo-plan - shrink the memory that a training graph needs
 
 SYNOPSIS
@@ -63,17 +67,9 @@ OPTIONS
         --json, one object.
     --fuse, --report DIR
         Not yet available.
-    --help, -h
-        Print this page.
-    --version
-        Print the version.
-
-EXIT STATUS
-    0  success
-    1  bad input: a file cannot be read, written or understood; one line on
-       standard error says where and what to do
-    2  bad usage
-    3  a budget cannot be met: one line on standard error gives the certified
+)";
+    constexpr std::string_view end =
+        R"(    3  a budget cannot be met: one line on standard error gives the certified
        bound, the best that was reached and what stands in the way; what is
        printed and written is the best plan
 
@@ -89,5 +85,7 @@ EXAMPLES
     echo-plan nmt.json.gz --json | python3 -m json.tool
         Figures for another program.
 )";
+    return std::string(head).append(common_help).append(end);
+}
 
 } // namespace echo::format

@@ -3,11 +3,11 @@
 /// The command line of `echo-plan` as a value.
 #pragma once
 
+#include "command_line/parse.hpp"
 #include "plan/budget_text.hpp"
 #include "plan/help.hpp"
 
 #include <echo/analysis/plan.hpp>
-#include <echo/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -64,19 +64,8 @@ inline options parse_options(int count, const char* const* arguments) {
     app.add_option("--report", report);
     app.add_flag("--compare", chosen.compare);
     app.add_flag("--pareto", chosen.pareto);
-    app.set_version_flag("--version",
-                         fmt::format("echo-plan {}.{}.{}", version.major, version.minor, version.patch));
-    try {
-        app.parse(count, arguments);
-    } catch (const CLI::CallForHelp&) {
-        chosen.print = help_text;
-        return chosen;
-    } catch (const CLI::CallForVersion& e) {
-        chosen.print = std::string(e.what()) + '\n';
-        return chosen;
-    } catch (const CLI::ParseError& e) {
-        throw usage_error(e.what());
-    }
+    chosen.print = parse(app, count, arguments, "echo-plan", help_text());
+    if (!chosen.print.empty()) return chosen;
 
     const auto not_yet = [](bool asked, std::string_view what) {
         if (asked) throw usage_error(fmt::format("{} is not available yet", what));

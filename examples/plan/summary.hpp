@@ -3,7 +3,7 @@
 /// What `echo-plan` prints for people: one plan in a few lines, or all strategies in a table.
 #pragma once
 
-#include "plan/one_line.hpp"
+#include "command_line/one_line.hpp"
 #include "plan/pass.hpp"
 #include "plan/table.hpp"
 #include "plan/units.hpp"
