@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // Reading and planning need nothing of a host beyond `host_graph`, and `apply` nothing beyond
-// `rewritable_graph`: these types offer exactly that, and delete the rest. Passing is compiling.
+// `rewritable_graph`, nor `gradient` and `infer` beyond `differentiable_graph` and `inferable_graph`: these types offer exactly that, and delete the rest. Passing is compiling.
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/gradient.hpp>
+#include <echo/graph/infer.hpp>
 #include <echo/graph/read.hpp>
 
 #include <iterator>
@@ -27,6 +29,12 @@ public:
 
 private:
     int id_;
+};
+
+/// A handle that may be absent, which is all a gradient asks beyond it.
+class optional_handle : public handle {
+public:
+    optional_handle() : handle(0) {}
 };
 
 /// The least of ranges: one pass, no size, iterators that are only moved, sentinels of another type.
@@ -70,6 +78,13 @@ struct rewritable : fixed {
     using fixed::fixed;
 };
 
+struct differentiable : fixed {
+    using fixed::fixed;
+};
+struct inferable : fixed {
+    using fixed::fixed;
+};
+
 /// Like `handle`, but not even hashed: the host offers `index`.
 class unhashed {
 public:
@@ -102,6 +117,9 @@ struct std::hash<archetypes::handle> {
 };
 
 template <>
+struct std::hash<archetypes::optional_handle> : std::hash<archetypes::handle> {};
+
+template <>
 struct echo::graph_traits<archetypes::hashed> : archetypes::required<archetypes::handle> {};
 
 template <>
@@ -115,6 +133,25 @@ struct echo::graph_traits<archetypes::rewritable> : archetypes::required<archety
     static void redirect(archetypes::rewritable&, node, std::size_t, value);
 };
 
+template <>
+struct echo::graph_traits<archetypes::differentiable> : archetypes::required<archetypes::optional_handle> {
+    static archetypes::stream<std::optional<value>> gradient(archetypes::differentiable&, node,
+                                                             std::span<const std::optional<value>>);
+    static value seed(archetypes::differentiable&, value);
+    static value sum(archetypes::differentiable&, value, std::span<const value>);
+    static void erase(archetypes::differentiable&, node);
+};
+
+template <>
+struct echo::graph_traits<archetypes::inferable> : archetypes::required<archetypes::handle> {
+    static archetypes::stream<echo::tensor> infer(const archetypes::inferable&, node,
+                                                  std::span<const echo::tensor>);
+    static void set_outputs(archetypes::inferable&, node, std::span<const echo::tensor>);
+};
+
+static_assert(echo::differentiable_graph<archetypes::differentiable>);
+static_assert(!echo::differentiable_graph<archetypes::rewritable>);
+static_assert(echo::inferable_graph<archetypes::inferable> && !echo::inferable_graph<archetypes::hashed>);
 static_assert(echo::host_graph<archetypes::hashed> && echo::host_graph<archetypes::indexed>);
 static_assert(!echo::rewritable_graph<archetypes::hashed> && !echo::rewritable_graph<archetypes::indexed>);
 static_assert(echo::rewritable_graph<archetypes::rewritable>);
@@ -133,3 +170,11 @@ static_assert(echo::abilities<archetypes::rewritable>() ==
 [[maybe_unused]] std::size_t apply_to(archetypes::rewritable& g, const echo::plan& p) {
     return echo::apply(p, g).clones.size();
 }
+[[maybe_unused]] std::size_t
+differentiate(archetypes::differentiable& g,
+              std::span<const echo::value_of<archetypes::optional_handle>> values) {
+    const auto read = echo::record_gradient_reads(g, values[0].producer);
+    return echo::gradient<archetypes::differentiable>(g, values, values).size() +
+           read.gradient_reads.inputs.empty();
+}
+[[maybe_unused]] std::size_t infer_all(archetypes::inferable& g) { return echo::infer(g); }

@@ -128,6 +128,34 @@ concept can_erase = requires(G& g, const node_of<G>& n) { graph_traits<G>::erase
 template <class G>
 concept rewritable_graph = host_graph<G> && can_clone<G>;
 
+/// A host graph whose gradients `gradient` (gradient.hpp) can build.
+/// Minimal definition: `gradient`, `seed` and `sum`, and handles that can be made by default, since a value may be
+/// absent. Laws: they append nodes behind all others and leave the ones there
+/// are as they are; a gradient has the shape of what it is the gradient of.
+template <class G>
+concept differentiable_graph =
+    host_graph<G> && std::default_initializable<node_of<G>> &&
+    requires(G& g, const node_of<G>& n, std::span<const std::optional<value_of<node_of<G>>>> dy,
+             value_of<node_of<G>> v, std::span<const value_of<node_of<G>>> terms) {
+        { graph_traits<G>::gradient(g, n, dy) } -> detail::range_of<std::optional<value_of<node_of<G>>>>;
+        { graph_traits<G>::seed(g, v) } -> std::convertible_to<value_of<node_of<G>>>;
+        { graph_traits<G>::sum(g, v, terms) } -> std::convertible_to<value_of<node_of<G>>>;
+    };
+
+template <class G>
+concept can_accumulate = requires(G& g, value_of<node_of<G>> v) {
+    { graph_traits<G>::accumulate(g, v, v, v) } -> std::convertible_to<value_of<node_of<G>>>;
+};
+
+/// A host graph whose shapes and types `infer` (infer.hpp) can fill in.
+/// Minimal definition: `infer` and `set_outputs`. Laws: `infer` depends on the node's op and on `inputs` alone.
+template <class G>
+concept inferable_graph =
+    host_graph<G> && requires(G& g, const G& fixed, const node_of<G>& n, std::span<const tensor> tensors) {
+        { graph_traits<G>::infer(fixed, n, tensors) } -> detail::range_of<tensor>;
+        graph_traits<G>::set_outputs(g, n, tensors);
+    };
+
 /// What the executor of a plan can do; nothing else is decided for it. The default is a host that runs the
 /// steps itself.
 struct host_abilities {

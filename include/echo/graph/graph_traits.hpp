@@ -31,6 +31,18 @@
 ///   move(G&, node, node before)                     absent: every first run stays where it is
 ///   encode(G&, value, node before) -> node          absent: nothing is encoded
 ///   erase(G&, node)                                 absent: dead nodes stay
+/// Optional members of the passes that come before planning
+///   gradient(G&, node, span<const optional<value>> dy) -> range of optional<value>
+///                                                   appends the node's gradient nodes and gives the gradient of each
+///                                                   input, empty where nothing flows; `dy` has one per output
+///   seed(G&, value) -> value                        appends a node of ones: the gradient of a value by itself
+///   sum(G&, value, span<const value> terms) -> value
+///                                                   appends the sum of several gradients of a value; these three
+///                                                   are what `gradient` (gradient.hpp) needs
+///   accumulate(G&, value, value sum, value term) -> value
+///                                                   absent: `sum` of two; adds one more gradient, in place if it can
+///   infer(const G&, node, span<const tensor> inputs) -> range of tensor
+///   set_outputs(G&, node, span<const tensor>)       both are what `infer` (infer.hpp) needs
 ///
 /// Laws: handles stay valid while the graph is rewritten; two reads of an unchanged graph are equal; a clone
 /// has the outputs, phase and facts of its original. Models: `file_graph` (examples/format), `boost_graph`

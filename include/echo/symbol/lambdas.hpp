@@ -168,6 +168,10 @@ constexpr auto gradient_expression() {
     return symbol::detail::gradient_call<Op>::expression();
 }
 
+/// How many output gradients `Op::gradient` takes, first of all its parameters.
+template <has_gradient Op>
+inline constexpr std::size_t gradient_count = symbol::detail::gradient_call<Op>::gradients;
+
 /// The same, flattened. Static: views of them stay valid.
 template <has_forward Op>
 inline constexpr auto forward_program = symbol::flatten(forward_expression<Op>());
