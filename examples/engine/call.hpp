@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What a backend is handed to run one op. A backend is any class with
+///   run(const op&, const call&)                                 runs the op; a packed input is read as 1 and 0
+///   scratch(const op&, tensor_span in, tensor_span out) -> bytes it wants while it runs that op
+/// The graph side knows nothing else of it.
+#pragma once
+
+#include "engine/value.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace engine {
+
+/// An input where it lies. `packed`: one bit per element in i32 words, set where the element is above 0.
+struct input_view {
+    const void* data = nullptr;
+    const echo::tensor* what = nullptr; ///< as the op's input, whether packed or not
+    bool packed = false;
+
+    const float* f32() const { return static_cast<const float*>(data); }
+    const std::int32_t* i32() const { return static_cast<const std::int32_t*>(data); }
+    const echo::shape& shape() const { return what->shape; }
+    std::size_t size() const { return elements(*what); }
+};
+
+/// An output where it goes. It may lie on an input that the op's facts name in place.
+struct output_view {
+    void* data = nullptr;
+    const echo::tensor* what = nullptr;
+
+    float* f32() const { return static_cast<float*>(data); }
+    std::int32_t* i32() const { return static_cast<std::int32_t*>(data); }
+    const echo::shape& shape() const { return what->shape; }
+    std::size_t size() const { return elements(*what); }
+};
+
+struct call {
+    std::span<const input_view> inputs{};
+    std::span<const output_view> outputs{};
+    std::span<std::byte> scratch{};
+    std::uint64_t seed = 0;      ///< of this node in this step: equal for a node and its recomputation
+    std::uint64_t iteration = 1; ///< training steps so far, this one included
+};
+
+} // namespace engine

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The CPU loops of element-wise ops whose inputs are repeated, and of their gradients, which are summed while they
+/// are computed.
+#pragma once
+
+#include "engine/cpu/elementwise.hpp"
+#include "engine/cpu/strided.hpp"
+#include "engine/cpu/sum_over.hpp"
+
+namespace engine::cpu {
+
+/// The inputs of a call as tensors of the shape `shape`.
+inline std::vector<strided<float>> inputs_as(const call& c, std::size_t count, const echo::shape& shape) {
+    std::vector<strided<float>> made;
+    for (std::size_t i = 0; i < count; ++i)
+        made.push_back(strided<float>::repeated(c.inputs[i].f32(), c.inputs[i].shape(), shape));
+    return made;
+}
+
+template <class Op>
+void run(const ops::broadcast<Op>&, const call& c, context& on) {
+    const auto inputs = inputs_as(c, 2, c.outputs[0].shape());
+    on.parallel(c.outputs[0].size(), thread_grain, [&](std::size_t first, std::size_t last) {
+        block in[2], out[1];
+        for (std::size_t at = first; at < last; at += block_size) {
+            const std::size_t n = std::min(block_size, last - at);
+            for (std::size_t i = 0; i < 2; ++i) {
+                inputs[i].read(at, n, in[i].at);
+                in[i].pad(n);
+            }
+            forward_block<Op>(in, {}, out, n);
+            out[0].store(c.outputs[0].f32() + at, n);
+        }
+    });
+}
+
+template <class Op, std::size_t I>
+void run(const ops::broadcast_gradient<Op, I>& op, const call& c, context& on) {
+    constexpr std::size_t reads = ops::component<Op, I>::arguments().count;
+    const echo::shape& whole = c.inputs[0].shape();
+    const auto inputs = inputs_as(c, reads, whole);
+    std::vector<bool> summed(whole.rank(), true);
+    for (std::size_t i = 0; i < op.shape.rank(); ++i) {
+        const std::size_t axis = whole.rank() - op.shape.rank() + i;
+        summed[axis] = op.shape[i] == 1 && whole[axis] != 1;
+    }
+    const auto values = [&](std::size_t first, std::size_t n, block& out) {
+        block in[reads];
+        for (std::size_t i = 0; i < reads; ++i) {
+            inputs[i].read(first, n, in[i].at);
+            in[i].pad(n);
+        }
+        gradient_block<Op, I>(in, {}, out, n);
+    };
+    sum_over(sum_axes(whole, summed), values, 1, c.outputs[0].f32(), on);
+}
+
+} // namespace engine::cpu

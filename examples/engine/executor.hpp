@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `executor`: runs the steps of a plan on one arena, at the offsets of its memory plan, by any backend (call.hpp).
+#pragma once
+
+#include "engine/call.hpp"
+#include "engine/graph_traits.hpp"
+#include "engine/residents.hpp"
+
+#include <echo/analysis/memory_plan.hpp>
+#include <echo/analysis/plan.hpp>
+
+#include <chrono>
+#include <cmath>
+
+namespace engine {
+
+/// What the steps of a schedule are, counted as they were run.
+struct step_counts {
+    std::size_t run = 0, recomputed = 0; ///< first runs, later ones
+    std::size_t seeded = 0;              ///< recomputed with the same random numbers
+    std::size_t encoded = 0;             ///< values packed to one bit per element
+    std::size_t late = 0;                ///< forward nodes first run in the backward pass
+    std::size_t inplace = 0;             ///< outputs written over an input in the arena
+    friend bool operator==(const step_counts&, const step_counts&) = default;
+};
+
+/// Time and bytes of one layer, of all runs so far.
+struct layer_profile {
+    double forward_us = 0, backward_us = 0, recompute_us = 0, update_us = 0;
+    std::uint64_t bytes = 0; ///< written, in all runs
+};
+
+struct executor_options {
+    bool check = false;   ///< what a step reads has the very bits that were written; O(bytes read)
+    bool profile = false; ///< time each step
+};
+
+template <class Backend>
+class executor {
+public:
+    /// All are kept by reference but the plans, which are not needed later. `s` is the graph as it is now.
+    executor(graph& g, const echo::snapshot& s, const echo::schedule& steps, const echo::memory_plan& memory,
+             residents& outside, Backend& backend, executor_options options = {})
+        : backend_(backend), outside_(outside), options_(options), arena_(memory.bytes()) {
+        for (node* n : g.nodes()) nodes_.push_back(n);
+        prepare(s, steps, memory, g);
+    }
+
+    /// One training step. Errors: the loss (the first result) is not finite: the error names the first node whose
+    /// output is not, and nothing has been updated; with `check`, a value that was overwritten while it was live.
+    float run(std::uint64_t seed, std::uint64_t iteration) {
+        counts_ = {};
+        for (std::size_t t = 0; t < steps_.size(); ++t) {
+            run_step(t, seed, iteration);
+            if (t == loss_step_ && !std::isfinite(loss())) refuse_loss(seed, iteration);
+        }
+        ++runs_;
+        return loss();
+    }
+
+    float loss() const {
+        float is;
+        std::memcpy(&is, loss_, sizeof is);
+        return is;
+    }
+
+    std::uint64_t arena_bytes() const noexcept { return arena_.size(); }
+    /// The largest end of a tensor that a step has touched in the arena.
+    std::uint64_t high_water() const noexcept { return high_water_; }
+    /// Of the last run.
+    const step_counts& counts() const noexcept { return counts_; }
+    const std::map<std::string, layer_profile>& profile() const noexcept { return layers_; }
+    /// Where the latest copy of an output lies; nothing says it is still there but for results and residents.
+    const std::byte* latest(const value& v) const {
+        const auto at = latest_.find({v.producer, v.output});
+        return at == latest_.end() ? nullptr : at->second;
+    }
+    /// Writes the mean measured time of each node's first run into the graph, where planning reads it.
+    void store_times() const {
+        if (runs_ == 0) return;
+        for (const step& each : steps_)
+            if (each.kind == echo::step_kind::run && each.at->phase != echo::phase::input)
+                each.at->time_us = each.us / static_cast<double>(runs_);
+    }
+
+private:
+    struct step {
+        node* at = nullptr;
+        const op* what = nullptr;
+        echo::step_kind kind{};
+        bool runs = false;   ///< views and inputs do not
+        bool seeded = false; ///< a recomputation that draws random numbers
+        bool late = false;
+        std::size_t inplace = 0;
+        std::vector<input_view> in{};
+        std::vector<output_view> out{};
+        std::span<std::byte> scratch{};
+        std::vector<std::size_t> read{}, made{}; ///< copies, for the check
+        double us = 0;
+    };
+
+    void prepare(const echo::snapshot& s, const echo::schedule& steps, const echo::memory_plan& memory,
+                 const graph& g) {
+        std::vector<std::size_t> first{0};
+        for (const auto t : steps.steps()) first.push_back(first.back() + echo::copy_count(s, steps[t]));
+        places_.resize(first.back());
+        hashes_.resize(first.back());
+        for (const node* n : nodes_) graph_tensors_.push_back(g.inputs_of(*n));
+        bool backward = false;
+        for (const auto t : steps.steps()) {
+            const auto& record = steps[t];
+            node* n = nodes_[record.node.index()];
+            const auto copies = steps.inputs(t);
+            step made{.at = n, .what = &n->op, .kind = record.kind};
+            const bool encoding = record.kind == echo::step_kind::encode;
+            for (const auto c : copies) made.read.push_back(first[c.step.index()] + c.output);
+            const std::size_t count = first[t.index() + 1] - first[t.index()];
+            for (std::size_t k = 0; k < count; ++k) {
+                const std::size_t copy = first[t.index()] + k;
+                made.made.push_back(copy);
+                if (const auto at = memory.offset(t, static_cast<std::uint32_t>(k)))
+                    places_[copy] = arena_.data() + *at;
+                else
+                    places_[copy] = outside(s, s.output(record.node, k), made.read, n, k);
+                if (encoding) continue;
+                latest_[{n, k}] = places_[copy];
+                const auto& v = s[s.output(record.node, k)];
+                if (v.view_of == echo::no_input && memory.offset(t, static_cast<std::uint32_t>(k)))
+                    for (const std::size_t in : made.read)
+                        if (places_[in] == places_[copy] && v.bytes) {
+                            ++made.inplace;
+                            break;
+                        }
+            }
+            if (encoding) {
+                made.what = &encode_;
+                made.runs = true;
+                encoded_.push_back({});
+                const auto k = steps.inputs(t)[0].output;
+                made.in.push_back({places_[made.read[0]], &n->outputs[k], false});
+                made.out.push_back(
+                    {places_[made.made[0]], keep_tensor(ops::encode{}.infer({&n->outputs[k], 1})[0])});
+            } else {
+                const tensors& in = graph_tensors_[record.node.index()];
+                for (std::size_t i = 0; i < copies.size(); ++i) {
+                    const node* producer = n->inputs[i].producer;
+                    const bool stored = std::holds_alternative<ops::encode>(producer->op);
+                    const bool packed = steps[copies[i].step].kind == echo::step_kind::encode || stored;
+                    const echo::tensor* what =
+                        stored ? &(*producer->inputs[0].producer).outputs[producer->inputs[0].output]
+                               : &in[i];
+                    made.in.push_back({places_[made.read[i]], what, packed});
+                }
+                for (std::size_t k = 0; k < n->outputs.size(); ++k)
+                    made.out.push_back({places_[made.made[k]], &n->outputs[k]});
+                if (n->scratch) made.scratch = {places_[made.made.back()], n->scratch};
+                const auto facts = s[record.node];
+                made.runs = facts.kind != echo::op_kind::view && n->phase != echo::phase::input;
+                made.seeded =
+                    record.kind == echo::step_kind::recompute && facts.rerun == echo::rerun_kind::seeded;
+                backward |=
+                    (n->phase == echo::phase::backward || n->phase == echo::phase::update) && made.runs;
+                made.late =
+                    backward && n->phase == echo::phase::forward && record.kind == echo::step_kind::run;
+            }
+            steps_.push_back(std::move(made));
+        }
+        const value loss = g.results().at(0);
+        loss_ = latest(loss);
+        for (std::size_t t = 0; t < steps_.size(); ++t)
+            if (steps_[t].at == loss.producer && steps_[t].kind == echo::step_kind::run) loss_step_ = t;
+    }
+
+    /// Storage of a copy outside the arena: an input's that it lies on, or its own.
+    std::byte* outside(const echo::snapshot& s, echo::value_id v, const std::vector<std::size_t>& read,
+                       node* n, std::size_t k) {
+        if (s[v].view_of != echo::no_input) return places_[read[s[v].view_of]];
+        if (s[v].inplace != echo::no_input && !in_arena(places_[read[s[v].inplace]]))
+            return places_[read[s[v].inplace]];
+        return outside_({n, k});
+    }
+    bool in_arena(const void* at) const { return at >= arena_.data() && at < arena_.data() + arena_.size(); }
+    const echo::tensor* keep_tensor(echo::tensor t) {
+        encoded_.back() = std::make_unique<echo::tensor>(std::move(t));
+        return encoded_.back().get();
+    }
+
+    void touch(const void* data, std::uint64_t bytes) {
+        if (bytes && in_arena(data))
+            high_water_ = std::max<std::uint64_t>(
+                high_water_,
+                static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_.data()) + bytes);
+    }
+
+    void run_step(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
+        step& each = steps_[t];
+        if (options_.check) check_reads(t);
+        if (each.runs) {
+            using clock = std::chrono::steady_clock;
+            const auto begin = options_.profile ? clock::now() : clock::time_point{};
+            const std::uint64_t own =
+                each.at->seed ? residents::mix(residents::mix(seed, each.at->seed), iteration) : 0;
+            backend_.run(*each.what, {.inputs = each.in,
+                                      .outputs = each.out,
+                                      .scratch = each.scratch,
+                                      .seed = own,
+                                      .iteration = iteration});
+            if (options_.profile)
+                note_time(each, std::chrono::duration<double, std::micro>(clock::now() - begin).count());
+        }
+        for (const auto& out : each.out) touch(out.data, echo::byte_count(*out.what));
+        touch(each.scratch.data(), each.scratch.size());
+        switch (each.kind) {
+        case echo::step_kind::run:
+            counts_.run += each.runs;
+            break;
+        case echo::step_kind::recompute:
+            ++counts_.recomputed;
+            break;
+        case echo::step_kind::encode:
+            ++counts_.encoded;
+            break;
+        }
+        counts_.seeded += each.seeded;
+        counts_.late += each.late;
+        counts_.inplace += each.inplace;
+        if (options_.check)
+            for (std::size_t k = 0; k < each.out.size(); ++k)
+                hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
+    }
+
+    void note_time(step& each, double us) {
+        each.us += us;
+        layer_profile& layer = layers_[each.at->layer];
+        for (const auto& out : each.out) layer.bytes += echo::byte_count(*out.what);
+        if (each.kind != echo::step_kind::run)
+            layer.recompute_us += us;
+        else if (each.at->phase == echo::phase::forward)
+            layer.forward_us += us;
+        else if (each.at->phase == echo::phase::backward)
+            layer.backward_us += us;
+        else
+            layer.update_us += us;
+    }
+
+    static std::uint64_t hash(const void* data, std::uint64_t bytes) {
+        std::uint64_t h = 0xcbf29ce484222325u;
+        const auto* at = static_cast<const unsigned char*>(data);
+        for (; bytes >= 8; bytes -= 8, at += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, at, 8);
+            h = (h ^ word) * 0x9E3779B97F4A7C15u;
+            h ^= h >> 29;
+        }
+        for (; bytes; --bytes) h = (h ^ *at++) * 0x100000001b3u;
+        return h;
+    }
+
+    void check_reads(std::size_t t) const {
+        const step& each = steps_[t];
+        for (std::size_t i = 0; i < each.in.size(); ++i) {
+            const auto& in = each.in[i];
+            const std::uint64_t bytes =
+                in.packed ? echo::encoded_bytes(elements(*in.what)) : echo::byte_count(*in.what);
+            if (hash(in.data, bytes) != hashes_[each.read[i]])
+                throw echo::error(each.at->name, "arena",
+                                  "step " + std::to_string(t) + " reads input " + std::to_string(i) +
+                                      ", which was overwritten while it was live",
+                                  "check the plan with echo::verify");
+        }
+    }
+
+    /// Runs again up to the loss and looks at everything that is made on the way.
+    [[noreturn]] void refuse_loss(std::uint64_t seed, std::uint64_t iteration) {
+        const std::string advice = "lower the learning rate, or clip the gradients";
+        for (std::size_t t = 0; t <= loss_step_; ++t) {
+            run_step(t, seed, iteration);
+            for (const auto& out : steps_[t].out) {
+                if (out.what->type != echo::dtype::f32) continue;
+                for (std::size_t i = 0; i < out.size(); ++i)
+                    if (!std::isfinite(out.f32()[i]))
+                        throw echo::error(steps_[t].at->name, "loss",
+                                          "not finite in step " + std::to_string(iteration) +
+                                              "; this node is the first with such an output",
+                                          advice);
+            }
+        }
+        throw echo::error(steps_[loss_step_].at->name, "loss",
+                          "not finite in step " + std::to_string(iteration), advice);
+    }
+
+    Backend& backend_;
+    residents& outside_;
+    executor_options options_;
+    aligned_bytes arena_;
+    std::vector<node*> nodes_;
+    std::vector<tensors> graph_tensors_; ///< per node: its inputs
+    std::vector<std::unique_ptr<echo::tensor>> encoded_;
+    op encode_ = ops::encode{};
+    std::vector<step> steps_;
+    std::vector<std::byte*> places_;    ///< per copy
+    std::vector<std::uint64_t> hashes_; ///< per copy, with `check`
+    std::map<std::pair<const node*, std::size_t>, std::byte*> latest_;
+    const std::byte* loss_ = nullptr;
+    std::size_t loss_step_ = 0;
+    std::uint64_t high_water_ = 0, runs_ = 0;
+    step_counts counts_;
+    std::map<std::string, layer_profile> layers_;
+};
+
+} // namespace engine
