@@ -7,7 +7,9 @@
 
 #include <echo/analysis/load_profile.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace {
 
@@ -142,6 +144,8 @@ TEST_CASE("the least peak within some recomputation", "[budget]") {
     CHECK(at(0).recompute_time_ratio == 0);
     CHECK(at(one * 1.001).peak_bytes == 508);
     CHECK(at(1).peak_bytes == 408);
+    CHECK_THROWS_WITH(at(-0.5), "max_overhead: is -0.500000; give 0 or more");
+    CHECK_THROWS_WITH(at(std::nan("")), Catch::Contains("max_overhead: is "));
 }
 
 TEST_CASE("a load profile is what its changes sum to", "[budget]") {
@@ -187,4 +191,40 @@ TEST_CASE("a front falls and rises, and each of its points is a budget that can 
                                  10 * point.recompute_time_ratio + 1,
                              "a point of the front is out of reach of a budget");
     });
+}
+
+TEST_CASE("a budget never costs more than min_cut does for that peak, nor reaches less for that time",
+          "[budget]") {
+    std::size_t counted = 0;
+    support::check(1, [&] {
+        const auto s = support::build(*support::recipes());
+        const auto cut = echo::make_plan(s, {.how = echo::strategy::min_cut}).report();
+        if (cut.recompute_time_ratio <= 0) return;
+        ++counted;
+        // Without exchanges, which find better plans in graphs as small as these.
+        const auto cheapest = echo::make_plan(s, {.budget = cut.peak_bytes, .exchange_replays = 0}).report();
+        support::require(cheapest.peak_bytes <= cut.peak_bytes, "the budget is not met");
+        support::require(cheapest.recompute_time_ratio <= cut.recompute_time_ratio * (1 + 1e-12),
+                         "the budget costs more than min_cut");
+        const auto lowest = echo::make_plan(s, {.how = echo::strategy::budget,
+                                                .max_overhead = cut.recompute_time_ratio * (1 + 1e-12),
+                                                .exchange_replays = 0})
+                                .report();
+        support::require(lowest.peak_bytes <= cut.peak_bytes, "min_cut's peak is lower for the same time");
+    });
+    CHECK(counted > 0);
+}
+
+TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
+    const far_apart m;
+    for (const std::uint64_t budget : {std::uint64_t{409}, std::uint64_t{1}, echo::any_peak}) {
+        std::vector<double> told;
+        const auto tell = [&](double part) { told.push_back(part); };
+        echo::make_plan(
+            m.s, {.how = echo::strategy::budget, .budget = budget, .max_overhead = 0.5, .progress = tell});
+        REQUIRE(told.size() > 1);
+        CHECK(told.front() == 0);
+        CHECK(std::adjacent_find(told.begin(), told.end(), std::greater_equal<>()) == told.end());
+        CHECK(told.back() < 1);
+    }
 }

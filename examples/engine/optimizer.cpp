@@ -33,6 +33,9 @@ std::vector<trained> train(graph& g, value loss, const training& how) {
         throw echo::error(loss.producer->name, "gradient", "the loss depends on no parameter",
                           "give the graph a parameter");
 
+    // Before any parameter changes: a run of a normalisation that they read from reads parameters.
+    for (node* n : updates) g.move(n, nullptr);
+
     std::vector<value> states;
     for (const trained& t : made)
         for (int k = 0; k < (how.how == training::adam ? 2 : 1); ++k)
@@ -55,7 +58,6 @@ std::vector<trained> train(graph& g, value loss, const training& how) {
                                                   : g.add(how.with_sgd, std::move(in));
         g.rename(v, made[i].parameter.producer->name + ".update");
     }
-    for (node* n : updates) g.move(n, nullptr);
     g.results().assign(1, loss);
     return made;
 }

@@ -2,7 +2,7 @@
 /// @file
 /// Anchors: values across which nothing is recomputed, because what is rebuilt for an early reader would be
 /// held for a much later one. Without them the light ops of a whole recurrence form one chain, rebuilt at the
-/// start of the backward pass (design, section on the paper's pass; the authors pinned LSTM cell states by a
+/// start of the backward pass (the authors pinned LSTM cell states by a
 /// name pattern).
 #pragma once
 

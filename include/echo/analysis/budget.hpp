@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Budgets (design, "Budget"): the least recomputation under a limit on the peak, the least peak under a limit on
+/// Budgets: the least recomputation under a limit on the peak, the least peak under a limit on
 /// recomputation, and the front of one against the other.
 ///
 /// The cuts of `cut_grid` give the lower hull only. From its points near the limit, dearer and cheaper ones, plans
@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -37,10 +38,20 @@ public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
         : evaluate_(evaluate), s_(evaluate.graph()), grid_(evaluate, anchors, options.encode),
           relieve_(evaluate), spare_(evaluate), exchange_(evaluate, relieve_, spare_), options_(options),
-          most_starts_(evaluate.graph().node_count() > 8192 ? 5 : 8) {}
+          most_starts_(evaluate.graph().node_count() > 8192 ? 5 : 8) {
+        know({.decided = choice::nothing(s_)});
+    }
+
+    /// A plan to start from as well: no search finds a worse one.
+    void know(trial t) {
+        t.decided.heavy = true;
+        evaluate_(t);
+        known_.push_back(std::move(t));
+    }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found.
-    /// Some forty cuts and a hundred replays.
+    /// A cut and a replay for each point of the grid that is asked for, at most 34 replays for each of some ten starts, and those of the
+    /// exchanges.
     trial cheapest(std::uint64_t limit) {
         explore(limit);
         trial best, lowest;
@@ -76,9 +87,11 @@ public:
         return best;
     }
 
-    /// The least peak found among plans that recompute for at most `most_us`. Some ten searches.
+    /// The least peak found among plans that recompute for at most `most_us`. At most twelve searches.
     trial lowest(double most_us) {
-        trial best = nothing();
+        trial best = known_.front();
+        for (const trial& t : known_)
+            if (t.recompute_us <= most_us && t.better_than(best)) best = t;
         std::uint64_t high = best.footprint.peak_bytes, low = 0;
         share_ = 1.0 / 12;
         for (int i = 0; i < 12 && high - low > high / 512; ++i, done_ += share_) {
@@ -98,8 +111,9 @@ public:
     std::vector<trial> front(std::size_t count) {
         share_ = 1.0 / static_cast<double>(count + 1);
         // Neighbours on the front are good starts for each other: fewer others are needed.
-        most_starts_ = 5;
-        options_.exchange_replays /= count + 1;
+        const auto starts = std::exchange(most_starts_, 5);
+        const auto replays =
+            std::exchange(options_.exchange_replays, options_.exchange_replays / (count + 1));
         const std::uint64_t low = cheapest(0).footprint.peak_bytes;
         const std::uint64_t high = known_.front().footprint.peak_bytes;
         for (std::size_t i = 1; i <= count; ++i) {
@@ -107,6 +121,8 @@ public:
             const double part = 1 - static_cast<double>(i) / static_cast<double>(count);
             cheapest(low + static_cast<std::uint64_t>(static_cast<double>(high - low) * part));
         }
+        most_starts_ = starts;
+        options_.exchange_replays = replays;
         ranking by_time;
         for (std::uint32_t i = 0; i < known_.size(); ++i)
             by_time.add(i, known_[i].recompute_us, known_[i].footprint.peak_bytes);
@@ -127,13 +143,6 @@ private:
         bool of_grid;
     };
 
-    trial nothing() {
-        trial t{.decided = choice::nothing(s_)};
-        t.decided.heavy = true;
-        evaluate_(t);
-        return t;
-    }
-
     /// How many replays to spend on exchanges: many in small graphs, where each takes microseconds.
     std::size_t replays_to_exchange() const {
         const double nodes = static_cast<double>(s_.node_count()) + 1;
@@ -143,7 +152,6 @@ private:
 
     /// Every other point of the grid, then those between points of which one is above the limit and one below.
     void explore(std::uint64_t limit) {
-        if (known_.empty()) known_.push_back(nothing());
         for (std::size_t row = 0; row < grid_.rows(); ++row) {
             std::uint64_t before = known_.front().footprint.peak_bytes;
             for (std::size_t column = 1; column < grid_.columns(); column += 2) {
@@ -205,7 +213,7 @@ private:
     budget_options options_;
     std::size_t most_starts_;     // above the limit: many cost time, few miss what only one of them leads to
     double done_ = 0, share_ = 1; ///< of the progress: before this search, and of it
-    std::vector<trial> known_;
+    std::vector<trial> known_;    // the first recomputes nothing
 };
 
 } // namespace echo

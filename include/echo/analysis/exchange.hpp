@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `exchange`: of plans under a limit, one with less recomputation, run by run. A value that is made again is kept
+/// `exchanger`: of plans under a limit, one with less recomputation, run by run. A value that is made again is kept
 /// whatever that costs in memory; something else is forgotten for it; if that is cheaper, it stays so.
 #pragma once
 
@@ -23,8 +23,8 @@ public:
     exchanger(evaluator& evaluate, reliever<>& relieve, sparer<>& spare)
         : evaluate_(evaluate), relieve_(relieve), spare_(spare) {}
 
-    /// `best` has a peak of at most `limit`, then too. Each run is tried once, the longest first; then changes are
-    /// drawn, until `replays` replays were made.
+    /// `best` has a peak of at most `limit`, then too. Each node that runs again is tried once, the longest first; then
+    /// changes are drawn, until `replays` replays were made.
     void operator()(trial& best, std::uint64_t limit, std::size_t replays) {
         tried_.assign(evaluate_.graph().node_count(), 0);
         const std::size_t last = evaluate_.count() + replays;

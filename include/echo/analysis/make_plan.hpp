@@ -54,6 +54,8 @@ public:
           c_(find_candidates(s, options.host, options.device)), anchors_(s, c_), evaluate_(s, c_) {}
 
     plan run() {
+        if (!(options_.max_overhead >= 0))
+            throw error({}, "max_overhead", "is " + std::to_string(options_.max_overhead), "give 0 or more");
         begin();
         const std::uint64_t baseline = best_.footprint.peak_bytes;
         if (how_ != strategy::baseline &&
@@ -70,7 +72,9 @@ public:
         plan_front found{.baseline_peak_bytes = best_.footprint.peak_bytes};
         found.points.push_back({found.baseline_peak_bytes, 0});
         const double scale = c_.total_time_us > 0 ? 1 / c_.total_time_us : 0;
+        propose_cut();
         budget_search<> search(evaluate_, anchors_, search_options());
+        search.know(proposed_);
         for (trial& t : search.front(count)) {
             if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
             if (t.recompute_us <= 0) found.points.pop_back();
@@ -115,18 +119,13 @@ private:
             sweep([&](const backward_needs& when, choice& out) { out = echo_pass(s_, c_, needs, when); });
             break;
         }
-        case strategy::min_cut: {
-            min_cut solve(s_, c_);
-            sweep([&](const backward_needs& when, choice& out) {
-                solve(when, {.encode = options_.encode}, out);
-            });
-            weigh(solve);
-            evaluate_(proposed_);
-            sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+        case strategy::min_cut:
+            propose_cut();
             break;
-        }
         case strategy::budget: {
+            propose_cut();
             budget_search<> search(evaluate_, anchors_, search_options());
+            search.know(proposed_);
             proposed_ = options_.budget == any_peak ? search.lowest(options_.max_overhead * c_.total_time_us)
                                                     : search.cheapest(options_.budget);
             break;
@@ -134,9 +133,30 @@ private:
         }
     }
 
-    budget_options search_options() const {
-        return {options_.encode, options_.exchange_replays, options_.progress};
+    void propose_cut() {
+        min_cut solve(s_, c_);
+        sweep(
+            [&](const backward_needs& when, choice& out) { solve(when, {.encode = options_.encode}, out); });
+        weigh(solve);
+        evaluate_(proposed_);
+        sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
     }
+
+    budget_options search_options() const { return {options_.encode, options_.exchange_replays, searching_}; }
+
+    /// The part of all that is done; what does not go on is not told.
+    void tell(double part) {
+        if (!options_.progress || part <= told_) return;
+        told_ = part;
+        options_.progress(part);
+    }
+    double share_of_cuts() const noexcept { return how_ == strategy::budget ? 0.1 : 1; }
+    struct search_progress {
+        planner* self;
+        void operator()(double part) const {
+            self->tell(self->share_of_cuts() + (1 - self->share_of_cuts()) * part);
+        }
+    } searching_{this};
 
     /// The cut counts bytes where the backward pass begins; the peak may stand elsewhere, and what is made
     /// again is held there too. So bytes are weighed by when they are live, and each replay moves weight to
@@ -178,8 +198,7 @@ private:
         backward_needs when = anchors_(no_anchor);
         const auto distances = anchor_distances(when.largest_span, options_.anchor_distances);
         for (std::size_t i = 0; i < distances.size(); ++i) {
-            if (options_.progress)
-                options_.progress(static_cast<double>(i) / static_cast<double>(distances.size()));
+            tell(share_of_cuts() * static_cast<double>(i) / static_cast<double>(distances.size()));
             choice proposal = choice::nothing(s_);
             if (i > 0) when = anchors_(distances[i]);
             propose_at(when, proposal);
@@ -283,21 +302,23 @@ private:
     choice previous_;
     std::size_t proposals_ = 0;
     std::uint32_t best_distance_ = no_anchor;
+    double told_ = -1; // of the progress
     plan_report report_;
 };
 
 } // namespace detail
 
 /// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report
-/// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place.
+/// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place; a `max_overhead`
+/// that is negative or NaN.
 /// Near-linear: some ten cuts and replays of O(nodes + edges).
 template <std::same_as<snapshot> Snapshot>
 plan make_plan(const Snapshot& s, const plan_options& options = {}) {
     return detail::planner<>(s, options).run();
 }
 
-/// The front of peak against recomputation, searched at `points` limits. `make_plan` with a point's peak as its budget
-/// gives a plan like it. Errors: as `make_plan`. Some hundred cuts and a thousand replays of O(nodes + edges).
+/// The front of peak against recomputation, searched at `points` limits; `how`, `budget` and `max_overhead` are not
+/// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some hundred cuts and a thousand replays of O(nodes + edges).
 template <std::same_as<snapshot> Snapshot>
 plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
     plan_options asked = options;

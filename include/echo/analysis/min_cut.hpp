@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The exact choice of what to stash: a minimum cut (design: bytes kept + price × time run again). One
+/// The exact choice of what to stash: a minimum cut of bytes kept + price × time run again. One
 /// network serves the strategy `min_cut`, its sweep over the anchor distance, and the lower bound.
 ///
 /// Per storage S a vertex "available in the backward pass", per op v a vertex "run again":

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `relieve`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
+/// `reliever`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
 /// and made again for its next reader, together with what its maker reads where that pays; cheapest time per byte
-/// at the peak first. Only bytes at the peak count: once it has moved, so has the price (design, "Budget").
+/// at the peak first. Only bytes at the peak count: once it has moved, so has the price.
 #pragma once
 
 #include <echo/analysis/copy_history.hpp>
@@ -21,12 +21,14 @@ namespace echo {
 
 /// When to give up.
 struct relief_options {
-    std::size_t rounds = 30;                                  ///< replays
-    double most_us = std::numeric_limits<double>::infinity(); ///< time of recomputation
-    bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
+    std::size_t rounds = 30; ///< replays
+    double most_us = std::numeric_limits<
+        double>::infinity(); ///< of recomputation, beyond which a plan is not worth going on with
+    bool everywhere = true;  ///< prices count all that is above the limit in a gap, not only the peak
 };
 
-/// Relieves trials of one snapshot; scratch memory is kept between uses.
+/// Relieves trials of one snapshot; scratch memory is kept between uses. A round is a replay and
+/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class reliever {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `spare`: of plans under a limit, one with less recomputation. What is made again before or after the peak often
+/// `sparer`: of plans under a limit, one with less recomputation. What is made again before or after the peak often
 /// need not be: there is room to keep it. Runs are taken off the plan where the room is, dearest time per byte
 /// first, each with the runs that only it needed.
 #pragma once
@@ -62,6 +62,7 @@ public:
                 evaluate_.moments()[run.index()]};
     }
 
+    /// Changes `decided`, that of the last trial evaluated, so that the copy stays. O(forgets).
     void keep(choice& decided, const kept_copy& copy) const {
         if (!is_backward(s_[copy.from].phase)) decided.again[copy.node.index()] = 0;
         decided.remember(copy.node, copy.from, copy.to);

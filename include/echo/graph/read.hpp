@@ -175,7 +175,7 @@ private:
         return builder_.output(node_id(producer), v.output);
     }
 
-    /// A gradient node of the host may only read what the facts of its forward op say (design: facts are
+    /// A gradient node of the host may only read what the facts of its forward op say (facts are
     /// checked).
     void check_gradient(const node_of<G>& n, const std::string& name) {
         handles_.push_back(n);
