@@ -108,8 +108,11 @@ void graph::link(node* n, node* before) {
     n->before = before ? before->before : last_;
     (n->before ? n->before->behind : first_) = n;
     (before ? before->before : last_) = n;
+    if (before)
+        moved_ = true;
+    else if (!moved_)
+        n->position = size_;
     ++size_;
-    moved_ = true;
 }
 
 void graph::unlink(node* n) {

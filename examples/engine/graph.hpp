@@ -102,7 +102,10 @@ public:
     std::vector<value> inputs(engine::role role) const;
 
     /// Gives the node of a value that name, behind the names of the scopes it stands in.
-    void rename(const value& v, std::string name) { v.producer->name = unique(prefix_ + std::move(name)); }
+    void rename(const value& v, std::string name) {
+        name = prefix_ + std::move(name);
+        if (v.producer->name != name) v.producer->name = unique(std::move(name));
+    }
 
     /// The outputs that a node has, from its inputs. Errors: what its op refuses; the error names node and op.
     tensors infer(const node& n) const { return infer(n, inputs_of(n)); }

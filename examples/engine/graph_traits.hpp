@@ -25,6 +25,8 @@ struct echo::graph_traits<engine::graph> {
     }
     static echo::phase phase(const graph&, node n) { return n->phase; }
     static const std::vector<value>& results(const graph& g) { return g.results(); }
+    /// Gradients are nodes of the graph; one without them runs forward only.
+    static bool complete(const graph&) { return true; }
     static op_facts facts(const graph&, node n) {
         op_facts f = engine::facts(n->op);
         // A gradient that is kept has storage of its own; packed bits are no place to write a tensor.
@@ -81,8 +83,15 @@ struct echo::graph_traits<engine::graph> {
         const graph::in_phase backward(g, phase::backward);
         return named(g, g.add(engine::ops::add_n{}, {terms.begin(), terms.end()}), v, ".gradient_sum");
     }
-    /// One more gradient of `v` added, in place.
+    /// One more gradient of `v` added, in place; a product of matrices adds itself.
     static value accumulate(graph& g, value v, value sum, value term) {
+        using product = engine::ops::fully_connected_weight_gradient;
+        const auto made = std::get_if<product>(&term.producer->op);
+        if (made && !made->adds && g.habits() == engine::baseline::modern) {
+            made->adds = true;
+            term.producer->inputs.push_back(sum);
+            return term;
+        }
         const graph::in_phase backward(g, phase::backward);
         return named(g, g.add(engine::ops::elementwise<echo::add_op>{}, {sum, term}), v, ".gradient_sum");
     }

@@ -37,10 +37,12 @@ std::vector<trained> train(graph& g, value loss, const training& how) {
     for (node* n : updates) g.move(n, nullptr);
 
     std::vector<value> states;
-    for (const trained& t : made)
+    for (const trained& t : made) {
+        const graph::in_layer layer(g, t.parameter.producer->layer);
         for (int k = 0; k < (how.how == training::adam ? 2 : 1); ++k)
             states.push_back(
                 state(g, t.parameter.producer->name + ".state" + std::to_string(k), g[t.parameter].shape));
+    }
     const graph::in_phase update(g, echo::phase::update);
     std::vector<value> factor;
     if (how.clip > 0) {

@@ -46,13 +46,14 @@ class session {
 public:
     /// Errors: those of the passes; a budget that cannot be met is no error (`plan().met()`).
     session(graph& g, Backend& backend, const session_options& options = {})
-        : seed_(options.seed), outside_(options.seed) {
-        complete(g, backend);
-        planned p = make_plans(g, options);
-        plan_ = std::move(p.plan), memory_ = std::move(p.memory);
+        : session(g, backend, options, (complete(g, backend), make_plans(g, options))) {}
+    /// The same of a complete graph whose plans are made. Errors: none of the passes.
+    session(graph& g, Backend& backend, const session_options& options, planned made)
+        : seed_(options.seed), outside_(options.seed), plan_(std::move(made.plan)),
+          memory_(std::move(made.memory)) {
         for (const value& v : g.inputs(role::parameter)) outside_(v);
         for (const value& v : g.inputs(role::state)) outside_(v);
-        executor_.emplace(g, p.graph, plan_.steps(), memory_, outside_, backend, options.execution);
+        executor_.emplace(g, made.graph, plan_.steps(), memory_, outside_, backend, options.execution);
     }
 
     /// Storage of data, parameters and kept gradients: fill data here before a step.

@@ -18,7 +18,7 @@ inline constexpr std::size_t block_size = 256;
 /// A vector of any machine fits into it a whole number of times.
 inline constexpr std::size_t vector_size = 16;
 /// Elements below which a second thread does not pay.
-inline constexpr std::size_t thread_grain = 16 * block_size;
+inline constexpr std::size_t thread_grain = 64 * block_size;
 
 constexpr std::size_t padded(std::size_t n) { return (n + vector_size - 1) / vector_size * vector_size; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Convolution and its gradients by oneDNN. Images stay in their order; weights go into the order that is fastest.
+/// Convolution and its gradients by oneDNN, in the order of elements that is fastest: weights and most images are
+/// reordered on the way.
 #include "engine/cpu/heavy_kernels.hpp"
 #include "engine/cpu/onednn.hpp"
 
@@ -23,6 +24,14 @@ struct shapes {
         if (window.groups == 1) return {w[0], w[1], w[2], w[3]};
         return {window.groups, w[0] / window.groups, w[1], w[2], w[3]};
     }
+    /// Whether a product of matrices as they lie is faster than a reordering: where no window slides and rows are long.
+    /// Gradients of images of a few channels do not fill the vectors of another order.
+    bool stays(part p) const {
+        if (window.channels_last || (p == part::data && x[1] < 16)) return true;
+        const bool point = w[2] == 1 && w[3] == 1 && window.stride == ops::pair{1, 1} &&
+                           window.padding == ops::pair{0, 0} && window.groups == 1;
+        return point && x[2] * x[3] >= 64;
+    }
     tag weight_order() const { return window.groups == 1 ? tag::oihw : tag::goihw; }
 
     geometry key(part p) const {
@@ -41,27 +50,32 @@ kernel& find(std::string_view op, part p, const shapes& s, const context& on) {
         const bool last = s.window.channels_last;
         const desc x = image(image_dims(s.x, last), last), y = image(image_dims(s.y, last), last);
         const desc w = f32(s.weight_dims(), s.weight_order()), any = f32(s.weight_dims(), tag::any);
+        const bool stays = s.stays(p);
+        const desc best_x = stays ? x : f32(x.dims(), tag::any), best_y = stays ? y : f32(y.dims(), tag::any);
         const auto stride = s.stride(), dilation = s.dilation(), padding = s.padding();
-        const dnnl::convolution_forward::primitive_desc forward(
-            {dnnl::prop_kind::forward_training, direct, x, any, y, stride, dilation, padding, padding},
-            attributes(), processor());
+        const dnnl::convolution_forward::primitive_desc forward({dnnl::prop_kind::forward_training, direct,
+                                                                 best_x, any, best_y, stride, dilation,
+                                                                 padding, padding},
+                                                                attributes(), processor());
         switch (p) {
         case part::data: {
             const dnnl::convolution_backward_data::primitive_desc how(
-                {direct, x, any, y, stride, dilation, padding, padding}, attributes(), processor(), forward);
+                {direct, best_x, any, best_y, stride, dilation, padding, padding}, attributes(), processor(),
+                forward);
             return {dnnl::convolution_backward_data(how),
                     how.scratchpad_desc(),
-                    {{DNNL_ARG_DIFF_DST, y, y},
+                    {{DNNL_ARG_DIFF_DST, y, how.diff_dst_desc()},
                      {DNNL_ARG_WEIGHTS, w, how.weights_desc()},
-                     {DNNL_ARG_DIFF_SRC, x, x, true}}};
+                     {DNNL_ARG_DIFF_SRC, x, how.diff_src_desc(), true}}};
         }
         case part::weights: {
             const dnnl::convolution_backward_weights::primitive_desc how(
-                {direct, x, any, y, stride, dilation, padding, padding}, attributes(), processor(), forward);
+                {direct, best_x, any, best_y, stride, dilation, padding, padding}, attributes(), processor(),
+                forward);
             return {dnnl::convolution_backward_weights(how),
                     how.scratchpad_desc(),
-                    {{DNNL_ARG_DIFF_DST, y, y},
-                     {DNNL_ARG_SRC, x, x},
+                    {{DNNL_ARG_DIFF_DST, y, how.diff_dst_desc()},
+                     {DNNL_ARG_SRC, x, how.src_desc()},
                      {DNNL_ARG_DIFF_WEIGHTS, w, how.diff_weights_desc(), true}}};
         }
         case part::forward:
@@ -69,9 +83,9 @@ kernel& find(std::string_view op, part p, const shapes& s, const context& on) {
         }
         return {dnnl::convolution_forward(forward),
                 forward.scratchpad_desc(),
-                {{DNNL_ARG_SRC, x, x},
+                {{DNNL_ARG_SRC, x, forward.src_desc()},
                  {DNNL_ARG_WEIGHTS, w, forward.weights_desc()},
-                 {DNNL_ARG_DST, y, y, true}}};
+                 {DNNL_ARG_DST, y, forward.dst_desc(), true}}};
     });
 }
 

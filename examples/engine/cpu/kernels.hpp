@@ -19,6 +19,7 @@ void run(const ops::reduce& op, const call& c, context& on);
 void run(const ops::repeat& op, const call& c, context& on);
 void run(const ops::add_n& op, const call& c, context& on);
 void run(const ops::fully_connected& op, const call& c, context& on);
+std::uint64_t scratch(const ops::fully_connected& op, tensor_span in, tensor_span out, context& on);
 void run(const ops::fully_connected_data_gradient& op, const call& c, context& on);
 void run(const ops::fully_connected_weight_gradient& op, const call& c, context& on);
 void run(const ops::batch_dot& op, const call& c, context& on);

@@ -4,8 +4,6 @@
 #include "engine/cpu/kernels.hpp"
 #include "engine/cpu/strided.hpp"
 
-#include <numeric>
-
 namespace engine::cpu {
 namespace {
 
@@ -102,37 +100,38 @@ void run(const ops::concat& op, const call& c, context& on) {
 }
 
 void run(const ops::transpose& op, const call& c, context& on) {
-    const echo::shape& x = c.inputs[0].shape();
-    // One axis from anywhere to the end, or from the end to anywhere: matrices.
-    const std::size_t rank = x.rank();
-    std::size_t moved = 0;
-    while (moved < rank && op.order[moved] == static_cast<std::int64_t>(moved)) ++moved;
-    if (moved == rank) {
-        std::memcpy(c.outputs[0].data, c.inputs[0].data, c.inputs[0].size() * 4);
-        return;
+    // The result's axes, those of one element left out, and what stays together as one: extents and strides in x.
+    const auto mine = strides_of(c.inputs[0].shape());
+    struct axis {
+        std::size_t extent, stride;
+    };
+    std::vector<axis> axes;
+    for (const auto from : op.order) {
+        const auto at = static_cast<std::size_t>(from);
+        const auto extent = static_cast<std::size_t>(c.inputs[0].shape()[at]);
+        if (extent == 1) continue;
+        if (!axes.empty() && axes.back().stride == extent * mine[at])
+            axes.back() = {axes.back().extent * extent, mine[at]};
+        else
+            axes.push_back({extent, mine[at]});
     }
-    const auto rotated = [&](std::size_t by) {
-        for (std::size_t i = moved; i < rank; ++i)
-            if (static_cast<std::size_t>(op.order[i]) != moved + (i - moved + by) % (rank - moved))
-                return false;
-        return true;
-    };
-    const auto extents = x.extents();
-    const auto product = [&](std::size_t from, std::size_t to) {
-        return static_cast<std::size_t>(std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from),
-                                                        extents.begin() + static_cast<std::ptrdiff_t>(to),
-                                                        std::int64_t{1}, std::multiplies<>{}));
-    };
-    for (std::size_t by = 1; by < rank - moved; ++by)
-        if (rotated(by)) {
-            transpose_matrices(words(c.inputs[0]), words(c.outputs[0]), product(0, moved),
-                               product(moved, moved + by), product(moved + by, rank), on);
-            return;
+    const std::size_t rank = axes.size();
+    if (rank < 2) {
+        std::memcpy(c.outputs[0].data, c.inputs[0].data, c.inputs[0].size() * 4);
+    } else if (axes[rank - 2].stride == 1 && axes[rank - 1].stride == axes[rank - 2].extent &&
+               (rank == 2 || (rank == 3 && axes[0].stride == axes[1].extent * axes[2].extent))) { // matrices
+        transpose_matrices(words(c.inputs[0]), words(c.outputs[0]), rank == 3 ? axes[0].extent : 1,
+                           axes[rank - 1].extent, axes[rank - 2].extent, on);
+    } else {
+        std::vector<std::int64_t> extents;
+        std::vector<std::size_t> strides;
+        for (const axis& a : axes) {
+            extents.push_back(static_cast<std::int64_t>(a.extent));
+            strides.push_back(a.stride);
         }
-    const auto mine = strides_of(x);
-    std::vector<std::size_t> strides;
-    for (const auto axis : op.order) strides.push_back(mine[static_cast<std::size_t>(axis)]);
-    copy(strided<std::uint32_t>(words(c.inputs[0]), c.outputs[0].shape(), strides), c.outputs[0], on);
+        copy(strided<std::uint32_t>(words(c.inputs[0]), echo::shape(std::move(extents)), strides),
+             c.outputs[0], on);
+    }
 }
 
 void run(const ops::repeat& op, const call& c, context& on) {

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <map>
+#include <unordered_map>
 
 namespace engine::cpu {
 namespace {
@@ -30,7 +31,7 @@ matrix rows_of(std::size_t size, std::int64_t columns) {
 /// Batched products of one geometry.
 struct product {
     dnnl::matmul run;
-    dnnl::memory::desc a, b, c, scratch;
+    dnnl::memory::desc a, b, c, bias, scratch;
 };
 
 class products {
@@ -38,26 +39,47 @@ public:
     struct geometry {
         dim batch, m, n, k;
         bool ta, tb;
+        bool bias = false;
+        int threads = 0; ///< the kernel is made for so many
         auto operator<=>(const geometry&) const = default;
     };
-
-    dnnl::engine& engine() { return engine_; }
-    dnnl::stream& stream() { return stream_; }
 
     const product& operator()(const geometry& g) {
         const auto at = made_.find(g);
         if (at != made_.end()) return at->second;
         using desc = dnnl::memory::desc;
         constexpr auto f32 = dnnl::memory::data_type::f32;
-        const desc a({g.batch, g.m, g.k}, f32,
-                     g.ta ? dnnl::memory::dims{g.m * g.k, 1, g.m} : dnnl::memory::dims{g.m * g.k, g.k, 1});
-        const desc b({g.batch, g.k, g.n}, f32,
-                     g.tb ? dnnl::memory::dims{g.k * g.n, 1, g.k} : dnnl::memory::dims{g.k * g.n, g.n, 1});
-        const desc c({g.batch, g.m, g.n}, f32, dnnl::memory::dims{g.m * g.n, g.n, 1});
+        const auto matrix = [&](dim rows, dim columns, bool transposed) {
+            dnnl::memory::dims extents{g.batch, rows, columns}, strides{rows * columns, columns, 1};
+            if (transposed) strides = {rows * columns, 1, rows};
+            const std::ptrdiff_t first = g.batch == 1;
+            return desc({extents.begin() + first, extents.end()}, f32,
+                        dnnl::memory::dims{strides.begin() + first, strides.end()});
+        };
+        const desc a = matrix(g.m, g.k, g.ta), b = matrix(g.k, g.n, g.tb), c = matrix(g.m, g.n, false);
+        const desc bias = g.bias ? desc({1, g.n}, f32, dnnl::memory::dims{g.n, 1}) : desc();
         dnnl::primitive_attr attr;
         attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        const dnnl::matmul::primitive_desc how({a, b, c}, attr, engine_);
-        return made_.emplace(g, product{dnnl::matmul(how), a, b, c, how.scratchpad_desc()}).first->second;
+        const dnnl::matmul::primitive_desc how(
+            g.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr, engine_);
+        return made_.emplace(g, product{dnnl::matmul(how), a, b, c, bias, how.scratchpad_desc()})
+            .first->second;
+    }
+
+    void run(const geometry& g, const void* a, const void* b, const void* bias, void* y,
+             std::span<std::byte> scratch) {
+        const product& p = (*this)(g);
+        const auto memory = [&](const dnnl::memory::desc& d, const void* data) {
+            return dnnl::memory(d, engine_, const_cast<void*>(data));
+        };
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, memory(p.a, a)},
+            {DNNL_ARG_WEIGHTS, memory(p.b, b)},
+            {DNNL_ARG_DST, memory(p.c, y)},
+            {DNNL_ARG_SCRATCHPAD, memory(p.scratch, scratch.data())}};
+        if (g.bias) arguments.insert({DNNL_ARG_BIAS, memory(p.bias, bias)});
+        p.run.execute(stream_, arguments);
+        stream_.wait();
     }
 
 private:
@@ -71,30 +93,31 @@ products& known() {
     return all;
 }
 
-products::geometry geometry_of(const ops::batch_dot& op, const echo::shape& a, const echo::shape& y) {
+products::geometry geometry_of(const ops::batch_dot& op, const echo::shape& a, const echo::shape& y,
+                               const context& on) {
     const std::size_t rank = y.rank();
     dim batch = 1;
     for (std::size_t i = 0; i + 2 < rank; ++i) batch *= y[i];
-    return {batch,          y[rank - 2],   y[rank - 1], a[rank - (op.transpose_a ? 2 : 1)],
-            op.transpose_a, op.transpose_b};
+    return {batch,          y[rank - 2],    y[rank - 1], a[rank - (op.transpose_a ? 2 : 1)],
+            op.transpose_a, op.transpose_b, false,       on.threads()};
+}
+products::geometry geometry_of(const ops::fully_connected& op, const echo::shape& w, std::size_t outputs,
+                               const context& on) {
+    return {1, rows_of(outputs, w[0]).rows, w[0], w[1], false, true, op.bias, on.threads()};
 }
 
 } // namespace
 
 void run(const ops::fully_connected& op, const call& c, context& on) {
-    const matrix w{c.inputs[1].shape()[0], c.inputs[1].shape()[1]};
-    const matrix y = rows_of(c.outputs[0].size(), w.rows);
-    if (op.bias) {
-        const std::size_t width = static_cast<std::size_t>(w.rows);
-        const std::size_t grain = std::max<std::size_t>(1, 65536 / (width + 1));
-        on.parallel(static_cast<std::size_t>(y.rows), grain, [&](std::size_t first, std::size_t last) {
-            for (std::size_t r = first; r < last; ++r)
-                std::memcpy(c.outputs[0].f32() + r * width, c.inputs[2].f32(), width * sizeof(float));
-        });
-    }
-    check(dnnl_sgemm('N', 'T', y.rows, y.columns, w.columns, 1, c.inputs[0].f32(), w.columns,
-                     c.inputs[1].f32(), w.columns, op.bias ? 1 : 0, c.outputs[0].f32(), y.columns),
-          op.name);
+    const auto g = geometry_of(op, c.inputs[1].shape(), c.outputs[0].size(), on);
+    if (c.outputs[0].size() == 0) return;
+    known().run(g, c.inputs[0].data, c.inputs[1].data, op.bias ? c.inputs[2].data : nullptr,
+                c.outputs[0].data, c.scratch);
+}
+
+std::uint64_t scratch(const ops::fully_connected& op, tensor_span in, tensor_span out, context& on) {
+    if (elements(out[0]) == 0) return 0;
+    return known()(geometry_of(op, in[1].shape, elements(out[0]), on)).scratch.get_size();
 }
 
 void run(const ops::fully_connected_data_gradient& op, const call& c, context&) {
@@ -108,26 +131,20 @@ void run(const ops::fully_connected_data_gradient& op, const call& c, context&) 
 void run(const ops::fully_connected_weight_gradient& op, const call& c, context&) {
     const matrix w{op.shape[0], op.shape[1]};
     const matrix dy = rows_of(c.inputs[0].size(), w.rows);
+    if (op.adds && c.outputs[0].data != c.inputs[2].data)
+        std::memcpy(c.outputs[0].data, c.inputs[2].data, c.outputs[0].size() * sizeof(float));
     check(dnnl_sgemm('T', 'N', w.rows, w.columns, dy.rows, 1, c.inputs[0].f32(), w.rows, c.inputs[1].f32(),
-                     w.columns, 0, c.outputs[0].f32(), w.columns),
+                     w.columns, op.adds ? 1 : 0, c.outputs[0].f32(), w.columns),
           op.name);
 }
 
-void run(const ops::batch_dot& op, const call& c, context&) {
-    auto& all = known();
-    const product& p = all(geometry_of(op, c.inputs[0].shape(), c.outputs[0].shape()));
-    const auto memory = [&](const dnnl::memory::desc& d, const void* data) {
-        return dnnl::memory(d, all.engine(), const_cast<void*>(data));
-    };
-    p.run.execute(all.stream(), {{DNNL_ARG_SRC, memory(p.a, c.inputs[0].data)},
-                                 {DNNL_ARG_WEIGHTS, memory(p.b, c.inputs[1].data)},
-                                 {DNNL_ARG_DST, memory(p.c, c.outputs[0].data)},
-                                 {DNNL_ARG_SCRATCHPAD, memory(p.scratch, c.scratch.data())}});
-    all.stream().wait();
+void run(const ops::batch_dot& op, const call& c, context& on) {
+    known().run(geometry_of(op, c.inputs[0].shape(), c.outputs[0].shape(), on), c.inputs[0].data,
+                c.inputs[1].data, nullptr, c.outputs[0].data, c.scratch);
 }
 
-std::uint64_t scratch(const ops::batch_dot& op, tensor_span in, tensor_span out, context&) {
-    return known()(geometry_of(op, in[0].shape, out[0].shape)).scratch.get_size();
+std::uint64_t scratch(const ops::batch_dot& op, tensor_span in, tensor_span out, context& on) {
+    return known()(geometry_of(op, in[0].shape, out[0].shape, on)).scratch.get_size();
 }
 
 } // namespace engine::cpu

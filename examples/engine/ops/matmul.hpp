@@ -23,16 +23,22 @@ struct fully_connected_data_gradient {
     }
 };
 
-/// dy [.., out], x [.., in] → dw [out, in].
+/// dy [.., out], x [.., in] (and gradients [out, in] so far) → dw [out, in], added to those.
 struct fully_connected_weight_gradient {
     static constexpr std::string_view name = "fully_connected_weight_gradient";
     echo::shape shape{};
+    bool adds = false;
 
     tensors infer(tensor_span in) const {
-        expect_inputs(in, 2);
+        expect_inputs(in, adds ? 3 : 2);
+        if (adds) expect(in[2].shape == shape, to_string(shape), in[2]);
         return {f32(shape)};
     }
-    echo::op_facts facts() const { return heavy_facts(name, echo::reads::everything()); }
+    echo::op_facts facts() const {
+        auto f = heavy_facts(name, echo::reads::everything());
+        if (adds) f.inplace = {{0, 2}};
+        return f;
+    }
     double flops(tensor_span in, tensor_span) const {
         return 2 * count(in[0]) * static_cast<double>(shape[1]);
     }

@@ -175,12 +175,16 @@ private:
     void mirror(const std::function<bool(const node&)>& chosen) {
         if constexpr (can_clone<G> && can_move<G> && can_erase<G>) {
             copies_ = nodes_;
+            std::vector<std::vector<std::size_t>> makers(
+                nodes_.size()); // a host may number anew at each change
+            for (std::size_t n = 0; n < nodes_.size(); ++n)
+                for (const value& v : inputs_[n]) makers[n].push_back(index_.find(v.producer, 0));
             node end = nodes_.back();
             for (std::size_t n = 0; n < nodes_.size(); ++n) {
                 if (inputs_[n].empty() || !chosen(nodes_[n])) continue;
                 std::vector<value> from;
-                for (const value& v : inputs_[n])
-                    from.push_back({copies_[index_.find(v.producer, 0)], v.output});
+                for (std::size_t i = 0; i < inputs_[n].size(); ++i)
+                    from.push_back({copies_[makers[n][i]], inputs_[n][i].output});
                 copies_[n] = traits::clone(graph_, nodes_[n], std::span<const value>(from), end);
                 traits::move(graph_, end, copies_[n]);
                 end = copies_[n];
