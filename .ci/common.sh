@@ -30,6 +30,11 @@ need_packages() {
     logged packages "${as_root[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
+# want_packages PACKAGE…: the same for packages that only a part needs; where they cannot be had, it is left out.
+want_packages() {
+    need_packages "$@" || echo "Going on without what needs $*" >&2
+}
+
 # logged NAME COMMAND…: runs the command without a terminal, its output in build/log/NAME. Where it fails, the errors
 # in it are shown, or its end.
 logged() {

@@ -272,9 +272,17 @@ TEST_CASE("the check of live values sees a value that is overwritten") {
     const echo::snapshot s = echo::read(*t.graph);
     const echo::schedule steps = echo::baseline_schedule(s);
     const echo::memory_plan good = echo::plan_memory(s, steps, {.align = 64});
+    // All values at one place. What a step works with lies at the end: oneDNN keeps addresses there.
+    std::vector<node*> nodes;
+    for (node* n : t.graph->nodes()) nodes.push_back(n);
     auto parts = good.parts();
-    for (auto& offset : parts.offsets) // all of the arena's blocks at one place
-        if (offset != echo::memory_plan_parts::no_offset) offset = 0;
+    std::size_t copy = 0;
+    for (const auto step : steps.steps()) {
+        const node* n = nodes[steps[step].node.index()];
+        for (std::size_t k = 0; k < echo::copy_count(s, steps[step]); ++k, ++copy)
+            if (parts.offsets[copy] != echo::memory_plan_parts::no_offset)
+                parts.offsets[copy] = k < n->outputs.size() ? 0 : (good.bytes() - n->scratch) / 64 * 64;
+    }
     residents outside;
     executor<cpu::backend> run(*t.graph, s, steps, echo::memory_plan(parts), outside, on, {.check = true});
     CHECK_THROWS_AS(run.run(1, 1), echo::error);

@@ -53,17 +53,16 @@ public:
         counts_ = {};
         for (std::size_t t = 0; t < steps_.size(); ++t) {
             run_step(t, seed, iteration);
-            if (t == loss_step_ && !std::isfinite(loss())) refuse_loss(seed, iteration);
+            if (t != loss_step_) continue;
+            std::memcpy(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
+            if (!std::isfinite(loss_)) refuse_loss(seed, iteration);
         }
         ++runs_;
-        return loss();
+        return loss_;
     }
 
-    float loss() const {
-        float is;
-        std::memcpy(&is, loss_, sizeof is);
-        return is;
-    }
+    /// Of the last run.
+    float loss() const noexcept { return loss_; }
 
     std::uint64_t arena_bytes() const noexcept { return arena_.size(); }
     /// The largest end of a tensor that a step has touched in the arena.
@@ -167,9 +166,9 @@ private:
             steps_.push_back(std::move(made));
         }
         const value loss = g.results().at(0);
-        loss_ = latest(loss);
         for (std::size_t t = 0; t < steps_.size(); ++t)
             if (steps_[t].at == loss.producer && steps_[t].kind == echo::step_kind::run) loss_step_ = t;
+        loss_at_ = steps_[loss_step_].out[loss.output].data;
     }
 
     /// Storage of a copy outside the arena: an input's that it lies on, or its own.
@@ -302,7 +301,8 @@ private:
     std::vector<std::byte*> places_;    ///< per copy
     std::vector<std::uint64_t> hashes_; ///< per copy, with `check`
     std::map<std::pair<const node*, std::size_t>, std::byte*> latest_;
-    const std::byte* loss_ = nullptr;
+    const void* loss_at_ = nullptr;
+    float loss_ = 0;
     std::size_t loss_step_ = 0;
     std::uint64_t high_water_ = 0, runs_ = 0;
     step_counts counts_;

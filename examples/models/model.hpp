@@ -58,7 +58,7 @@ struct model {
             .watched = built->watched(),
             .fill = [built](engine::residents& outside, std::uint64_t step) { built->fill(outside, step); },
             .metric = [built](engine::residents& outside,
-                              std::span<const float> watched) { return built->metric(outside, watched); }};
+                              std::span<const float> read) { return built->metric(outside, read); }};
     }
 };
 

@@ -9,6 +9,7 @@
 #include "plan/front.hpp"
 #include "plan/load.hpp"
 #include "plan/summary.hpp"
+#include "plan/unmet.hpp"
 
 #include <exception>
 #include <new>
@@ -83,20 +84,6 @@ int complain(std::string_view about, std::string_view message) {
     return bad_input;
 }
 
-/// What stands in the way of a budget, in one line.
-std::string why_unmet(const loaded_graph& g, const echo::plan& made) {
-    const echo::plan_report& r = made.report();
-    std::string why =
-        fmt::format("no plan of at most {} bytes was found; the best has {}, the certified bound is {}",
-                    r.budget_bytes, r.peak_bytes, r.lower_bound_bytes);
-    if (!r.blocker.valid()) return why;
-    why += fmt::format("; live at the peak is node '{}' with {} bytes", g.snapshot.name(r.blocker),
-                       r.blocker_bytes);
-    const std::string_view layer = g.snapshot.layer_name(g.snapshot[r.blocker].layer);
-    if (!layer.empty()) why += fmt::format(" (layer '{}')", layer);
-    return why + ": allow that much, or make it smaller (batch, length)";
-}
-
 int run(const options& asked) {
     std::optional<progress> line(std::in_place);
     try {
@@ -121,7 +108,7 @@ int run(const options& asked) {
         print(shown(asked, g, all));
         const echo::plan& made = all.plans[all.chosen].plan;
         if (made.met()) return success;
-        complain(asked.graph + ": ", why_unmet(g, made));
+        complain(asked.graph + ": ", why_unmet(g.snapshot, made.report()));
         return budget_unmet;
     } catch (const std::bad_alloc&) {
         line.reset();

@@ -6,8 +6,7 @@
 #include "command_line/parse.hpp"
 #include "plan/budget_text.hpp"
 #include "plan/help.hpp"
-
-#include <echo/analysis/plan.hpp>
+#include "plan/strategy_text.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -32,18 +31,6 @@ struct options {
     std::string plan_file{}, dot_file{};  ///< empty: none
     std::string print{};                  ///< not empty: print this and do nothing else
 };
-
-/// Errors: `usage_error`.
-inline void choose_strategy(options& chosen, std::string_view named) {
-    for (const strategy how : {strategy::baseline, strategy::mirror, strategy::echo, strategy::echo_printed,
-                               strategy::min_cut, strategy::budget}) {
-        if (name_of(how) != named) continue;
-        chosen.how = how;
-        return;
-    }
-    throw usage_error(
-        fmt::format("--strategy {} is none of baseline, mirror, echo, echo_printed, min_cut, budget", named));
-}
 
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
@@ -77,7 +64,7 @@ inline options parse_options(int count, const char* const* arguments) {
     if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);
     const bool asks_budget = chosen.budget || chosen.max_overhead;
     if (asks_budget && strategy_option->count() == 0) named = name_of(strategy::budget);
-    choose_strategy(chosen, named);
+    chosen.how = parse_strategy(named);
     if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
     if (chosen.pareto && (asks_budget || chosen.compare || plan_file->count() > 0 || dot_file->count() > 0))
         throw usage_error(

@@ -2,6 +2,7 @@
 /// @file
 /// Connectionist temporal classification: forward-backward over the labels with blanks between them (Graves et al.,
 /// 2006, §4), in logarithms and in double, one thread per sequence.
+#include "engine/cpu/doubles.hpp"
 #include "engine/cpu/heavy_kernels.hpp"
 #include "engine/cpu/rows.hpp"
 
@@ -137,17 +138,17 @@ std::size_t gradient_part(const extents& e) { return e.states() * (e.steps + 1) 
 
 std::uint64_t scratch(const ops::ctc_loss&, tensor_span in, tensor_span, context&) {
     const extents e(in[0].shape, in[1].shape);
-    return (e.rows() + e.batch * loss_part(e)) * sizeof(double);
+    return bytes_of_doubles(e.rows() + e.batch * loss_part(e));
 }
 std::uint64_t scratch(const ops::ctc_loss_gradient&, tensor_span in, tensor_span, context&) {
     const extents e(in[1].shape, in[2].shape);
-    return (e.rows() + e.batch * gradient_part(e)) * sizeof(double);
+    return bytes_of_doubles(e.rows() + e.batch * gradient_part(e));
 }
 
 void run(const ops::ctc_loss& op, const call& c, context& on) {
     const extents e(c.inputs[0].shape(), c.inputs[1].shape());
     const auto counts = label_counts(c.inputs[1], e);
-    auto* log_sums = reinterpret_cast<double*>(c.scratch.data());
+    auto* log_sums = doubles(c);
     double* losses = log_sums + e.rows();
     double* beginnings = losses + e.batch;
     normalise(c.inputs[0].f32(), nullptr, log_sums, e, on);
@@ -170,7 +171,7 @@ void run(const ops::ctc_loss& op, const call& c, context& on) {
 void run(const ops::ctc_loss_gradient& op, const call& c, context& on) {
     const extents e(c.inputs[1].shape(), c.inputs[2].shape());
     const auto counts = label_counts(c.inputs[2], e);
-    auto* log_sums = reinterpret_cast<double*>(c.scratch.data());
+    auto* log_sums = doubles(c);
     float* dx = c.outputs[0].f32();
     const double f = static_cast<double>(c.inputs[0].f32()[0]) * op.scale / static_cast<double>(e.batch);
     normalise(c.inputs[1].f32(), dx, log_sums, e, on);

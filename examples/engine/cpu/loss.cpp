@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Cross entropy behind a softmax.
+#include "engine/cpu/doubles.hpp"
 #include "engine/cpu/heavy_kernels.hpp"
 #include "engine/cpu/rows.hpp"
 
@@ -39,14 +40,14 @@ struct target {
 } // namespace
 
 std::uint64_t scratch(const ops::softmax_output&, tensor_span in, tensor_span, context&) {
-    return elements(in[1]) * sizeof(double); // the loss of each row
+    return bytes_of_doubles(elements(in[1])); // the loss of each row
 }
 
 void run(const ops::softmax_output& op, const call& c, context& on) {
     const along a(c.inputs[0].shape(), -1);
     const std::size_t counting = counted(op.how, c.inputs[1], a.extent);
     const target aim(op.how, a.extent);
-    auto* losses = reinterpret_cast<double*>(c.scratch.data());
+    auto* losses = doubles(c);
     on.parallel(a.outer, row_grain(a.extent), [&](std::size_t first, std::size_t last) {
         for (std::size_t r = first; r < last; ++r) {
             const float* x = c.inputs[0].f32() + r * a.extent; // may be where p goes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Optimizers, clipping, running statistics. Results lie on inputs, so elements go through blocks.
+#include "engine/cpu/doubles.hpp"
 #include "engine/cpu/heavy_kernels.hpp"
 #include "engine/cpu/rows.hpp"
 
@@ -38,11 +39,11 @@ float factor(const call& c, std::size_t input) {
 std::uint64_t scratch(const ops::clip_factor&, tensor_span in, tensor_span, context&) {
     std::size_t count = 0;
     for (const auto& t : in) count += chunks(elements(t));
-    return count * sizeof(double);
+    return bytes_of_doubles(count);
 }
 
 void run(const ops::clip_factor& op, const call& c, context& on) {
-    auto* sums = reinterpret_cast<double*>(c.scratch.data());
+    auto* sums = doubles(c);
     std::vector<std::size_t> begin{0}; // the first chunk of each input
     for (const auto& in : c.inputs) begin.push_back(begin.back() + chunks(in.size()));
     on.parallel(begin.back(), 1, [&](std::size_t first, std::size_t last) {

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""The engine's steps beside PyTorch's and its own without Echo: engine.py ENGINE_STEPS PYTHON [peers|strategies] [--quick]. See bench/engine."""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+LIBRARY = pathlib.Path(__file__).resolve().parent
+ROOT = LIBRARY.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+os.environ["OMP_WAIT_POLICY"] = "passive"  # a thread that waits in a loop takes a core from the other process
+
+import results  # noqa: E402
+
+# What is measured: an engine's model beside a peer's, and bars.
+PEERS = (("ResNet-50, 16 images of 64", "resnet", "resnet"), ("LSTM language model", "lstm", "lstm"),
+         ("the same, cell by cell", "cells", "cells"))
+MODELS = ("nmt", "transformer", "resnet")
+TIME_OVER_PEER, LOSS, GRADIENTS, TIME_OF_ECHO, TIME_AT_HALF, FILLED = 1.3, 1e-4, 2, 1.05, 1.15, 2e9
+
+
+class Steps:
+    """A process that runs steps when it is told to."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"engine: {self.process.args[0]} stopped with status {self.process.wait()}")
+        return json.loads(line)
+
+    def __call__(self, what):
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def beside(program, python, model, peer, rounds):
+    """Steps of both in turns, from the same parameters and data."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Steps(program, "peer", model, folder)
+        torch = Steps(python, LIBRARY / "torch_steps.py", peer, folder)
+        ours, theirs, answers = [], [], []
+        losses = [one(1)["losses"][0] for one in (engine, torch)]
+        gradients = torch("gradients")
+        for one in (engine, torch):
+            one(2)  # the first are slower: kernels are made
+        for k in range(rounds):
+            for one, ms in ((engine, ours), (torch, theirs))[::1 if k % 2 else -1]:
+                answers.append(one(1))
+                ms.append(answers[-1]["ms"][0])
+        memory = [engine(1), torch("peak")]
+        engine.end()
+        torch.end()
+    return {"engine_ms": statistics.median(ours), "torch_ms": statistics.median(theirs),
+            "time_ratio": statistics.median(a / b for a, b in zip(ours, theirs)), "time_ratio_of_least": min(ours) / min(theirs),
+            "engine_tensor_MB": memory[0]["tensor_bytes"] / 1e6, "torch_tensor_MB": memory[1]["tensor_bytes"] / 1e6,
+            "engine_process_MB": memory[0]["process_bytes"] / 1e6, "torch_process_MB": memory[1]["process_bytes"] / 1e6,
+            "loss": losses[0], "loss_difference": abs(losses[0] - losses[1]), "engine_gradient_error": gradients["engine"],
+            "torch_gradient_error": gradients["torch"], "rounds": rounds}
+
+
+def compare_peers(options):
+    rows, bars = [], []
+    for called, model, peer in PEERS:
+        row = {"model": called, **beside(options.program, options.python, model, peer, 5 if options.quick else 11)}
+        rows.append(row)
+        print(f"{called}: {row['engine_ms']:.1f} ms beside {row['torch_ms']:.1f} ms, {row['time_ratio']:.3f}", flush=True)
+        bars += [bar(f"{called}: time over PyTorch's", row["time_ratio"], TIME_OVER_PEER),
+                 bar(f"{called}: tensors over PyTorch's, bytes at the peak", row["engine_tensor_MB"] / row["torch_tensor_MB"], 1),
+                 bar(f"{called}: memory of the process over PyTorch's", row["engine_process_MB"] / row["torch_process_MB"], 1),
+                 bar(f"{called}: difference of losses", row["loss_difference"], LOSS),
+                 bar(f"{called}: distance of gradients from those in double, over PyTorch's",
+                     row["engine_gradient_error"] / row["torch_gradient_error"], GRADIENTS)]
+    return rows, bars
+
+
+def compare_strategies(options):
+    rows, bars = [], []
+    for model in MODELS:
+        command = [options.program, "echo", model, "tiny" if options.quick else "small", "5"]
+        made = json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout)
+        base = made["strategies"][0]
+        for one in made["strategies"]:
+            ratio = statistics.median(a / b for a, b in zip(one["ms"], base["ms"]))
+            rows.append({"model": model, "strategy": one["strategy"], "ms": statistics.median(one["ms"]), "time_ratio": ratio,
+                         "time_ratio_of_least": min(one["ms"]) / min(base["ms"]), "arena_MB": one["arena_bytes"] / 1e6,
+                         "part": one["peak_bytes"] / base["peak_bytes"], "recomputed": one["recomputed"],
+                         "encoded": one["encoded"], "predicted_overhead": one["predicted_overhead"]})
+            print(f"{model}, {one['strategy']}: {rows[-1]['ms']:.0f} ms, {ratio:.3f}, arena {rows[-1]['arena_MB']:.0f} MB", flush=True)
+            if not one["same_losses"]:
+                sys.exit(f"engine: {model} with {one['strategy']} has other losses than without")
+            if one is base:
+                continue
+            limit = TIME_AT_HALF if one["strategy"] == "budget" else TIME_OF_ECHO
+            bars.append(bar(f"{model}, {one['strategy']}: time over the baseline's", ratio, limit))
+            if one["strategy"] == "budget":
+                bars.append(bar(f"{model}, budget: peak over the baseline's", rows[-1]["part"], 0.5))
+        if not options.quick:
+            bars.append(bar(f"{model}: feature maps, bytes", made["feature_map_bytes"], FILLED, least=True))
+    return rows, bars
+
+
+def bar(what, value, limit, least=False):
+    passed = value >= limit if least else value <= limit
+    return {"bar": what, "value": value, "limit": limit, "passed": passed}
+
+
+BEGIN, END = "<!-- table: bench/engine -->", "<!-- end of table -->"
+
+
+def section(result):
+    """The tables of README.md."""
+    cores = f"{result['machine']['cores']} cores of an {result['machine']['cpu']}"
+    lines = [BEGIN, "", f"Measured on {result['date']}, {cores}: PyTorch {result['torch']} on the CPU beside the engine, steps in "
+             "turns, medians; the same parameters and data.", "",
+             "| a training step | engine | PyTorch | ratio | tensors, engine | PyTorch | losses differ by |",
+             "|---|--:|--:|--:|--:|--:|--:|"]
+    lines += [f"| {r['model']} | {r['engine_ms']:.0f} ms | {r['torch_ms']:.0f} ms | {r['time_ratio']:.2f} | "
+              f"{r['engine_tensor_MB']:.0f} MB | {r['torch_tensor_MB']:.0f} MB | {r['loss_difference']:.0e} |" for r in result["peers"]]
+    lines += ["", "With Echo and without, bit by bit the same losses:", "",
+              "| a training step | strategy | time | over baseline | arena | part |", "|---|---|--:|--:|--:|--:|"]
+    lines += [f"| {r['model']} | {r['strategy']} | {r['ms'] / 1e3:.2f} s | {r['time_ratio']:.3f} | {r['arena_MB']:.0f} MB | "
+              f"{100 * r['part']:.0f} % |" for r in result["strategies"]]
+    lines += ["", "| bar | measured | asked | |", "|---|--:|--:|--:|"]
+    lines += [f"| {b['bar']} | {b['value']:.4g} | {'≥' if b['limit'] >= FILLED else '≤'} {b['limit']:g} | "
+              f"{'passed' if b['passed'] else '**failed**'} |" for b in result["bars"]]
+    return "\n".join([*lines, "", END])
+
+
+def write_readme():
+    result = json.loads((ROOT / "bench" / "results" / "engine.json").read_text(encoding="utf-8"))
+    file = ROOT / "README.md"
+    text = file.read_text(encoding="utf-8")
+    begin = text.find(BEGIN)
+    end = text.find(END, begin)
+    if begin < 0 or end < 0:
+        sys.exit(f"README.md holds no line '{BEGIN}' with '{END}' behind it")
+    file.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", nargs="?", help="engine-steps")
+    parser.add_argument("python", nargs="?", help="a Python with PyTorch")
+    parser.add_argument("piece", nargs="?", choices=("peers", "strategies", "all"), default="all")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--readme", action="store_true")
+    options = parser.parse_args()
+    if options.readme:
+        write_readme()
+        return
+    version = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout.strip()
+    file = ROOT / "bench" / "results" / "engine.json"
+    result = {"bars": [], "peers": [], "strategies": [], **(json.loads(file.read_text(encoding="utf-8")) if file.exists() else {})}
+    result |= {"date": datetime.date.today().isoformat(), "machine": results.machine(), "torch": version}
+    for piece, compare in (("peers", compare_peers), ("strategies", compare_strategies)):
+        if options.piece not in (piece, "all"):
+            continue
+        result[piece], bars = compare(options)
+        result["bars"] = [one for one in result["bars"] if one["piece"] != piece] + [{"piece": piece, **one} for one in bars]
+        results.table(bars)
+        if not options.quick:
+            file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            print(f"written to {file.relative_to(ROOT)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Training steps of the engine, timed: for bench/engine.
+///   engine-steps peer resnet|lstm|cells FOLDER   writes parameters and data into FOLDER, then for each number that it
+///                                             reads runs so many steps; a peer reads the files and does the same.
+///                                             After the first steps it writes the gradients of the last of them
+///   engine-steps echo MODEL PRESET ROUNDS     one step of every strategy in each round, in turns
+/// It answers with a line of JSON each time.
+#include "engine/cpu/backend.hpp"
+#include "engine/session.hpp"
+#include "models/nmt.hpp"
+#include "models/pieces.hpp"
+#include "models/random.hpp"
+#include "models/resnet.hpp"
+#include "models/transformer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+namespace {
+
+using json = nlohmann::json;
+using session = engine::session<engine::cpu::backend>;
+constexpr int threads = 2;
+
+/// Bytes that the system says this process has (`VmRSS`) or had at most (`VmHWM`).
+std::uint64_t memory(const std::string& key) {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+        if (word == key + ":") {
+            std::uint64_t kib = 0;
+            status >> kib;
+            return kib * 1024;
+        }
+    return 0;
+}
+
+double ms_of(session& s, float& loss) {
+    const auto begin = std::chrono::steady_clock::now();
+    loss = s.step();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Against a peer: models that are written in both places.
+
+struct peer_model {
+    engine::graph graph;
+    engine::value loss;
+    std::function<void(engine::residents&)> fill;
+};
+
+void make_resnet(peer_model& m) {
+    const auto made = std::make_shared<models::resnet>(
+        m.graph, models::resnet_options{.depth = 50, .batch = 16, .image = 64, .classes = 100});
+    m.loss = made->loss();
+    m.fill = [made](engine::residents& outside) { made->fill(outside, 1); };
+}
+
+/// An LSTM cell that is given its part of the gates.
+models::lstm_state advance(engine::graph& g, const models::lstm& cell, engine::value from_x,
+                           const models::lstm_state& last) {
+    const auto from_h = cell.h2h(g, last.h);
+    const auto gates = engine::slice_channel(g, engine::add(g, from_x, from_h), 4);
+    const auto in = engine::sigmoid(g, gates[0]), forget = engine::sigmoid(g, gates[1]);
+    const auto change = engine::tanh(g, gates[2]), out = engine::sigmoid(g, gates[3]);
+    const auto kept = engine::multiply(g, forget, last.c), added = engine::multiply(g, in, change);
+    const auto c = engine::add(g, kept, added);
+    return {engine::multiply(g, out, engine::tanh(g, c)), c};
+}
+
+/// A language model: an embedding, two layers of LSTM cells, scores of the next word. What enters a layer is multiplied
+/// for all steps at once, as torch.nn.LSTM does, or step by step.
+void make_lstm(peer_model& m, bool at_once) {
+    constexpr std::int64_t batch = 32, length = 35, hidden = 512, words = 2000, layers = 2;
+    engine::graph& g = m.graph;
+    const auto tokens = engine::data(g, "tokens", engine::i32({batch, length}));
+    const auto labels = engine::data(g, "labels", engine::i32({length * batch}));
+    const auto table = models::weights(g, "embedding.weight", words, hidden);
+    auto x = engine::embedding(g, table, tokens);
+    x = engine::swap_axes(g, x, 0, 1);
+    for (std::int64_t l = 0; l < layers; ++l) {
+        const engine::graph::scope scope(g, "l" + std::to_string(l));
+        const auto cell = models::lstm::make(g, hidden, hidden);
+        if (at_once) x = cell.i2h(g, x);
+        const auto steps = engine::slice_channel(g, x, length, 0, true);
+        models::lstm_state state;
+        state.h = engine::zeros(g, {batch, hidden});
+        state.c = engine::zeros(g, {batch, hidden});
+        std::vector<engine::value> shown;
+        for (std::size_t t = 0; t < steps.size(); ++t) {
+            const engine::graph::scope step(g, "t" + std::to_string(t));
+            state = at_once ? advance(g, cell, steps[t], state) : cell(g, steps[t], state);
+            shown.push_back(state.h);
+        }
+        x = engine::stack(g, shown, 0);
+    }
+    x = engine::reshape(g, x, {length * batch, hidden});
+    const auto w = models::weights(g, "output.weight", words, hidden);
+    const auto b = engine::parameter(g, "output.bias", {words}, {});
+    const auto scores = engine::fully_connected(g, x, w, b);
+    m.loss = engine::softmax_output(g, scores, labels);
+    g.results().push_back(m.loss);
+    m.fill = [=](engine::residents& outside) {
+        models::random_numbers random(1, 1);
+        for (const auto& v : {tokens, labels})
+            for (auto& t : outside.i32(v)) t = static_cast<std::int32_t>(random.below(words));
+    };
+}
+
+/// Tensors as they lie in memory, one behind the other, and a list of what stands where: NAME.bin and NAME.json.
+class tensor_file {
+public:
+    explicit tensor_file(const std::filesystem::path& name)
+        : name_(name), bytes_(name.string() + ".bin", std::ios::binary) {}
+    void add(const std::string& name, const engine::value& v, engine::residents& outside) {
+        const auto& t = v.producer->outputs[v.output];
+        bytes_.write(reinterpret_cast<const char*>(outside(v)),
+                     static_cast<std::streamsize>(engine::elements(t) * 4));
+        list_.push_back({{"name", name},
+                         {"parameter", v.producer->role == engine::role::parameter},
+                         {"type", std::string(echo::name_of(t.type))},
+                         {"shape", engine::extents_of(t.shape)}});
+    }
+    void end() {
+        std::ofstream(name_.string() + ".json") << list_;
+        if (!bytes_.flush()) throw echo::error({}, name_.string(), "cannot be written");
+    }
+
+private:
+    std::filesystem::path name_;
+    std::ofstream bytes_;
+    json list_ = json::array();
+};
+
+void against_peer(const std::string& called, const std::string& folder) {
+    const std::uint64_t before = memory("VmRSS");
+    peer_model m;
+    called == "resnet" ? make_resnet(m) : make_lstm(m, called == "lstm");
+    const auto trained = engine::train(m.graph, m.loss, {.with_sgd = {.rate = 0.01, .momentum = 0.9}});
+    engine::cpu::backend on(threads);
+    session s(m.graph, on);
+    m.fill(s.outside());
+    tensor_file all(std::filesystem::path(folder) / "tensors");
+    for (const auto which : {engine::role::data, engine::role::parameter, engine::role::state})
+        for (const auto& v : m.graph.inputs(which)) all.add(v.producer->name, v, s.outside());
+    all.end();
+    std::cout << json{{"ready", true}} << std::endl;
+    for (int count = 0; std::cin >> count;) {
+        json losses = json::array(), ms = json::array();
+        for (int i = 0; i < count; ++i) {
+            float loss = 0;
+            ms.push_back(ms_of(s, loss));
+            losses.push_back(loss);
+        }
+        if (s.iteration() == static_cast<std::uint64_t>(count)) {
+            tensor_file gradients(std::filesystem::path(folder) / "gradients");
+            for (const auto& t : trained) gradients.add(t.parameter.producer->name, t.gradient, s.outside());
+            gradients.end();
+        }
+        std::cout << json{{"losses", losses},
+                          {"ms", ms},
+                          {"tensor_bytes", s.execution().arena_bytes() + s.outside().bytes()},
+                          {"process_bytes", memory("VmHWM") - before}}
+                  << std::endl;
+    }
+}
+
+// With Echo against without.
+
+struct contender {
+    std::string name;
+    std::unique_ptr<engine::graph> graph;
+    std::unique_ptr<engine::cpu::backend> backend;
+    std::unique_ptr<session> run{};
+    json ms = json::array();
+};
+
+template <class Model>
+contender contend(const std::string& preset, const std::string& name, const echo::plan_options& how,
+                  bool profile = false, const contender* profiled = nullptr) {
+    contender c{.name = name,
+                .graph = std::make_unique<engine::graph>(),
+                .backend = std::make_unique<engine::cpu::backend>(threads)};
+    const Model m(*c.graph, Model::preset(preset));
+    engine::train(*c.graph, m.loss(), Model::optimizer());
+    if (profiled) { // the same graph, node by node
+        auto from = profiled->graph->nodes().begin();
+        engine::complete(*c.graph);
+        for (engine::node* n : c.graph->nodes()) {
+            n->time_us = (*from)->time_us;
+            ++from;
+        }
+    }
+    c.run = std::make_unique<session>(
+        *c.graph, *c.backend, engine::session_options{.plan = how, .execution = {.profile = profile}});
+    m.fill(c.run->outside(), 1);
+    return c;
+}
+
+template <class Model>
+void with_and_without(const std::string& preset, int rounds) {
+    std::vector<contender> all;
+    all.push_back(contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, true));
+    const auto& report = all[0].run->plan().report();
+    const std::uint64_t half = report.baseline_peak_bytes / 2;
+    float first = 0;
+    ms_of(*all[0].run, first);
+    ms_of(*all[0].run, first);
+    all[0].run->execution().store_times();
+    all.push_back(contend<Model>(preset, "echo", {.how = echo::strategy::echo}));
+    all.push_back(contend<Model>(preset, "min_cut", {.how = echo::strategy::min_cut}));
+    all.push_back(
+        contend<Model>(preset, "budget", {.how = echo::strategy::budget, .budget = half}, false, &all[0]));
+    std::vector<std::vector<float>> losses(all.size());
+    for (std::size_t k = 1; k < all.size(); ++k)
+        for (int i = 0; i < 2; ++i) ms_of(*all[k].run, first);
+    for (int r = 0; r < rounds; ++r)
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const std::size_t k = (i + static_cast<std::size_t>(r)) % all.size();
+            float loss = 0;
+            all[k].ms.push_back(ms_of(*all[k].run, loss));
+            losses[k].push_back(loss);
+        }
+    json rows = json::array();
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        const auto& c = all[k];
+        const auto& plan = c.run->plan().report();
+        const auto counts = c.run->execution().counts();
+        rows.push_back({{"strategy", c.name},
+                        {"peak_bytes", plan.peak_bytes},
+                        {"arena_bytes", c.run->execution().arena_bytes()},
+                        {"met", c.run->plan().met()},
+                        {"predicted_overhead", plan.recompute_time_ratio},
+                        {"recomputed", counts.recomputed},
+                        {"encoded", counts.encoded},
+                        {"same_losses", losses[k] == losses[0]},
+                        {"ms", c.ms}});
+    }
+    std::cout << json{{"feature_map_bytes", report.baseline_stash_bytes}, {"strategies", rows}} << std::endl;
+}
+
+int run(const std::vector<std::string>& words) {
+    if (words.size() == 3 && words[0] == "peer" &&
+        (words[1] == "resnet" || words[1] == "lstm" || words[1] == "cells")) {
+        against_peer(words[1], words[2]);
+        return 0;
+    }
+    if (words.size() == 4 && words[0] == "echo") {
+        const int rounds = std::stoi(words[3]);
+        if (words[1] == "nmt") return with_and_without<models::nmt>(words[2], rounds), 0;
+        if (words[1] == "transformer") return with_and_without<models::transformer>(words[2], rounds), 0;
+        if (words[1] == "resnet") return with_and_without<models::resnet>(words[2], rounds), 0;
+    }
+    std::cerr
+        << "usage: engine-steps peer resnet|lstm|cells FOLDER | echo nmt|transformer|resnet PRESET ROUNDS\n";
+    return 2;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run({argv + 1, argv + argc});
+    } catch (const std::exception& e) {
+        std::cerr << "engine-steps: " << e.what() << '\n';
+        return 1;
+    }
+}

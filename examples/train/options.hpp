@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The command line of `echo-train` as a value.
+#pragma once
+
+#include "command_line/parse.hpp"
+#include "engine/graph.hpp"
+#include "plan/budget_text.hpp"
+#include "plan/strategy_text.hpp"
+#include "train/help.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace train {
+
+using echo::format::usage_error;
+
+struct options {
+    std::string model{}, preset = "tiny";
+    echo::strategy how = echo::strategy::min_cut;
+    std::optional<echo::format::budget_text> budget{}; ///< of the peak
+    std::optional<double> max_overhead{};              ///< part of the graph's time
+    engine::baseline habits = engine::baseline::modern;
+    std::optional<std::int64_t> batch{};
+    std::uint64_t steps = 100, seed = 1;
+    std::optional<double> rate{};
+    int threads = 0;            ///< 0: one per core
+    std::uint64_t evaluate = 0; ///< every so many steps; 0: at the end only
+    std::string data{};         ///< empty: a generated task
+    bool json = false, profile = false;
+    std::string print{}; ///< not empty: print this and do nothing else
+};
+
+/// Errors: `usage_error`, also where it is not within [least, most].
+template <class Number>
+Number parse_whole(std::string_view option, std::string_view text, Number least, Number most) {
+    Number number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, failure] = std::from_chars(text.data(), end, number);
+    if (failure != std::errc{} || stop != end || number < least || number > most)
+        throw usage_error(
+            fmt::format("{} {}: must be a whole number from {} to {}", option, text, least, most));
+    return number;
+}
+
+/// Errors: `usage_error`.
+inline double parse_rate(std::string_view text) {
+    std::string_view rest = text;
+    const double number = echo::format::take_number("--rate", rest);
+    if (!rest.empty() || !(number > 0))
+        throw usage_error(fmt::format("--rate {}: must be a number above 0", text));
+    return number;
+}
+
+/// Errors: `usage_error`.
+inline engine::baseline parse_baseline(std::string_view text) {
+    if (text == "paper") return engine::baseline::paper;
+    if (text == "modern") return engine::baseline::modern;
+    throw usage_error(fmt::format("--baseline {} is none of paper, modern", text));
+}
+
+/// Errors: `usage_error`.
+inline options parse_options(int count, const char* const* arguments) {
+    options chosen;
+    std::string strategy, budget, overhead, baseline, batch, steps, rate, seed, threads, evaluate;
+    CLI::App app;
+    app.add_option("MODEL", chosen.model)->required();
+    app.add_option("--preset", chosen.preset);
+    app.add_option("--strategy", strategy);
+    app.add_option("--budget", budget);
+    app.add_option("--max-overhead", overhead);
+    app.add_option("--baseline", baseline);
+    app.add_option("--batch", batch);
+    app.add_option("--steps", steps);
+    app.add_option("--rate", rate);
+    app.add_option("--seed", seed);
+    app.add_option("--threads", threads);
+    app.add_option("--evaluate", evaluate);
+    auto* const data = app.add_option("--data", chosen.data);
+    app.add_flag("--json", chosen.json);
+    app.add_flag("--profile", chosen.profile);
+    chosen.print = echo::format::parse(app, count, arguments, "echo-train", help_text());
+    if (!chosen.print.empty()) return chosen;
+
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    const auto given = [&](const char* option) { return app.count(option) > 0; };
+    if (given("--budget")) chosen.budget = echo::format::parse_budget(budget);
+    if (given("--max-overhead")) chosen.max_overhead = echo::format::parse_overhead(overhead);
+    if (given("--baseline")) chosen.habits = parse_baseline(baseline);
+    if (given("--batch")) chosen.batch = parse_whole<std::int64_t>("--batch", batch, 1, most);
+    if (given("--steps")) chosen.steps = parse_whole<std::uint64_t>("--steps", steps, 1, most);
+    if (given("--rate")) chosen.rate = parse_rate(rate);
+    if (given("--seed"))
+        chosen.seed =
+            parse_whole<std::uint64_t>("--seed", seed, 0, std::numeric_limits<std::uint64_t>::max());
+    if (given("--threads")) chosen.threads = parse_whole("--threads", threads, 1, 1024);
+    if (given("--evaluate")) chosen.evaluate = parse_whole<std::uint64_t>("--evaluate", evaluate, 1, most);
+
+    const bool asks_budget = chosen.budget || chosen.max_overhead;
+    if (given("--strategy"))
+        chosen.how = echo::format::parse_strategy(strategy);
+    else if (asks_budget)
+        chosen.how = echo::strategy::budget;
+    if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
+    if (chosen.how == echo::strategy::budget && !asks_budget)
+        throw usage_error("--strategy budget needs --budget or --max-overhead");
+    if (chosen.max_overhead && chosen.how != echo::strategy::budget)
+        throw usage_error("--max-overhead goes with --strategy budget only");
+    if (chosen.json && (chosen.profile || chosen.evaluate))
+        throw usage_error("--json goes with none of --profile and --evaluate");
+    if (data->count() > 0 && chosen.data.empty()) throw usage_error("--data names no file");
+    return chosen;
+}
+
+} // namespace train
