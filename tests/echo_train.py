@@ -54,6 +54,8 @@ class Train(command.Command):
 
     def test_the_same_losses_whatever_is_recomputed(self):
         for model in MODELS:
+            if model == "ds2" and os.environ.get("ECHO_SANITIZE"): # minutes there
+                continue
             with self.subTest(model):
                 budget = BUDGETS[model]
                 ways = [("--strategy", strategy) for strategy in STRATEGIES]
