@@ -24,6 +24,13 @@ struct random_task {
 
 constexpr std::int64_t batch = 4, width = 24;
 
+// A tenth of the graphs where every step costs a sanitizer's price.
+#if defined(__has_feature)
+constexpr std::size_t graphs = __has_feature(address_sanitizer) ? 100 : 1000;
+#else
+constexpr std::size_t graphs = 1000;
+#endif
+
 /// Layers of light ops between products; some values only gradients read.
 random_task draw_task(unsigned seed) {
     std::mt19937 draw(seed);
@@ -166,7 +173,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     step_counts all;
     std::size_t smaller = 0;
-    for (unsigned seed = 0; seed < 1000; ++seed) {
+    for (unsigned seed = 0; seed < graphs; ++seed) {
         INFO("seed " << seed);
         const outcome plain = run(seed, {.how = echo::strategy::baseline});
         echo::plan_options options{.how =
@@ -182,10 +189,10 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     }
     WARN("smaller " << smaller << ", recomputed " << all.recomputed << ", seeded " << all.seeded
                     << ", encoded " << all.encoded << ", late " << all.late << ", in place " << all.inplace);
-    CHECK(smaller > 300);
-    CHECK(all.recomputed > 500);
-    CHECK(all.seeded > 50);
-    CHECK(all.encoded > 100);
-    CHECK(all.late > 50);
-    CHECK(all.inplace > 1000);
+    CHECK(smaller > graphs * 3 / 10);
+    CHECK(all.recomputed > graphs / 2);
+    CHECK(all.seeded > graphs / 20);
+    CHECK(all.encoded > graphs / 10);
+    CHECK(all.late > graphs / 20);
+    CHECK(all.inplace > graphs);
 }

@@ -179,6 +179,19 @@ TEST_CASE("an empty network has an empty cut", "[max_flow]") {
     CHECK(flow.on_source_side(v)); // the way to the sink is what is cut
 }
 
+TEST_CASE("infinite capacities that meet are no more than infinite", "[max_flow]") {
+    flow_network flow;
+    const auto middle = flow.add_vertex();
+    flow.from_source(middle, 5);
+    for (int i = 0; i < 9; ++i) {
+        const auto v = flow.add_vertex();
+        flow.to_sink(v, flow_network::infinite);
+        flow.add_arc(middle, v, flow_network::infinite);
+    }
+    CHECK(flow.cut() == 5);
+    CHECK(!flow.on_source_side(middle));
+}
+
 TEST_CASE("leaky chains and ladders take no quadratic time", "[max_flow]") {
     flow_network flow;
     for (const auto& make : {chain, ladder}) {

@@ -222,7 +222,8 @@ private:
                     excess_[w] = f;
                     activate(w);
                 } else {
-                    excess_[w] += f;
+                    excess_[w] =
+                        std::min(infinite, excess_[w] + f); // more than can ever flow on stays as much
                 }
                 excess_[v] -= f;
                 if (excess_[v] == 0) return work;
