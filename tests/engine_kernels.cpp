@@ -407,6 +407,14 @@ numbers normalise(const ops::batch_norm& op, const echo::shape& shape, const std
     return y;
 }
 
+/// y, mean, variance of x, gamma, beta.
+std::vector<tensor_data> normalised(const ops::batch_norm& op, const inputs& in) {
+    const auto s = run(ops::batch_statistics{op.axis}, {in[0]});
+    auto y = run(op, {in[0], in[1], in[2], s[0], s[1]});
+    y.insert(y.end(), s.begin(), s.end());
+    return y;
+}
+
 } // namespace
 
 TEST_CASE("batch normalisation and its gradient") {
@@ -427,7 +435,7 @@ TEST_CASE("batch normalisation and its gradient") {
             numbers expected = values(f, in);
             const auto n = in[0].f32.size(), channels = static_cast<std::size_t>(c);
             const double terms = static_cast<double>(n / channels);
-            const auto y = run(op, in);
+            const auto y = normalised(op, in);
             const auto part = [&](std::size_t first, std::size_t count) {
                 const auto at = expected.begin() + static_cast<std::ptrdiff_t>(first);
                 return numbers(at, at + static_cast<std::ptrdiff_t>(count));
@@ -448,7 +456,7 @@ TEST_CASE("batch normalisation does not mind where the channels are") {
     const tensor_data x = noise({3, 5, 4, 4}, 1), dy = noise({3, 5, 4, 4}, 2);
     const inputs in{x, noise({5}, 3), noise({5}, 4)};
     inputs last{with_channels_last(x), in[1], in[2]};
-    const auto y = run(ops::batch_norm{}, in), z = run(ops::batch_norm{.axis = 3}, last);
+    const auto y = normalised(ops::batch_norm{}, in), z = normalised(ops::batch_norm{.axis = 3}, last);
     close(z[0], as_double(with_channels_last(y[0])), 10);
     close(z[2], as_double(y[2]), 10);
     const auto d = run(ops::batch_norm_gradient{}, {dy, x, in[1], y[1], y[2]});
@@ -965,8 +973,9 @@ TEST_CASE("large tensors on all threads: the same bits again") {
         const tensor_data x = last ? image[0] : noise({4, 64, 28, 28}, 3);
         const inputs in{x, noise({64}, 4), noise({64}, 5)};
         const std::int64_t axis = last ? 3 : 1;
-        const auto n = run(ops::batch_norm{.axis = axis}, in);
-        run(ops::batch_norm_gradient{.axis = axis}, {n[0], in[0], in[1], n[1], n[2]});
+        const auto s = run(ops::batch_statistics{axis}, {x});
+        run(ops::batch_norm{.axis = axis}, {x, in[1], in[2], s[0], s[1]});
+        run(ops::batch_norm_gradient{.axis = axis}, {x, in[0], in[1], s[0], s[1]});
         const ops::pooling op{ops::pooling::max, {3, 3}, {.stride = {2, 2}, .channels_last = last}};
         const auto p = run(op, {x});
         run(ops::pooling_gradient{op, x.what.shape}, {p[0], x, p[0]});

@@ -135,14 +135,19 @@ random_task draw_task(unsigned seed) {
 struct outcome {
     std::vector<float> bits;
     step_counts counts;
+    std::size_t chained = 0;
     std::uint64_t peak = 0;
 };
 
-outcome run(unsigned seed, const echo::plan_options& how) {
+/// Step by step, and each looks at what it reads; or in chains, a few elements of each step at a time.
+enum class running { checked, chained };
+
+outcome run(unsigned seed, const echo::plan_options& how, running in) {
     random_task t = draw_task(seed);
-    cpu::backend on(1 + static_cast<int>(seed % 2));
-    session<cpu::backend> s(*t.graph, on,
-                            {.plan = how, .memory = {.align = 64, .limit = 0}, .execution = {.check = true}});
+    cpu::backend on(1 + static_cast<int>(seed % 2), 32);
+    session<cpu::backend> s(
+        *t.graph, on,
+        {.plan = how, .memory = {.align = 64, .limit = 0}, .execution = {.check = in == running::checked}});
     std::mt19937 draw(seed);
     for (float& x : s.outside().f32(t.x)) x = static_cast<float>(draw() % 2001) / 1000.0f - 1;
     outcome made;
@@ -158,6 +163,7 @@ outcome run(unsigned seed, const echo::plan_options& how) {
         made.bits.push_back(is);
     }
     made.counts = s.execution().counts();
+    made.chained = s.execution().chained();
     made.peak = s.plan().report().peak_bytes;
     CHECK(s.memory().bytes() == s.execution().arena_bytes());
     CHECK(s.execution().high_water() <= s.execution().arena_bytes());
@@ -172,23 +178,28 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     step_counts all;
-    std::size_t smaller = 0;
+    std::size_t smaller = 0, chained = 0;
     for (unsigned seed = 0; seed < graphs; ++seed) {
         INFO("seed " << seed);
-        const outcome plain = run(seed, {.how = echo::strategy::baseline});
+        const outcome plain = run(seed, {.how = echo::strategy::baseline}, running::checked);
         echo::plan_options options{.how =
                                        std::array{echo::strategy::mirror, echo::strategy::echo,
                                                   echo::strategy::min_cut, echo::strategy::budget}[seed % 4]};
         if (options.how == echo::strategy::budget) options.budget = plain.peak * (5 + seed / 4 % 5) / 10;
-        const outcome o = run(seed, options);
+        const outcome o = run(seed, options, running::checked), c = run(seed, options, running::chained);
         CHECK(same_bits(o.bits, plain.bits));
+        CHECK(same_bits(c.bits, plain.bits));
+        CHECK(c.counts == o.counts);
+        chained += c.chained;
         CHECK(o.peak <= plain.peak);
         smaller += o.peak < plain.peak;
         all.recomputed += o.counts.recomputed, all.seeded += o.counts.seeded;
         all.encoded += o.counts.encoded, all.late += o.counts.late, all.inplace += o.counts.inplace;
     }
     WARN("smaller " << smaller << ", recomputed " << all.recomputed << ", seeded " << all.seeded
-                    << ", encoded " << all.encoded << ", late " << all.late << ", in place " << all.inplace);
+                    << ", encoded " << all.encoded << ", late " << all.late << ", in place " << all.inplace
+                    << ", in chains " << chained);
+    CHECK(chained > graphs);
     CHECK(smaller > graphs * 3 / 10);
     CHECK(all.recomputed > graphs / 2);
     CHECK(all.seeded > graphs / 20);

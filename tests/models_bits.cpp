@@ -101,14 +101,18 @@ struct outcome {
     std::uint64_t peak = 0, arena = 0;
 };
 
+/// Step by step, and each looks at what it reads; or in chains, a few elements of each step at a time.
+enum class running { checked, chained };
+
 outcome train(const subject& what, engine::baseline habits, const echo::plan_options& plan, int threads,
-              std::uint64_t steps) {
+              std::uint64_t steps, running in = running::checked) {
     engine::graph g(habits);
     const model m = what.build(g);
     const auto trained = engine::train(g, m.loss, m.optimizer);
-    engine::cpu::backend on(threads);
+    engine::cpu::backend on(threads, 32);
     engine::session<engine::cpu::backend> s(
-        g, on, {.plan = plan, .memory = {.align = 4}, .execution = {.check = true}});
+        g, on, {.plan = plan, .memory = {.align = 4}, .execution = {.check = in == running::checked}});
+    CHECK((s.execution().chained() > 0) == (in == running::chained));
     outcome made;
     for (std::uint64_t i = 1; i <= steps; ++i) {
         m.fill(s.outside(), i);
@@ -170,6 +174,8 @@ void compare(const subject& what, engine::baseline habits, int threads, std::uin
         const auto o = check(std::string(echo::name_of(how)), {.how = how});
         if (how != echo::strategy::mirror && what.encodes) CHECK(o.counts.recomputed > 0);
     }
+    CHECK(same_bits(train(what, habits, {.how = echo::strategy::min_cut}, threads, steps, running::chained),
+                    plain));
     const auto lowest = check("lowest budget", {.how = echo::strategy::budget, .budget = 1});
     CHECK(lowest.counts.recomputed > 0);
     CHECK(static_cast<double>(lowest.peak) < (what.encodes ? 0.7 : 1) * static_cast<double>(plain.peak));

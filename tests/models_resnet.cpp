@@ -182,7 +182,8 @@ TEST_CASE("gamma is fixed at the data and nowhere else; each normalisation has i
         CHECK(tracked[n->inputs[1].producer].insert(n->inputs[1].output).second);
     }
     CHECK(tracked.size() == norms.size());
-    for (const auto& [n, outputs] : tracked) CHECK(outputs == std::set<std::size_t>{1, 2});
+    for (const auto& [n, outputs] : tracked) CHECK(outputs == std::set<std::size_t>{0, 1});
+    for (const engine::node* n : norms) CHECK(tracked.contains(n->inputs[3].producer));
 }
 
 TEST_CASE("running statistics do not stop a batch normalisation from being recomputed") {

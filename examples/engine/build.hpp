@@ -114,9 +114,15 @@ inline value global_mean_pool(graph& g, value x, bool channels_last = false) {
     const auto& shape = g[x].shape;
     return mean_pool(g, x, {shape[window.space_axis(0)], shape[window.space_axis(1)]}, window);
 }
-/// Outputs 1 and 2 are mean and variance, for `track_statistics`.
+/// The mean; output 1 is the variance. They are kept: to make them again reads all of x for two numbers per channel.
+inline value batch_statistics(graph& g, value x, std::int64_t axis = 1) {
+    const value mean = g.add(ops::batch_statistics{axis}, {x});
+    mean.producer->keep = true;
+    return mean;
+}
 inline value batch_norm(graph& g, value x, value gamma, value beta, ops::batch_norm how = {}) {
-    return g.add(how, {x, gamma, beta});
+    const value mean = batch_statistics(g, x, how.axis);
+    return g.add(how, {x, gamma, beta, mean, output(mean, 1)});
 }
 inline value softmax(graph& g, value x, std::int64_t axis = -1) { return g.add(ops::softmax{axis}, {x}); }
 

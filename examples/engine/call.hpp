@@ -3,11 +3,15 @@
 /// What a backend is handed to run one op. A backend is any class with
 ///   run(const op&, const call&)                                 runs the op; a packed input is read as 1 and 0
 ///   scratch(const op&, tensor_span in, tensor_span out) -> bytes it wants while it runs that op
+/// and, where it can run ops that compute element by element a part at a time (chains.hpp), also
+///   in_parts(const op&) -> bool                                 whether this op is one
+///   run(span<const op_call>)                                       runs such ops of equal size, a part of each in turn
 /// The graph side knows nothing else of it.
 #pragma once
 
-#include "engine/value.hpp"
+#include "engine/op.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,6 +47,20 @@ struct call {
     std::span<std::byte> scratch{};
     std::uint64_t seed = 0;      ///< of this node in this step: equal for a node and its recomputation
     std::uint64_t iteration = 1; ///< training steps so far, this one included
+
+    /// Elements of its largest tensor.
+    std::size_t size() const {
+        std::size_t most = 0;
+        for (const auto& t : inputs) most = std::max(most, t.size());
+        for (const auto& t : outputs) most = std::max(most, t.size());
+        return most;
+    }
+};
+
+/// An op and what it is handed.
+struct op_call {
+    const op* what = nullptr;
+    call with{};
 };
 
 } // namespace engine

@@ -3,7 +3,7 @@
 /// `executor`: runs the steps of a plan on one arena, at the offsets of its memory plan, by any backend (call.hpp).
 #pragma once
 
-#include "engine/call.hpp"
+#include "engine/chains.hpp"
 #include "engine/graph_traits.hpp"
 #include "engine/residents.hpp"
 
@@ -34,6 +34,8 @@ struct layer_profile {
 struct executor_options {
     bool check = false;   ///< what a step reads has the very bits that were written; O(bytes read)
     bool profile = false; ///< time each step
+    bool chain =
+        true; ///< run chains of element-wise steps together (chains.hpp); not while checking or profiling
 };
 
 template <class Backend>
@@ -45,6 +47,8 @@ public:
         : backend_(backend), outside_(outside), options_(options), arena_(memory.bytes()) {
         for (node* n : g.nodes()) nodes_.push_back(n);
         prepare(s, steps, memory, g);
+        if constexpr (runs_parts)
+            if (options.chain && !options.check && !options.profile) find_chains();
     }
 
     /// One training step. Errors: the loss (the first result) is not finite: the error names the first node whose
@@ -52,7 +56,10 @@ public:
     float run(std::uint64_t seed, std::uint64_t iteration) {
         counts_ = {};
         for (std::size_t t = 0; t < steps_.size(); ++t) {
-            run_step(t, seed, iteration);
+            if (steps_[t].chain > 1)
+                t = run_chain(t, seed, iteration);
+            else
+                run_step(t, seed, iteration);
             if (t != loss_step_) continue;
             std::memcpy(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
             if (!std::isfinite(loss_)) refuse_loss(seed, iteration);
@@ -65,6 +72,8 @@ public:
     float loss() const noexcept { return loss_; }
 
     std::uint64_t arena_bytes() const noexcept { return arena_.size(); }
+    /// Steps that run in chains of two or more.
+    std::size_t chained() const noexcept { return chained_; }
     /// The largest end of a tensor that a step has touched in the arena.
     std::uint64_t high_water() const noexcept { return high_water_; }
     /// Of the last run.
@@ -84,6 +93,11 @@ public:
     }
 
 private:
+    static constexpr bool runs_parts = requires(Backend& b, const op& o, std::span<const op_call> chain) {
+        b.in_parts(o);
+        b.run(chain);
+    };
+
     struct step {
         node* at = nullptr;
         const op* what = nullptr;
@@ -96,6 +110,7 @@ private:
         std::vector<output_view> out{};
         std::span<std::byte> scratch{};
         std::vector<std::size_t> read{}, made{}; ///< copies, for the check
+        std::size_t chain = 1;                   ///< steps of the chain that starts here, views among them
         double us = 0;
     };
 
@@ -192,22 +207,64 @@ private:
                 static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_.data()) + bytes);
     }
 
+    call call_of(const step& each, std::uint64_t seed, std::uint64_t iteration) const {
+        return {.inputs = each.in,
+                .outputs = each.out,
+                .scratch = each.scratch,
+                .seed = each.at->seed ? residents::mix(residents::mix(seed, each.at->seed), iteration) : 0,
+                .iteration = iteration};
+    }
+
+    /// A chain goes on over views, which do nothing, and ends before the loss is looked at.
+    void find_chains() {
+        for (std::size_t t = 0; t < steps_.size(); ++t) {
+            if (!steps_[t].runs) continue;
+            chain_builder chain;
+            std::size_t end = t, count = 0;
+            for (std::size_t k = t; k < steps_.size() && k != loss_step_; ++k) {
+                const step& each = steps_[k];
+                if (!each.runs) continue;
+                if (!backend_.in_parts(*each.what) || !chain.add(call_of(each, 0, 0))) break;
+                end = k + 1;
+                ++count;
+            }
+            if (count < 2) continue;
+            steps_[t].chain = end - t;
+            chained_ += count;
+            t = end - 1;
+        }
+    }
+
+    /// Returns the last step of the chain that starts at t.
+    std::size_t run_chain(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
+        const std::size_t end = t + steps_[t].chain;
+        if constexpr (runs_parts) {
+            chain_.clear();
+            for (std::size_t k = t; k < end; ++k)
+                if (steps_[k].runs) chain_.push_back({steps_[k].what, call_of(steps_[k], seed, iteration)});
+            backend_.run(std::span<const op_call>(chain_));
+        }
+        for (std::size_t k = t; k < end; ++k) note_run(steps_[k]);
+        return end - 1;
+    }
+
     void run_step(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
         step& each = steps_[t];
         if (options_.check) check_reads(t);
         if (each.runs) {
             using clock = std::chrono::steady_clock;
             const auto begin = options_.profile ? clock::now() : clock::time_point{};
-            const std::uint64_t own =
-                each.at->seed ? residents::mix(residents::mix(seed, each.at->seed), iteration) : 0;
-            backend_.run(*each.what, {.inputs = each.in,
-                                      .outputs = each.out,
-                                      .scratch = each.scratch,
-                                      .seed = own,
-                                      .iteration = iteration});
+            backend_.run(*each.what, call_of(each, seed, iteration));
             if (options_.profile)
                 note_time(each, std::chrono::duration<double, std::micro>(clock::now() - begin).count());
         }
+        note_run(each);
+        if (options_.check)
+            for (std::size_t k = 0; k < each.out.size(); ++k)
+                hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
+    }
+
+    void note_run(const step& each) {
         for (const auto& out : each.out) touch(out.data, echo::byte_count(*out.what));
         touch(each.scratch.data(), each.scratch.size());
         switch (each.kind) {
@@ -224,9 +281,6 @@ private:
         counts_.seeded += each.seeded;
         counts_.late += each.late;
         counts_.inplace += each.inplace;
-        if (options_.check)
-            for (std::size_t k = 0; k < each.out.size(); ++k)
-                hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
     }
 
     void note_time(step& each, double us) {
@@ -298,6 +352,8 @@ private:
     std::vector<std::unique_ptr<echo::tensor>> encoded_;
     op encode_ = ops::encode{};
     std::vector<step> steps_;
+    std::vector<op_call> chain_; ///< the one that runs
+    std::size_t chained_ = 0;
     std::vector<std::byte*> places_;    ///< per copy
     std::vector<std::uint64_t> hashes_; ///< per copy, with `check`
     std::map<std::pair<const node*, std::size_t>, std::byte*> latest_;

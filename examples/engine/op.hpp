@@ -32,36 +32,38 @@
 
 namespace engine::ops {
 
-using any = std::variant<
-    input, fill, causal_bias,
-    // element-wise, and the components of their gradients that compute something
-    elementwise<echo::tanh_op>, elementwise<echo::sigmoid_op>, elementwise<echo::relu_op>,
-    elementwise<echo::add_op>, elementwise<echo::subtract_op>, elementwise<echo::multiply_op>,
-    elementwise<echo::divide_op>, elementwise<echo::square_op>, elementwise<echo::sqrt_op>,
-    elementwise<echo::rsqrt_op>, elementwise<echo::exp_op>, elementwise<echo::log_op>,
-    elementwise<echo::negate_op>, elementwise<scale_op>, elementwise<shift_op>, elementwise<copy_op>,
-    elementwise<dropout_op>, elementwise_gradient<echo::tanh_op, 0>,
-    elementwise_gradient<echo::sigmoid_op, 0>, elementwise_gradient<echo::relu_op, 0>,
-    elementwise_gradient<echo::subtract_op, 1>, elementwise_gradient<echo::multiply_op, 0>,
-    elementwise_gradient<echo::multiply_op, 1>, elementwise_gradient<echo::divide_op, 0>,
-    elementwise_gradient<echo::divide_op, 1>, elementwise_gradient<echo::square_op, 0>,
-    elementwise_gradient<echo::sqrt_op, 0>, elementwise_gradient<echo::rsqrt_op, 0>,
-    elementwise_gradient<echo::exp_op, 0>, elementwise_gradient<echo::log_op, 0>,
-    elementwise_gradient<echo::negate_op, 0>, elementwise_gradient<scale_op, 0>,
-    elementwise_gradient<dropout_op, 0>,
-    // with broadcasting
-    broadcast<echo::add_op>, broadcast<echo::subtract_op>, broadcast<echo::multiply_op>,
-    broadcast<echo::divide_op>, broadcast_gradient<echo::add_op, 0>, broadcast_gradient<echo::add_op, 1>,
-    broadcast_gradient<echo::subtract_op, 0>, broadcast_gradient<echo::subtract_op, 1>,
-    broadcast_gradient<echo::multiply_op, 0>, broadcast_gradient<echo::multiply_op, 1>,
-    broadcast_gradient<echo::divide_op, 0>, broadcast_gradient<echo::divide_op, 1>,
-    // the others
-    reduce, repeat, count_nonzero, add_n, fully_connected, fully_connected_data_gradient,
-    fully_connected_weight_gradient, batch_dot, convolution, convolution_data_gradient,
-    convolution_weight_gradient, pooling, pooling_gradient, batch_norm, batch_norm_gradient, softmax,
-    softmax_gradient, softmax_output, softmax_output_gradient, ctc_loss, ctc_loss_gradient, embedding,
-    embedding_gradient, split, concat, transpose, reshape, tile, tile_gradient, encode, sequence_mask,
-    sequence_reverse, sequence_last, sequence_last_gradient, clip_factor, sgd, adam, update_statistics>;
+using any =
+    std::variant<input, fill, causal_bias,
+                 // element-wise, and the components of their gradients that compute something
+                 elementwise<echo::tanh_op>, elementwise<echo::sigmoid_op>, elementwise<echo::relu_op>,
+                 elementwise<echo::add_op>, elementwise<echo::subtract_op>, elementwise<echo::multiply_op>,
+                 elementwise<echo::divide_op>, elementwise<echo::square_op>, elementwise<echo::sqrt_op>,
+                 elementwise<echo::rsqrt_op>, elementwise<echo::exp_op>, elementwise<echo::log_op>,
+                 elementwise<echo::negate_op>, elementwise<scale_op>, elementwise<shift_op>,
+                 elementwise<copy_op>, elementwise<dropout_op>, elementwise_gradient<echo::tanh_op, 0>,
+                 elementwise_gradient<echo::sigmoid_op, 0>, elementwise_gradient<echo::relu_op, 0>,
+                 elementwise_gradient<echo::subtract_op, 1>, elementwise_gradient<echo::multiply_op, 0>,
+                 elementwise_gradient<echo::multiply_op, 1>, elementwise_gradient<echo::divide_op, 0>,
+                 elementwise_gradient<echo::divide_op, 1>, elementwise_gradient<echo::square_op, 0>,
+                 elementwise_gradient<echo::sqrt_op, 0>, elementwise_gradient<echo::rsqrt_op, 0>,
+                 elementwise_gradient<echo::exp_op, 0>, elementwise_gradient<echo::log_op, 0>,
+                 elementwise_gradient<echo::negate_op, 0>, elementwise_gradient<scale_op, 0>,
+                 elementwise_gradient<dropout_op, 0>,
+                 // with broadcasting
+                 broadcast<echo::add_op>, broadcast<echo::subtract_op>, broadcast<echo::multiply_op>,
+                 broadcast<echo::divide_op>, broadcast_gradient<echo::add_op, 0>,
+                 broadcast_gradient<echo::add_op, 1>, broadcast_gradient<echo::subtract_op, 0>,
+                 broadcast_gradient<echo::subtract_op, 1>, broadcast_gradient<echo::multiply_op, 0>,
+                 broadcast_gradient<echo::multiply_op, 1>, broadcast_gradient<echo::divide_op, 0>,
+                 broadcast_gradient<echo::divide_op, 1>,
+                 // the others
+                 reduce, repeat, count_nonzero, add_n, fully_connected, fully_connected_data_gradient,
+                 fully_connected_weight_gradient, batch_dot, convolution, convolution_data_gradient,
+                 convolution_weight_gradient, pooling, pooling_gradient, batch_statistics, batch_norm,
+                 batch_norm_gradient, softmax, softmax_gradient, softmax_output, softmax_output_gradient,
+                 ctc_loss, ctc_loss_gradient, embedding, embedding_gradient, split, concat, transpose,
+                 reshape, tile, tile_gradient, encode, sequence_mask, sequence_reverse, sequence_last,
+                 sequence_last_gradient, clip_factor, sgd, adam, update_statistics>;
 
 } // namespace engine::ops
 

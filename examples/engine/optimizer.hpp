@@ -24,11 +24,11 @@ struct trained {
     value parameter, gradient;
 };
 
-/// Updates running statistics from outputs 1 and 2 of a `batch_norm`, once a step.
+/// Updates running statistics from those that a `batch_norm` was given, once a step.
 inline void track_statistics(graph& g, value normalised, value mean, value variance, double momentum = 0.9) {
     const graph::in_phase update(g, echo::phase::update);
-    g.add(ops::update_statistics{momentum}, {mean, output(normalised, 1)});
-    g.add(ops::update_statistics{momentum}, {variance, output(normalised, 2)});
+    g.add(ops::update_statistics{momentum}, {mean, normalised.producer->inputs[3]});
+    g.add(ops::update_statistics{momentum}, {variance, normalised.producer->inputs[4]});
 }
 
 /// Appends gradients of `loss` and the updates of all parameters it depends on; the loss becomes the graph's first

@@ -28,7 +28,12 @@ public:
                     .hidden = 64,
                     .embed = 32,
                     .attention = 32};
-        if (called == "small") return {.batch = 72, .source_vocabulary = 64, .target_vocabulary = 64};
+        if (called == "small")
+            return {.batch = 208,
+                    .source_length = 50,
+                    .target_length = 50,
+                    .source_vocabulary = 4096,
+                    .target_vocabulary = 4096};
         if (called == "paper") return {};
         if (called == "best") // the vocabulary is assumed
             return {.batch = 16,

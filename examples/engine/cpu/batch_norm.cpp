@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Batch normalisation and its gradient by oneDNN.
+/// Statistics of a batch, and the gradient of its normalisation by oneDNN.
 #include "engine/cpu/heavy_kernels.hpp"
 #include "engine/cpu/onednn.hpp"
+#include "engine/cpu/sum_over.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -38,21 +39,6 @@ dnnl::batch_normalization_forward::primitive_desc forward_of(const Op& op, const
             processor()};
 }
 
-kernel& find(const ops::batch_norm& op, const echo::shape& shape, const context& on) {
-    return kernel_of(op.name, key_of(op, shape, 10), on, [&]() -> kernel {
-        const desc x = image_of(shape, op.axis), c = f32({x.dims()[1]}, tag::x);
-        const desc both = f32({2, x.dims()[1]}, tag::nc);
-        const auto how = forward_of(op, x);
-        return {dnnl::batch_normalization_forward(how),
-                how.scratchpad_desc(),
-                {{DNNL_ARG_SRC, x, x},
-                 {DNNL_ARG_SCALE_SHIFT, both, both},
-                 {DNNL_ARG_DST, x, x, true},
-                 {DNNL_ARG_MEAN, c, c, true},
-                 {DNNL_ARG_VARIANCE, c, c, true}}};
-    });
-}
-
 kernel& find(const ops::batch_norm_gradient& op, const echo::shape& shape, const context& on) {
     return kernel_of(op.name, key_of(op, shape, 11), on, [&]() -> kernel {
         const desc x = image_of(shape, op.axis), c = f32({x.dims()[1]}, tag::x);
@@ -86,14 +72,26 @@ void fill_gamma(bool fixed, const input_view& gamma, float* to) {
 
 } // namespace
 
-void run(const ops::batch_norm& op, const call& c, context& on) {
-    const auto& in = c.inputs;
-    const auto& out = c.outputs;
-    kernel& k = find(op, in[0].shape(), on);
-    float* both = behind(k, c);
-    fill_gamma(op.fixed_gamma, in[1], both);
-    std::copy_n(in[2].f32(), in[2].size(), both + in[1].size());
-    k({in[0].data, both, out[0].data, out[1].data, out[2].data}, c.scratch);
+/// One pass: squares in double keep what a float can hold of the variance, wherever the mean is.
+void run(const ops::batch_statistics& op, const call& c, context& on) {
+    const echo::shape& shape = c.inputs[0].shape();
+    std::vector<bool> summed(shape.rank(), true);
+    summed[axis_of(shape, op.axis)] = false;
+    const sum_axes over(shape, summed);
+    const auto terms = static_cast<double>(over.terms);
+    const float* x = c.inputs[0].f32();
+    float *mean = c.outputs[0].f32(), *variance = c.outputs[1].f32();
+    sums_over<2>(
+        over, [x](std::size_t first, std::size_t n, block& v) { v.load(x + first, n); },
+        [](double value) {
+            return std::array{value, value * value};
+        },
+        [=](std::size_t kept, const double* sums) {
+            const double middle = sums[0] / terms;
+            mean[kept] = static_cast<float>(middle);
+            variance[kept] = static_cast<float>(std::max(0.0, sums[1] / terms - middle * middle));
+        },
+        on);
 }
 
 void run(const ops::batch_norm_gradient& op, const call& c, context& on) {
@@ -110,9 +108,6 @@ void run(const ops::batch_norm_gradient& op, const call& c, context& on) {
     std::copy_n(gradient + n, n, out[2].f32());
 }
 
-std::uint64_t scratch(const ops::batch_norm& op, tensor_span in, tensor_span, context& on) {
-    return find(op, in[0].shape, on).scratch() + 2 * elements(in[1]) * sizeof(float);
-}
 std::uint64_t scratch(const ops::batch_norm_gradient& op, tensor_span in, tensor_span, context& on) {
     return find(op, in[1].shape, on).scratch() + 4 * elements(in[2]) * sizeof(float);
 }

@@ -19,9 +19,8 @@ inline std::vector<strided<float>> inputs_as(const call& c, std::size_t count, c
 }
 
 template <class Op>
-void run(const ops::broadcast<Op>&, const call& c, context& on) {
-    const auto inputs = inputs_as(c, 2, c.outputs[0].shape());
-    on.parallel(c.outputs[0].size(), thread_grain, [&](std::size_t first, std::size_t last) {
+auto part(const ops::broadcast<Op>&, const call& c) {
+    return [&c, inputs = inputs_as(c, 2, c.outputs[0].shape())](std::size_t first, std::size_t last) {
         block in[2], out[1];
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
@@ -32,7 +31,7 @@ void run(const ops::broadcast<Op>&, const call& c, context& on) {
             forward_block<Op>(in, {}, out, n);
             out[0].store(c.outputs[0].f32() + at, n);
         }
-    });
+    };
 }
 
 template <class Op, std::size_t I>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The CPU loops of element-wise ops and of the components of their gradients: the lambdas themselves, run on
-/// `echo::real<float>` over blocks.
+/// `echo::real<float>` over blocks. `part(op, call)` is the loop as a function of the elements [first, last) to compute,
+/// which a backend shares among threads and runs in chains.
 #pragma once
 
 #include "engine/call.hpp"
 #include "engine/cpu/block.hpp"
-#include "engine/cpu/context.hpp"
 #include "engine/cpu/philox.hpp"
 #include "engine/cpu/vector_math.hpp"
 #include "engine/op.hpp"
@@ -85,9 +85,9 @@ void gradient_block(const block* in, const ops::numbers<Op>& scalars, block& out
 }
 
 template <class Op>
-void run(const ops::elementwise<Op>& op, const call& c, context& on) {
+auto part(const ops::elementwise<Op>& op, const call& c) {
     constexpr std::size_t tensors = ops::tensor_inputs<Op>, results = echo::output_count<Op>;
-    on.parallel(c.outputs[0].size(), thread_grain, [&](std::size_t first, std::size_t last) {
+    return [&op, &c](std::size_t first, std::size_t last) {
         block in[tensors + 1], out[results];
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
@@ -96,13 +96,13 @@ void run(const ops::elementwise<Op>& op, const call& c, context& on) {
             forward_block<Op>(in, op.scalars, out, n);
             for (std::size_t k = 0; k < results; ++k) out[k].store(c.outputs[k].f32() + at, n);
         }
-    });
+    };
 }
 
 template <class Op, std::size_t I>
-void run(const ops::elementwise_gradient<Op, I>& op, const call& c, context& on) {
+auto part(const ops::elementwise_gradient<Op, I>& op, const call& c) {
     constexpr std::size_t reads = ops::component<Op, I>::arguments().count;
-    on.parallel(c.outputs[0].size(), thread_grain, [&](std::size_t first, std::size_t last) {
+    return [&op, &c](std::size_t first, std::size_t last) {
         block in[reads], out;
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
@@ -114,7 +114,7 @@ void run(const ops::elementwise_gradient<Op, I>& op, const call& c, context& on)
             gradient_block<Op, I>(in, op.scalars, out, n);
             out.store(c.outputs[0].f32() + at, n);
         }
-    });
+    };
 }
 
 } // namespace engine::cpu

@@ -31,9 +31,8 @@ void run(const ops::pooling_gradient& op, const call& c, context& on);
 std::uint64_t scratch(const ops::pooling& op, tensor_span in, tensor_span out, context& on);
 
 // batch_norm.cpp
-void run(const ops::batch_norm& op, const call& c, context& on);
+void run(const ops::batch_statistics& op, const call& c, context& on);
 void run(const ops::batch_norm_gradient& op, const call& c, context& on);
-std::uint64_t scratch(const ops::batch_norm& op, tensor_span in, tensor_span out, context& on);
 std::uint64_t scratch(const ops::batch_norm_gradient& op, tensor_span in, tensor_span out, context& on);
 
 // softmax.cpp

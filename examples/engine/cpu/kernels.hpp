@@ -17,7 +17,6 @@ void run(const ops::fill& op, const call& c, context& on);
 void run(const ops::causal_bias& op, const call& c, context& on);
 void run(const ops::reduce& op, const call& c, context& on);
 void run(const ops::repeat& op, const call& c, context& on);
-void run(const ops::add_n& op, const call& c, context& on);
 void run(const ops::fully_connected& op, const call& c, context& on);
 std::uint64_t scratch(const ops::fully_connected& op, tensor_span in, tensor_span out, context& on);
 void run(const ops::fully_connected_data_gradient& op, const call& c, context& on);
@@ -29,6 +28,5 @@ void run(const ops::concat& op, const call& c, context& on);
 void run(const ops::transpose& op, const call& c, context& on);
 void run(const ops::tile& op, const call& c, context& on);
 void run(const ops::tile_gradient& op, const call& c, context& on);
-void run(const ops::encode& op, const call& c, context& on);
 
 } // namespace engine::cpu

@@ -162,17 +162,4 @@ void run(const ops::tile& op, const call& c, context& on) {
          on);
 }
 
-void run(const ops::encode&, const call& c, context& on) {
-    const std::size_t n = c.inputs[0].size();
-    const float* x = c.inputs[0].f32();
-    on.parallel(echo::encoded_bytes(n) / 4, thread_grain / 32, [&](std::size_t first, std::size_t last) {
-        for (std::size_t w = first; w < last; ++w) {
-            std::uint32_t word = 0;
-            const std::size_t count = std::min<std::size_t>(32, n - 32 * w);
-            for (std::size_t k = 0; k < count; ++k) word |= std::uint32_t{x[32 * w + k] > 0} << k;
-            c.outputs[0].i32()[w] = static_cast<std::int32_t>(word);
-        }
-    });
-}
-
 } // namespace engine::cpu

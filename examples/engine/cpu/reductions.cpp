@@ -36,17 +36,4 @@ void run(const ops::tile_gradient& op, const call& c, context& on) {
     sum(c.inputs[0], echo::shape(std::move(extents)), summed, 1, c.outputs[0], on);
 }
 
-void run(const ops::add_n&, const call& c, context& on) {
-    on.parallel(c.outputs[0].size(), thread_grain, [&](std::size_t first, std::size_t last) {
-        block total;
-        for (std::size_t at = first; at < last; at += block_size) {
-            const std::size_t n = std::min(block_size, last - at);
-            total.load(c.inputs[0].f32() + at, n);
-            for (const input_view& term : c.inputs.subspan(1))
-                for (std::size_t i = 0; i < n; ++i) total.at[i] += term.f32()[at + i];
-            total.store(c.outputs[0].f32() + at, n);
-        }
-    });
-}
-
 } // namespace engine::cpu

@@ -8,6 +8,8 @@
 #include "engine/cpu/context.hpp"
 #include "engine/value.hpp"
 
+#include <array>
+
 namespace engine::cpu {
 
 /// Runs of kept and of summed axes, alternating, as one axis each.
@@ -45,9 +47,11 @@ struct sum_axes {
     }
 };
 
-/// `values(first, n, block&)` computes elements; their sums times `factor` go to `to`.
-template <class Values>
-void sum_over(const sum_axes& over, const Values& values, double factor, float* to, context& on) {
+/// Several sums at once: `values(first, n, block&)` computes elements, `terms(x)` what each adds to the `Count` sums, as
+/// an array (nothing where x is 0); `take(kept, sums)` is called with those of each result.
+template <std::size_t Count, class Values, class Terms, class Take>
+void sums_over(const sum_axes& over, const Values& values, const Terms& terms, const Take& take,
+               context& on) {
     const std::size_t inner = over.axes.back().extent;
     const std::size_t work = over.results ? std::max<std::size_t>(1, thread_grain / (over.terms + 1)) : 1;
     if (over.axes.back().summed) { // sums of rows
@@ -55,7 +59,7 @@ void sum_over(const sum_axes& over, const Values& values, double factor, float* 
         on.parallel(over.results, work, [&](std::size_t first, std::size_t last) {
             block v;
             for (std::size_t kept = first; kept < last; ++kept) {
-                double lanes[vector_size] = {}, sum = 0;
+                double lanes[Count][vector_size] = {}, sums[Count] = {};
                 for (std::size_t r = 0; r < rows; ++r) {
                     const std::size_t begin = over.row(kept, r);
                     for (std::size_t at = 0; at < inner; at += block_size) {
@@ -63,12 +67,15 @@ void sum_over(const sum_axes& over, const Values& values, double factor, float* 
                         values(begin + at, n, v);
                         for (std::size_t i = n; i < padded(n); ++i) v.at[i] = 0;
                         for (std::size_t i = 0; i < padded(n); i += vector_size)
-                            for (std::size_t k = 0; k < vector_size; ++k)
-                                lanes[k] += static_cast<double>(v.at[i + k]);
+                            for (std::size_t k = 0; k < vector_size; ++k) {
+                                const auto added = terms(static_cast<double>(v.at[i + k]));
+                                for (std::size_t s = 0; s < Count; ++s) lanes[s][k] += added[s];
+                            }
                     }
                 }
-                for (const double lane : lanes) sum += lane;
-                to[kept] = static_cast<float>(sum * factor);
+                for (std::size_t s = 0; s < Count; ++s)
+                    for (const double lane : lanes[s]) sums[s] += lane;
+                take(kept, sums);
             }
         });
         return;
@@ -78,19 +85,33 @@ void sum_over(const sum_axes& over, const Values& values, double factor, float* 
     const std::size_t grain = std::max<std::size_t>(1, work / block_size);
     on.parallel(outer * columns, grain, [&](std::size_t first, std::size_t last) {
         block v;
-        alignas(64) double sums[block_size];
+        alignas(64) double sums[Count][block_size];
         for (std::size_t task = first; task < last; ++task) {
             const std::size_t kept = task / columns, column = task % columns * block_size;
             const std::size_t n = std::min(block_size, inner - column);
-            std::fill_n(sums, block_size, 0.0);
+            std::fill_n(sums[0], Count * block_size, 0.0);
             for (std::size_t term = 0; term < over.terms; ++term) {
                 values(over.row(kept, term) + column, n, v);
-                for (std::size_t i = 0; i < padded(n); ++i) sums[i] += static_cast<double>(v.at[i]);
+                for (std::size_t i = 0; i < padded(n); ++i) {
+                    const auto added = terms(static_cast<double>(v.at[i]));
+                    for (std::size_t s = 0; s < Count; ++s) sums[s][i] += added[s];
+                }
             }
-            float* out = to + kept * inner + column;
-            for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(sums[i] * factor);
+            for (std::size_t i = 0; i < n; ++i) {
+                double of[Count];
+                for (std::size_t s = 0; s < Count; ++s) of[s] = sums[s][i];
+                take(kept * inner + column + i, of);
+            }
         }
     });
+}
+
+/// `values(first, n, block&)` computes elements; their sums times `factor` go to `to`.
+template <class Values>
+void sum_over(const sum_axes& over, const Values& values, double factor, float* to, context& on) {
+    sums_over<1>(
+        over, values, [](double x) { return std::array{x}; },
+        [=](std::size_t kept, const double* sums) { to[kept] = static_cast<float>(sums[0] * factor); }, on);
 }
 
 } // namespace engine::cpu

@@ -25,8 +25,29 @@ struct batch_norm_gradient {
     double flops(tensor_span in, tensor_span) const { return 10 * count(in[0]); }
 };
 
-/// x, gamma [c], beta [c] → y, mean [c], variance [c] (of the population), c along `axis`. Pure: running statistics
-/// are another node's to update. The gradient reads x, gamma, mean and variance.
+/// x → mean [c], variance [c] (of the population), c along `axis`: a node of its own, so that a normalisation that is
+/// recomputed takes them as they are. No gradient flows through them: `batch_norm_gradient` has them in dx.
+struct batch_statistics {
+    static constexpr std::string_view name = "batch_statistics";
+    std::int64_t axis = 1;
+
+    tensors infer(tensor_span in) const {
+        expect_inputs(in, 1);
+        expect_type(in[0], echo::dtype::f32);
+        const auto c = in[0].shape[axis_of(in[0].shape, axis)];
+        return {f32({c}), f32({c})};
+    }
+    echo::op_facts facts() const { return light_facts(name); }
+    double flops(tensor_span in, tensor_span) const { return 4 * count(in[0]); }
+
+    template <class Graph>
+    gradients gradient(Graph&, const differentiation&) const {
+        return gradients(1);
+    }
+};
+
+/// x, gamma [c], beta [c] and x's own mean [c] and variance [c] → y, c along `axis`. Pure: running statistics are
+/// another node's to update. The gradient reads x, gamma, mean and variance.
 struct batch_norm {
     static constexpr std::string_view name = "batch_norm";
     std::int64_t axis = 1;
@@ -34,20 +55,20 @@ struct batch_norm {
     bool fixed_gamma = false;
 
     tensors infer(tensor_span in) const {
-        expect_inputs(in, 3);
+        expect_inputs(in, 5);
         const auto c = in[0].shape[axis_of(in[0].shape, axis)];
         for (const auto& t : in.subspan(1)) expect(t.shape == echo::shape{c}, to_string({c}), t);
-        return {f32(in[0].shape), f32({c}), f32({c})};
+        return {f32(in[0].shape)};
     }
-    echo::op_facts facts() const { return light_facts(name, {.inputs = {0, 1}, .outputs = {1, 2}}); }
-    double flops(tensor_span in, tensor_span) const { return 7 * count(in[0]); }
+    echo::op_facts facts() const { return light_facts(name, {.inputs = {0, 1, 3, 4}, .outputs = {}}); }
+    double flops(tensor_span in, tensor_span) const { return 3 * count(in[0]); }
 
     template <class Graph>
     gradients gradient(Graph& g, const differentiation& d) const {
-        gradients made(3);
+        gradients made(5);
         if (!d.dy[0]) return made;
         const value first = g.add(batch_norm_gradient{axis, epsilon, fixed_gamma},
-                                  {*d.dy[0], d.x[0], d.x[1], d.y[1], d.y[2]});
+                                  {*d.dy[0], d.x[0], d.x[1], d.x[3], d.x[4]});
         for (std::size_t i = 0; i < 3; ++i)
             if (i != 1 || !fixed_gamma) made[i] = value{first.producer, i};
         return made;
