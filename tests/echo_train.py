@@ -203,7 +203,7 @@ class Train(command.Command):
             with self.subTest(content):
                 self.bad(1, "nmt", "--data", self.write("words.txt", content), words=words)
         self.bad(1, "nmt", "--data", self.folder / "none.txt", words=("none.txt", "cannot be read"))
-        self.bad(1, "nmt", "--data", self.folder, words=(str(self.folder),))
+        self.bad(1, "nmt", "--data", self.folder, words=(str(self.folder), "is a directory"))
 
     def test_a_loss_that_is_not_finite(self):
         done = self.call("nmt", "--rate", "1e38", "--steps", "50", "--json", text=True)

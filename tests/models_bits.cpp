@@ -37,8 +37,7 @@ struct subject {
     bool encodes; ///< has feature maps of which one bit per element is read
 };
 
-/// Sizes at which feature maps make the peak; in ds2 the convolutions' scratch memory always does, so that little is
-/// run again there.
+/// Sizes at which feature maps make the peak.
 const subject small_nmt{"nmt",
                         [](engine::graph& g) {
                             return model::make<nmt>(g, nmt_options{.batch = 8,
@@ -75,14 +74,14 @@ const subject small_transformer{"transformer",
                                 true, true};
 const subject small_deepspeech2{"ds2",
                                 [](engine::graph& g) {
-                                    return model::make<deepspeech2>(g, deepspeech2_options{.batch = 8,
-                                                                                           .frames = 39,
+                                    return model::make<deepspeech2>(g, deepspeech2_options{.batch = 32,
+                                                                                           .frames = 59,
                                                                                            .bands = 81,
                                                                                            .labels = 2,
                                                                                            .classes = 5,
                                                                                            .filters = 2,
-                                                                                           .layers = 1,
-                                                                                           .hidden = 6});
+                                                                                           .layers = 2,
+                                                                                           .hidden = 24});
                                 },
                                 false, false};
 const subject small_resnet{
