@@ -49,7 +49,8 @@ public:
                   std::uint64_t seed)
         : source_(std::make_shared<vocabulary>()), target_(joint ? source_ : std::make_shared<vocabulary>()),
           seed_(seed) {
-        if (std::filesystem::is_directory(file))
+        std::error_code unknown;
+        if (std::filesystem::is_directory(file, unknown))
             throw echo::error({}, file, "is a directory", "give a file of lines SOURCE<TAB>TARGET");
         std::ifstream in(file, std::ios::binary);
         if (!in) throw echo::error({}, file, "cannot be read", "give a file of lines SOURCE<TAB>TARGET");

@@ -121,7 +121,7 @@ public:
                 }
                 run(n);
             }
-            moments_.resize(steps_.size(), n);
+            while (moments_.size() < steps_.size()) moments_.push_back(n); // mostly once
         }
         if (!decided.forgets.empty() || !decided.early.empty()) drop_unread();
         return steps_;
