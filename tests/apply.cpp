@@ -101,11 +101,13 @@ struct hand_step {
     std::size_t node;
     echo::step_kind kind;
     std::vector<std::size_t> reads;
+    bool fused = false;
 };
 echo::plan by_hand(const std::vector<hand_step>& steps) {
     echo::schedule all;
     for (const auto& step : steps) {
-        all.add({echo::node_id(step.node), step.kind, step.kind == echo::step_kind::encode ? 8u : 0u});
+        all.add({echo::node_id(step.node), step.kind, step.kind == echo::step_kind::encode ? 8u : 0u,
+                 step.fused});
         for (const auto r : step.reads) all.read({echo::step_id(r), 0});
     }
     return plan_of(all);
@@ -129,6 +131,11 @@ const std::vector<hand_step> late{{m::x, run, {}},   {m::y, run, {0}},      {m::
                                   {m::dz, run, {2}}, {m::unused, run, {2}}, {m::dy, run, {3, 1}}};
 const std::vector<hand_step> lean{
     {m::x, run, {}}, {m::y, run, {0}}, {m::z, run, {1}}, {m::dz, run, {2}}, {m::dy, run, {3, 1}}};
+
+/// dz recomputes z inside.
+const std::vector<hand_step> inside{{m::x, run, {}},       {m::y, run, {0}},         {m::z, run, {1}},
+                                    {m::unused, run, {2}}, {m::z, again, {1}, true}, {m::dz, run, {4}},
+                                    {m::dy, run, {5, 1}}};
 
 /// Offers no more than `rewritable_graph` asks.
 struct bare_host : hosts::vector_host {};
@@ -239,6 +246,13 @@ TEST_CASE("copies are made where the schedule has them", "[apply]") {
         CHECK(made.moved.size() == 1);
         CHECK(g.order == std::vector<std::size_t>{m::x, m::y, m::z, m::dz, m::unused, m::dy});
     }
+    SECTION("nowhere: its reader recomputes it") {
+        const auto made = echo::apply(by_hand(inside), g);
+        CHECK(made.fused == 1);
+        CHECK(made.clones.empty());
+        CHECK(g.order == std::vector<std::size_t>{m::x, m::y, m::z, m::unused, m::dz, m::dy});
+        CHECK(g.nodes[m::dz].inputs == std::vector<hosts::vector_host::value>{{m::y, 0}});
+    }
     SECTION("left out") {
         CHECK(echo::apply(by_hand(lean), g).erased == 1);
         CHECK(g.order == std::vector<std::size_t>{m::x, m::y, m::z, m::dz, m::dy});
@@ -253,6 +267,8 @@ TEST_CASE("a plan that needs more than the host offers is refused before anythin
     CHECK_THAT(refusal(by_hand(late), g), Contains("move"));
     CHECK_THAT(refusal(by_hand(packed), g), Contains("encode"));
     CHECK_THAT(refusal(by_hand(lean), g), Contains("'unused', erase"));
+    CHECK_THAT(refusal(by_hand(inside), g),
+               Contains("'z', fuse") && Contains("recomputes a node inside its readers"));
     CHECK_THAT(refusal(by_hand(copy_before_reader), g), Contains("'y', redirect_result"));
     auto steps = copy_at_the_end;
     steps.back() = {m::z, again, {1}}; // no graph output
@@ -281,6 +297,18 @@ TEST_CASE("a plan made for another graph is refused before anything changes", "[
     CHECK_THAT(changed([](auto& s) { s[4] = {m::z, run, {1}}; }), Contains("runs twice"));
     CHECK_THAT(changed([](auto& s) { s[4] = {m::x, again, {}}; }), Contains("runs again but may not"));
     CHECK_THAT(changed([](auto& s) { s.pop_back(); }), Contains("'dy'") && Contains("runs in no step"));
+    CHECK_THAT(changed([](auto& s) { s[3].fused = true; }),
+               Contains("'z'") && Contains("is no recomputation"));
+    CHECK_THAT(changed([](auto& s) { s[2].fused = true; }),
+               Contains("'y'") && Contains("is no recomputation"));
+    auto result = copy_before_reader;
+    result[5].fused = true;
+    CHECK_THAT(refusal(by_hand(result), g), Contains("makes a graph result, but is fused"));
+    auto nowhere = inside;
+    nowhere.insert(nowhere.begin() + 5, {m::z, encode, {4}});
+    nowhere[6].reads = {4};
+    nowhere[7].reads = {6, 1};
+    CHECK_THAT(refusal(by_hand(nowhere), g), Contains("is encoded, but fused"));
     CHECK(refusal(by_hand(packed), g) == "applied");
 }
 
@@ -298,7 +326,7 @@ TEST_CASE("a forward-only graph is told to use marks", "[apply]") {
 
 TEST_CASE("every committed graph with every strategy goes through every host", "[apply][graphs]") {
     namespace format = echo::format;
-    std::size_t plans = 0, clones = 0;
+    std::size_t plans = 0, clones = 0, fused = 0;
     for (const auto& entry : std::filesystem::directory_iterator(ECHO_SOURCE_DIR "/examples/graphs")) {
         const std::string path = entry.path().string();
         if (!path.ends_with(".json.gz")) continue;
@@ -315,7 +343,17 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
             ++plans;
             clones += p.mirrored().size();
         }
+        // Its clones are gone into their readers, so step by step it is another graph.
+        const auto p = echo::make_plan(s, {.host = echo::abilities<hosts::vector_host>()});
+        auto host = hosts::vector_host::from_snapshot(s);
+        CHECK(echo::apply(p, host).fused == p.report().fused_nodes);
+        const auto again = echo::read(host);
+        const auto replayed = echo::footprint(again, echo::baseline_schedule(again));
+        CHECK(replayed.peak_bytes == p.report().peak_bytes);
+        CHECK(replayed.stash_bytes == p.report().stash_bytes);
+        fused += p.report().fused_nodes;
     }
     CHECK(plans >= 5 * std::size(echo::all_strategies));
     CHECK(clones > 1000);
+    CHECK(fused > 1000);
 }

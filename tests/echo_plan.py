@@ -222,6 +222,63 @@ class Plan(command.Command):
         self.assertLessEqual(found["lower_bound_bytes"], front[-1]["peak_bytes"])
         self.assertIn("overhead %", self.good(graph, "--pareto"))
 
+    # Fusion
+
+    def test_fusion(self):
+        def fused_of(plan):
+            return [step for step in plan["schedule"] if step.get("fused")]
+        plain, plan, _ = self.under(self.graph)
+        self.assertEqual((plain["fused_nodes"], fused_of(plan)), (0, []))
+        self.assertEqual(plain["recomputed_nodes"], 1)
+        report, plan, _ = self.under(self.graph, "--fuse")
+        self.assertEqual(fused_of(plan), [{"node": 2, "recompute": True, "fused": True}])
+        self.assertEqual((report["fused_nodes"], report["recomputed_nodes"]), (1, 1))
+        self.assertEqual(report["recompute_time_ratio"], 0)
+        self.assertLessEqual(report["peak_bytes"], plain["peak_bytes"])
+        self.assertIn("recomputed in its readers", self.dot("--fuse"))
+        self.assertNotIn("recomputed in its readers", self.dot())
+
+    def dot(self, *arguments):
+        file = self.folder / "fused.dot"
+        self.good(self.graph, "--dot", file, *arguments)
+        return file.read_text()
+
+    def test_fusion_makes_nothing_worse(self):
+        for name in ("resnet50_b64", "densenet121_b32", "bert_base_b32_t128"):
+            graph, _ = self.committed(name)
+            for how in (["--strategy", "echo"], ["--strategy", "min_cut"], ["--budget", "0.7"]):
+                with self.subTest(name, how=how):
+                    plain, _, _ = self.under(graph, *how)
+                    report, _, _ = self.under(graph, *how, "--fuse")
+                    self.assertGreater(report["fused_nodes"], 0)
+                    self.assertLess(report["recompute_time_ratio"], plain["recompute_time_ratio"])
+                    most = 0.7 * plain["baseline_peak_bytes"] if "--budget" in how else plain["peak_bytes"]
+                    self.assertLessEqual(report["peak_bytes"], most)
+                    self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+
+    def test_fusion_is_shown(self):
+        graph = GRAPHS / "densenet121_b32.json.gz"
+        self.assertIn("\nfused ", self.good(graph, "--fuse"))
+        self.assertNotIn("fused", self.good(graph))
+        head, *rows = (line.split() for line in self.good(graph, "--fuse", "--compare").splitlines())
+        self.assertEqual([row[0] for row in rows], STRATEGIES)
+        self.assertIn("fused", head)
+        self.assertNotIn("fused", self.good(graph, "--compare"))
+        for report in json.loads(self.good(graph, "--fuse", "--compare", "--json")):
+            self.assertEqual(report["fused_nodes"] > 0, report["recomputed_nodes"] > 0)
+
+    def test_the_front_with_fusion(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        plain = json.loads(self.good(graph, "--pareto", "--json"))["front"]
+        found = json.loads(self.good(graph, "--pareto", "--json", "--fuse"))
+        for a in plain:
+            self.assertTrue(any(b["peak_bytes"] <= a["peak_bytes"] and b["recompute_time_ratio"] <= a["recompute_time_ratio"]
+                                for b in found["front"]))
+        for a, b in zip(found["front"], found["front"][1:]):
+            self.assertGreater(a["peak_bytes"], b["peak_bytes"])
+            self.assertLess(a["recompute_time_ratio"], b["recompute_time_ratio"])
+        self.assertLessEqual(found["lower_bound_bytes"], found["front"][-1]["peak_bytes"])
+
     def test_wishes_to_keep(self):
         graph, content = self.committed("resnet50_b64")
         names = [node["name"] for node in content["nodes"]]
@@ -242,7 +299,7 @@ class Plan(command.Command):
                 self.bad(2, *([self.graph] if arguments else []), *arguments)
 
     def test_what_is_not_there_yet(self):
-        for arguments in (["--fuse"], ["--report", "folder"]):
+        for arguments in (["--report", "folder"],):
             with self.subTest(arguments):
                 self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
 

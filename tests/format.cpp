@@ -12,6 +12,8 @@
 
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/verify.hpp>
 #include <echo/graph/read.hpp>
 
 #include <catch2/catch.hpp>
@@ -689,6 +691,73 @@ TEST_CASE("the inputs of a step are written only where they are not the latest c
     CHECK(written.find(R"({"node": 8, "inputs": [[7, 0], [8, 0]]})") != std::string::npos);
     CHECK(written.find(R"({"node": 9},)") != std::string::npos);
     CHECK(read_plan_text(written, s).steps == first);
+}
+
+TEST_CASE("what is fused is written and read back") {
+    const auto s = echo::read(read_graph_text(trainable_graph));
+    const std::string text = R"({"format": "echo-plan/1", "schedule": [
+        {"node": 0}, {"node": 1}, {"node": 2}, {"node": 3}, {"node": 4}, {"node": 5}, {"node": 6}, {"node": 7}, {"node": 8},
+        {"node": 2, "recompute": true, "fused": true}, {"fused": true, "recompute": true, "node": 3},
+        {"node": 9, "fused": false}, {"node": 10}]})";
+    const auto d = read_plan_text(text, s);
+    CHECK(d.steps.fused_count() == 2);
+    CHECK(d.steps[echo::step_id(9)].fused);
+    CHECK_FALSE(d.steps[echo::step_id(11)].fused);
+    CHECK(d.steps.inputs(echo::step_id(10))[0] == echo::copy_id{echo::step_id(9), 0});
+    std::string written;
+    write_plan([&](std::string_view bytes) { written += bytes; }, s, d);
+    CHECK(written.find(R"({"node": 2, "recompute": true, "fused": true})") != std::string::npos);
+    CHECK(written.find(R"({"node": 9},)") != std::string::npos);
+    CHECK(read_plan_text(written, s) == d);
+
+    const auto p = echo::make_plan(s, {.host = {.fuse = true}});
+    CHECK(p.report().fused_nodes > 0);
+    const auto made = document(s, p, echo::plan_memory(s, p), "train");
+    written.clear();
+    write_plan([&](std::string_view bytes) { written += bytes; }, s, made, report_text(p.report(), {}));
+    const auto again = read_plan_text(written, s);
+    CHECK(again == made);
+    CHECK(written.find("\"fused_nodes\": " + std::to_string(p.report().fused_nodes)) != std::string::npos);
+    CHECK_NOTHROW(echo::verify(s, p, memory_plan_of(s, again)));
+    auto extra = again;
+    for (const auto t : p.steps().steps())
+        if (p.steps()[t].fused) extra.blocks.push_back({{t, 0}, 0, 4096});
+    CHECK_THROWS_AS(memory_plan_of(s, extra), echo::error);
+}
+
+TEST_CASE("what may not be fused is refused with its step and key") {
+    const auto s = echo::read(read_graph_text(trainable_graph));
+    const auto refused = [&](const std::string& steps, std::string_view more, std::string_view step,
+                             std::string_view key, const std::string& words) {
+        try {
+            read_plan_text(
+                R"({"format": "echo-plan/1", "schedule": [)" + steps + "]" + std::string(more) + "}", s);
+            FAIL_CHECK("was accepted");
+        } catch (const echo::error& e) {
+            CHECK(e.node() == step);
+            CHECK(e.key() == key);
+            CHECK_THAT(e.what(), Catch::Contains(words));
+        }
+    };
+    const std::string forward = R"({"node": 0}, {"node": 1}, {"node": 2}, {"node": 3}, {"node": 4}, )";
+    const std::string whole =
+        forward + R"({"node": 5}, {"node": 6}, {"node": 7}, {"node": 8}, {"node": 9}, {"node": 10})";
+    const auto fused = [](int node) {
+        return R"({"recompute": true, "fused": true, "node": )" + std::to_string(node) + "}";
+    };
+    refused(R"({"node": 0, "fused": true})", "", "step 0", "fused", "is no recompute");
+    refused(forward + fused(1), "", "step 5", "fused", "'mm' is fused, but heavy");
+    refused(forward + R"({"encode": [3, 0], "fused": true})", "", "step 5", "encode", "beside a key");
+    refused(forward + fused(3) + R"(, {"encode": [5, 0]})", "", "step 6", "encode", "which is nowhere");
+    refused(forward + fused(4) + R"(, {"node": 5})", "", "step 6", "inputs",
+            "is a view of what a fused step makes");
+    refused(whole + ", " + fused(10), "", "step 11", "fused", "'dtanh' makes a graph output");
+    refused(whole + ", " + fused(2), R"(, "stash": [[11, 0]])", "", "stash", "has no storage");
+    refused(whole + ", " + fused(2),
+            R"(, "arena": {"bytes": 8, "blocks": [{"step": 11, "output": 0, "offset": 0, "bytes": 8}]})", "",
+            "blocks", "has no storage");
+    CHECK_NOTHROW(
+        read_plan_text(R"({"format": "echo-plan/1", "schedule": [)" + whole + ", " + fused(2) + "]}", s));
 }
 
 TEST_CASE("a plan that names what is not there is refused with its step and key") {

@@ -15,7 +15,7 @@ using support::recipe;
 using support::require;
 using support::trait;
 
-support::coverage graphs_seen, plans_seen;
+support::coverage graphs_seen, plans_seen, fused_seen;
 
 /// Bits say what the host lacks: 0 is a host that can do everything.
 echo::host_abilities host_lacking(unsigned bits) {
@@ -94,6 +94,31 @@ void cover_plan(const echo::snapshot& s, const echo::plan& p, const support::def
         c.of("min_cut, able host: improve the peak", p.report().peak_bytes < before.peak_bytes);
 }
 
+void cover_fusion(const echo::snapshot& s, const echo::plan& p, const echo::plan& plain) {
+    if (plain.report().recomputed_nodes == 0) return;
+    bool chain = false, view = false, early = false, in_place = false;
+    const auto& steps = p.steps();
+    for (const auto t : steps.steps()) {
+        bool reads_fused = false, writes = false;
+        for (const auto c : steps.inputs(t)) reads_fused |= steps[c.step].fused;
+        if (steps[t].kind != echo::step_kind::encode)
+            for (const auto v : s.outputs(steps[t].node)) writes |= s[v].inplace != echo::no_input;
+        in_place |= reads_fused && writes;
+        if (!steps[t].fused) continue;
+        chain |= reads_fused;
+        view |= s[steps[t].node].kind == echo::op_kind::view;
+        early |= s[steps[t].node].phase == echo::phase::backward;
+    }
+    auto& c = fused_seen;
+    c.of("fuse", p.report().fused_nodes > 0);
+    c.of("fuse a chain", chain);
+    c.of("fuse a view", view);
+    c.of("run a view of the backward pass early for it", early);
+    c.of("fuse into an op that may write in place", in_place);
+    c.of("have a lower peak by it", p.report().peak_bytes < plain.report().peak_bytes);
+    c.of("recompute less by it", p.report().recompute_time_ratio < plain.report().recompute_time_ratio);
+}
+
 } // namespace
 
 TEST_CASE("every plan keeps the laws", "[laws]") {
@@ -120,6 +145,39 @@ TEST_CASE("every plan keeps the laws", "[laws]") {
             support::require_laws(s, p, before);
             support::require_budget(s, p, options);
             cover_plan(s, p, before);
+            require(p == echo::make_plan(s, options), "law 8: planned twice, two plans");
+            require(p.steps() == echo::make_plan(nameless, options).steps(), "law 8: names change the plan");
+            support::require_applied(s, p);
+        }
+    });
+}
+
+TEST_CASE("fused plans keep the laws, and are never worse than those without", "[laws][fused]") {
+    support::check(0.2, [](bool encode) {
+        const recipe r = *support::recipes();
+        const auto lacking = *support::numbers(64);
+        auto host = host_lacking(lacking < 48 ? 0 : lacking - 32); // a quarter of the hosts lack something
+        const echo::snapshot s = support::build(r), nameless = support::build(r, false);
+        const auto before = support::require_sound(s, echo::baseline_schedule(s));
+        std::vector<echo::plan_options> all;
+        for (const auto how : echo::all_strategies) all.push_back({.how = how});
+        const auto part = *support::numbers(100);
+        all.push_back({.how = echo::strategy::budget, .budget = before.peak_bytes * part / 100});
+        if (part % 16 == 0)
+            all.push_back({.how = echo::strategy::budget, .max_overhead = static_cast<double>(part) / 400});
+        for (auto& options : all) {
+            options.encode = !encode;
+            options.host = host;
+            options.exchange_replays = 25;
+            const auto plain = echo::make_plan(s, options);
+            options.host.fuse = true;
+            const auto p = echo::make_plan(s, options);
+            RC_LOG() << "strategy " << echo::name_of(p.chosen_by()) << ", " << s.node_count() << " nodes\n";
+            support::require_laws(s, p, before);
+            support::require_budget(s, p, options);
+            support::require_no_worse(p, plain, options);
+            support::require_fusion_limits(s, p.steps());
+            cover_fusion(s, p, plain);
             require(p == echo::make_plan(s, options), "law 8: planned twice, two plans");
             require(p.steps() == echo::make_plan(nameless, options).steps(), "law 8: names change the plan");
             support::require_applied(s, p);
@@ -248,14 +306,16 @@ void require_scales(std::size_t small, std::size_t large, double most_seconds) {
         echo::snapshot (*make)(std::size_t);
     } shapes[] = {{"chain", chain}, {"lone chain", lone_chain}, {"fan", fan}, {"ladder", ladder}};
     for (const auto& [name, make] : shapes) {
-        for (const auto how : echo::all_strategies) {
+        std::vector<echo::plan_options> all{{.how = echo::strategy::min_cut, .host = {.fuse = true}}};
+        for (const auto how : echo::all_strategies) all.push_back({.how = how});
+        for (const auto& options : all) {
             // As printed, an op looks at all that read what it reads.
-            if (how == echo::strategy::echo_printed && make == fan) continue;
-            CAPTURE(name, echo::name_of(how));
+            if (options.how == echo::strategy::echo_printed && make == fan) continue;
+            CAPTURE(name, echo::name_of(options.how), options.host.fuse);
             const auto time = [&, make = make](std::size_t size) {
                 const auto s = make(size / 2);
                 echo::plan p;
-                const double took = seconds([&] { p = echo::make_plan(s, {.how = how}); });
+                const double took = seconds([&] { p = echo::make_plan(s, options); });
                 CHECK_NOTHROW(echo::verify(s, p));
                 return took;
             };
@@ -305,4 +365,11 @@ TEST_CASE("the random graphs cover what the laws are about", "[laws]") {
                         {"rolled back", 0.01},
                         {"improve the peak", 0.4},
                         {"min_cut, able host: improve the peak", 0.55}});
+}
+
+TEST_CASE("the fused plans cover what fusion is about", "[laws][fused]") {
+    if (fused_seen.empty()) return; // this case alone was asked for
+    std::printf("plans that recompute, for hosts that fuse, which\n");
+    fused_seen.print();
+    fused_seen.require({{"fuse", 0.3}});
 }

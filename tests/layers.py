@@ -18,6 +18,7 @@ LAYERS = {"foundation": 0, "graph": 1, "analysis": 2}
 CUDA_SEES = re.compile(r"echo/(config|error|tensor|fwd|version|op_\w+|symbol)\.hpp|echo/(symbol|ops|cuda)/.*"
                        r"|echo/analysis/(plan|memory_plan)\.hpp")
 FILES_AND_COMMAND_LINES = re.compile(r"nlohmann/|zlib\.h|zconf\.h|CLI/|fmt/")
+CUDA_HEADERS = re.compile(r"(cu(da|dnn|blas|rand|b)|nvrtc|nvtx3|nvToolsExt|nvml|cooperative_groups)\w*(\.h(pp)?|/.*)")
 BOOST_GRAPH = re.compile(r"echo/graph/boost(_\w+)?\.hpp")
 NOT_IN_THE_UMBRELLA = re.compile(r"echo/(vocabulary|cuda)/.*|boost/graph/.*|" + BOOST_GRAPH.pattern)
 
@@ -52,6 +53,8 @@ def faults(include):
                 found.append(f"{arrow}: headers are named from echo/ on, in angle brackets")
             elif FILES_AND_COMMAND_LINES.match(target):
                 found.append(f"{arrow}: the library reads no files and no command lines")
+            elif CUDA_HEADERS.fullmatch(target) and (own != "cuda" or header.startswith("echo/cuda/kernel/")):
+                found.append(f"{arrow}: CUDA's headers belong to cuda/, and not to the bodies of its kernels")
             elif target.startswith("boost/graph/") and not BOOST_GRAPH.fullmatch(header):
                 found.append(f"{arrow}: Boost.Graph belongs to graph/boost.hpp and its parts")
             if not target.startswith("echo/"):
@@ -128,7 +131,8 @@ class Layers(unittest.TestCase):
             error="", graph__a="#include <echo/error.hpp>\n#include <vector>",
             graph__boost="#include <boost/graph/x.hpp>",
             analysis__plan="#include <echo/graph/a.hpp>", echo="#include <echo/analysis/plan.hpp>",
-            cuda__arena="#include <echo/error.hpp>\n#include <echo/analysis/plan.hpp>"))
+            cuda__arena="#include <echo/error.hpp>\n#include <echo/analysis/plan.hpp>",
+            cuda__check="#include <cuda_runtime_api.h>\n#include <nvtx3/nvToolsExt.h>"))
 
     def test_arrows_upwards(self):
         self.assert_one("graph never includes analysis", graph__a="#include <echo/analysis/b.hpp>", analysis__b="")
@@ -146,6 +150,9 @@ class Layers(unittest.TestCase):
     def test_foreign_headers(self):
         self.assert_one("no files", graph__a="#include <nlohmann/json.hpp>")
         self.assert_one("no files", a="#  include <zlib.h>")
+        self.assert_one("CUDA's headers", error="#include <cuda_runtime_api.h>")
+        self.assert_one("CUDA's headers", graph__a="#include <nvtx3/nvToolsExt.h>")
+        self.assert_one("CUDA's headers", cuda__kernel__a="#include <cuda_fp16.h>")
         self.assert_one("Boost.Graph", analysis__a="#include <boost/graph/adjacency_list.hpp>")
 
     def test_form(self):

@@ -7,6 +7,7 @@
 
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/verify.hpp>
 
 namespace {
 
@@ -43,6 +44,53 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     });
     seen.print();
     seen.require({{"tight", 0.2}, {"more than the largest working set", 0.2}});
+}
+
+namespace {
+
+/// The least peak of these steps with any of their recomputes fused that `verify` lets pass.
+std::uint64_t least_fused(const echo::snapshot& s, echo::schedule steps) {
+    std::vector<echo::step_id> again;
+    for (const auto t : steps.steps())
+        if (steps[t].kind == echo::step_kind::recompute && again.size() < 6) again.push_back(t);
+    std::uint64_t least = ~std::uint64_t{0};
+    for (std::size_t bits = 0; bits < std::size_t{1} << again.size(); ++bits) {
+        for (std::size_t i = 0; i < again.size(); ++i) steps.fuse(again[i], bits >> i & 1U);
+        try {
+            least = std::min(least, echo::detail::checked_replay(s, steps, {.fuse = true}).after.peak_bytes);
+        } catch (const echo::error&) { // not all of them may be fused
+        }
+    }
+    return least;
+}
+
+} // namespace
+
+TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_bound][fused]") {
+    support::coverage fused;
+    support::check(10, [&](bool no_encode) {
+        const auto s = support::build(*support::recipes(9));
+        const auto c = echo::find_candidates(s, {.fuse = true});
+        const support::choices all(s, c, !no_encode);
+        if (all.size() > 7) return;
+        const auto bound = full_bound(s, c, !no_encode);
+        echo::layout lay_out(s, c);
+        echo::evaluator evaluate(s, c);
+        std::uint64_t least = ~std::uint64_t{0}, plain = least;
+        all.for_each(s, false, [&](const echo::choice& chosen) {
+            echo::trial t{.decided = chosen};
+            evaluate(t);
+            const auto& steps = lay_out(chosen);
+            least = std::min({least, t.footprint.peak_bytes, least_fused(s, steps)});
+            plain = std::min(plain, echo::footprint(s, steps).peak_bytes);
+        });
+        fused.of("tight", bound == least);
+        fused.of("a lower peak than without fusion", least < plain);
+        RC_LOG() << "bound " << bound << ", least peak " << least << '\n';
+        RC_ASSERT(bound <= least);
+    });
+    fused.print();
+    fused.require({{"tight", 0.2}, {"a lower peak than without fusion", 0.02}});
 }
 
 namespace {

@@ -325,7 +325,7 @@ TEST_CASE("a file that is no parallel text is refused, with its line") {
     CHECK(complaint("a\tb b b b\n") == ":1: the target has 4 words, the bucket takes 3; " + longer);
     const auto folder = std::filesystem::temp_directory_path().string();
     CHECK_THROWS_WITH(parallel_text(folder, 4, 4, false, 1),
-                      folder + ": cannot be read to its end; check the disk");
+                      folder + ": is a directory; give a file of lines SOURCE<TAB>TARGET");
 }
 
 TEST_CASE("a data file gives the model its vocabularies") {

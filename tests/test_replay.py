@@ -270,6 +270,12 @@ class Fused(Case):
         g["nodes"][4] = node("backward", [2], view(0))
         self.refused("not fused itself", g, plan([*steps, again(2, fused=True), 4]))
 
+    def test_touches_no_resident_storage(self):
+        g = graph(node("input", (), 8), node("forward", [0], 20), node("forward", [1], inplace(0, 20)),
+                  node("backward", [2], 5), outputs=[3], resident=[[2, 0]])
+        self.peak(g, plan([0, 1, 2, again(1), again(2, (3, 0)), 3]), 25)  # taken both times: it makes none
+        self.refused("makes or overwrites a resident storage", g, plan([0, 1, 2, again(1), again(2, (3, 0), fused=True), 3]))
+
     def test_has_no_storage(self):
         p = complete(self.G, plan([0, 1, 2, 3, again(2, fused=True), 4]))
         p["arena"]["blocks"].append({"step": 4, "output": 0, "offset": 0, "bytes": 32})

@@ -101,6 +101,7 @@ struct draft_step {
     echo::step_kind kind = run;
     std::vector<echo::copy_id> inputs{};
     std::uint64_t bytes = 0;
+    bool fused = false;
 };
 
 echo::copy_id copy(std::size_t step, std::uint32_t output = 0) { return {echo::step_id(step), output}; }
@@ -122,6 +123,12 @@ public:
         steps.push_back({n, kind, std::move(in)});
         return *this;
     }
+    /// Runs the node again inside its readers.
+    draft& fuse(std::size_t n) {
+        (*this)(n, recompute);
+        steps.back().fused = true;
+        return *this;
+    }
     draft& pack(echo::copy_id c, std::uint64_t bytes) {
         steps.push_back({steps[c.step.index()].node, encode, {c}, bytes});
         return *this;
@@ -133,7 +140,7 @@ public:
     echo::schedule operator()() const {
         echo::schedule made;
         for (const auto& step : steps) {
-            made.add({echo::node_id(step.node), step.kind, step.bytes});
+            made.add({echo::node_id(step.node), step.kind, step.bytes, step.fused});
             for (const auto c : step.inputs) made.read(c);
         }
         return made;
@@ -158,7 +165,8 @@ echo::plan honest(const echo::snapshot& s, const echo::schedule& steps, echo::ho
     double total = 0, again = 0;
     for (const auto us : echo::times_us(s)) total += us;
     for (const auto t : steps.steps()) {
-        if (steps[t].kind == recompute) again += echo::time_us(s, steps[t].node);
+        if (steps[t].kind == recompute && !steps[t].fused) again += echo::time_us(s, steps[t].node);
+        report.fused_nodes += steps[t].fused;
         report.recomputed_nodes += steps[t].kind == recompute;
         report.encoded_values += steps[t].kind == encode;
     }
@@ -169,7 +177,7 @@ echo::plan honest(const echo::snapshot& s, const echo::schedule& steps, echo::ho
 /// Both replays find this peak.
 void require_peak(const echo::snapshot& s, const echo::schedule& steps, std::uint64_t peak) {
     CHECK(echo::footprint(s, steps).peak_bytes == peak);
-    CHECK(echo::detail::checked_replay(s, steps).after.peak_bytes == peak);
+    CHECK(echo::detail::checked_replay(s, steps, {.fuse = true}).after.peak_bytes == peak);
 }
 void require_peak(const echo::snapshot& s, std::uint64_t peak) {
     require_peak(s, echo::baseline_schedule(s), peak);
@@ -187,7 +195,7 @@ std::string complaint(const std::function<void()>& what) {
 /// Both replays refuse the steps: something is read after it was written over.
 void require_stale(const echo::snapshot& s, const echo::schedule& steps) {
     CHECK_THROWS_AS(echo::footprint(s, steps), echo::error);
-    CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, steps); }),
+    CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, steps, {.fuse = true}); }),
                Catch::Contains("wrote over it in place"));
 }
 void require_stale(const echo::snapshot& s) { require_stale(s, echo::baseline_schedule(s)); }
@@ -549,6 +557,233 @@ TEST_CASE("stash: what crosses the first gradient that is no view", "[storage]")
     const auto s = g({c});
     CHECK(echo::footprint(s, echo::baseline_schedule(s)).stash_bytes == 90);
     CHECK(echo::detail::checked_replay(s, echo::baseline_schedule(s)).after.stash_bytes == 90);
+}
+
+namespace {
+
+/// x → a → b, a light chain, → c, heavy; then the gradient of b, which reads b and is followed by one of a.
+struct chain {
+    enum node : std::size_t { x, a, b, c, d_b, d_a };
+    static echo::snapshot make(std::uint64_t of_a, std::uint64_t of_b, echo::tensor of_d_b,
+                               node_facts of_reader = {}) {
+        graph g;
+        g.input(8);
+        g.forward({x}, {sized(of_a)});
+        g.forward({a}, {sized(of_b)});
+        g.forward({b}, {sized(2)}, {.kind = echo::op_kind::heavy});
+        g.backward({c, b}, {of_d_b}, of_reader);
+        g.backward({d_b, x}, {sized(3)});
+        return g({d_a});
+    }
+};
+
+} // namespace
+
+TEST_CASE("what is fused has no storage, and its readers read its inputs", "[storage][fused]") {
+    const auto s = chain::make(100, 20, sized(5));
+    draft plain(s), one(s), both(s), inner(s);
+    plain.runs(chain::x, chain::c)(chain::b, recompute)(chain::d_b)(chain::d_a);
+    require_peak(s, plain(), 122); // a, which was kept for it, with b and c
+    one.runs(chain::x, chain::c).fuse(chain::b)(chain::d_b)(chain::d_a);
+    require_peak(s, one(), 122); // a with b and c; at the gradient a with its 5 and c
+    const auto found = echo::detail::checked_replay(s, one(), {.fuse = true});
+    CHECK(found.after.storage_of[4] == std::numeric_limits<std::uint32_t>::max());
+    CHECK(found.after.storages[1].last == 5); // of a: live to the gradient
+    CHECK(found.after.stash_bytes == 102);
+    CHECK(echo::footprint(s, one()).stash_bytes == 102);
+    both.runs(chain::x, chain::c).fuse(chain::a).fuse(chain::b)(chain::d_b)(chain::d_a);
+    require_peak(s, both(), 120); // in the forward pass; the gradient reads x, which is resident
+    CHECK(echo::footprint(s, both()).stash_bytes == 2);
+    inner.runs(chain::x, chain::c).fuse(chain::a)(chain::b, recompute)(chain::d_b)(chain::d_a);
+    require_peak(s, inner(), 120);
+
+    const auto p = honest(s, both(), {.fuse = true});
+    CHECK(p.report().fused_nodes == 2);
+    CHECK(p.report().recomputed_nodes == 2);
+    CHECK(p.report().recompute_time_ratio == 0);
+    CHECK_NOTHROW(echo::verify(s, p, echo::plan_memory(s, p, {.align = 16})));
+    const auto m = echo::plan_memory(s, p);
+    CHECK_FALSE(m.offset(echo::step_id(4)));
+    CHECK(m.offset(echo::step_id(6)));
+}
+
+TEST_CASE("what is read inside a step is not taken over by it", "[storage][inplace][fused]") {
+    SECTION("nor is what is fused") {
+        const auto s = chain::make(20, 20, inplace(1, 20));
+        draft plain(s), fused(s);
+        plain.runs(chain::x, chain::c)(chain::b, recompute)(chain::d_b)(chain::d_a);
+        require_peak(s, plain(), 42); // a and b with c; then b becomes the gradient
+        fused.runs(chain::x, chain::c).fuse(chain::b)(chain::d_b)(chain::d_a);
+        require_peak(s, fused(), 42); // a with c, and 20 of its own
+        CHECK(echo::detail::checked_replay(s, fused(), {.fuse = true}).after.storages.size() == 6);
+        CHECK(echo::detail::checked_replay(s, plain()).after.storages.size() == 6);
+    }
+    SECTION("through a fused step") {
+        graph g;
+        const auto x = g.input(8);
+        const auto a = g.forward({x}, {sized(20)});
+        const auto b = g.forward({a}, {sized(20)});
+        const auto d = g.backward({a, b}, {inplace(0, 20)});
+        const auto s = g({d});
+        draft kept(s), fused(s);
+        kept(x)(a)(b)(b, recompute)(d);
+        require_peak(s, kept(), 40); // a becomes the gradient
+        fused(x)(a)(b).fuse(b)(d);
+        require_peak(s, fused(), 40); // b is gone, but the gradient has storage of its own
+        CHECK(echo::footprint(s, fused()).peak_step == echo::step_id(2));
+        CHECK(echo::detail::checked_replay(s, fused(), {.fuse = true}).after.storages.size() == 4);
+        CHECK(echo::detail::checked_replay(s, kept()).after.storages.size() == 4);
+    }
+}
+
+TEST_CASE("what a fused step reads must be there when its readers run", "[storage][fused]") {
+    graph g;
+    const auto w = g.input(8);
+    const auto a = g.forward({w}, {sized(20)});
+    const auto u = g.update({w}, {inplace(0, 8)});
+    const auto d = g.backward({a}, {sized(5)});
+    const auto s = g({d, u});
+    draft again(s), fused(s), behind(s);
+    again(w)(a)(a, recompute)(u)(d);
+    require_peak(s, again(), 25); // the first copy of a is gone
+    fused(w)(a).fuse(a)(u)(d);
+    require_stale(s, fused());
+    behind(w)(a)(u).fuse(a)(d);
+    behind.steps[3].inputs = {copy(0)};
+    require_stale(s, behind());
+    draft before(s);
+    before(w)(a).fuse(a)(d)(u);
+    require_peak(s, before(), 20);
+}
+
+TEST_CASE("views of what is fused are fused", "[storage][fused]") {
+    graph g;
+    const auto x = g.input(8);
+    const auto a = g.forward({x}, {sized(20)});
+    const auto v = g.forward({a}, {view_of(0, 20)}, {.kind = echo::op_kind::view});
+    const auto d = g.backward({v}, {sized(5)});
+    const auto s = g({d});
+    draft both(s), base(s), only(s);
+    both(x)(a)(v).fuse(a).fuse(v)(d);
+    require_peak(s, both(), 20);
+    CHECK_NOTHROW(echo::verify(s, honest(s, both(), {.fuse = true})));
+    only(x)(a)(v)(a, recompute).fuse(v)(d);
+    require_peak(s, only(), 25); // the second copy of a with the gradient
+    base(x)(a)(v).fuse(a)(v, recompute)(d);
+    CHECK_THROWS_AS(echo::footprint(s, base()), echo::error);
+    CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, base(), {.fuse = true}); }),
+               Catch::Contains("is fused, but the step, a view of it, is not"));
+}
+
+TEST_CASE("what may not be fused is refused", "[faults][fused]") {
+    const echo::host_abilities able{.fuse = true};
+    const auto refused = [&](const echo::snapshot& s, const draft& d, const std::string& words,
+                             const echo::host_abilities& host) {
+        CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, d(), host); }), Catch::Contains(words));
+    };
+    const auto s = chain::make(100, 20, sized(5));
+    draft d(s);
+    SECTION("for a host that fuses nothing") {
+        d.runs(chain::x, chain::c).fuse(chain::b)(chain::d_b)(chain::d_a);
+        CHECK(complaint([&] { echo::detail::checked_replay(s, d(), able); }).empty());
+        refused(s, d, "schedule[4].fused: is fused, but the host fuses nothing", {});
+    }
+    SECTION("a first run") {
+        d.runs(chain::x, chain::d_a);
+        d.steps[2].fused = true;
+        refused(s, d, "schedule[2].fused: is fused, but is no recompute", able);
+    }
+    SECTION("an encode step") {
+        d.runs(chain::x, chain::b).pack(copy(2), 4)(chain::c)(chain::d_b)(chain::d_a);
+        d.steps[3].fused = true;
+        refused(s, d, "schedule[3].fused: is fused, but is no recompute", able);
+    }
+    SECTION("a heavy op") {
+        d.runs(chain::x, chain::c).fuse(chain::c)(chain::d_b)(chain::d_a);
+        refused(s, d, "schedule[4].fused: is fused, but heavy", able);
+    }
+    SECTION("into a heavy op") {
+        const auto heavy = chain::make(100, 20, sized(5), {.kind = echo::op_kind::heavy});
+        draft into(heavy);
+        into.runs(chain::x, chain::c).fuse(chain::b)(chain::d_b)(chain::d_a);
+        refused(heavy, into, "schedule[5].inputs[1]: is recomputed inside the step, which is heavy", able);
+    }
+    SECTION("a graph output") {
+        d.runs(chain::x, chain::d_a).fuse(chain::d_a);
+        refused(s, d, "schedule[6].fused: is fused, but makes a graph output", able);
+        CHECK_THROWS_AS(echo::footprint(s, d()), echo::error);
+    }
+    SECTION("what is packed") {
+        graph g;
+        const auto x = g.input(128);
+        const auto a = g.forward({x}, {sized(128)});
+        const auto b = g.backward({a}, {sized(5)}, {.one_bit = {0}});
+        const auto packing = g({b});
+        draft p(packing);
+        p(x)(a).fuse(a).pack(copy(2), 4)(b, run, {copy(3)});
+        refused(packing, p, "schedule[3].encode: packs what a fused step makes, which is nowhere", able);
+        CHECK_THROWS_AS(echo::footprint(packing, p()), echo::error);
+    }
+    SECTION("what draws random numbers") {
+        graph g;
+        const auto x = g.input(128);
+        const auto a = g.forward({x}, {sized(128)}, {.rerun = echo::rerun_kind::seeded});
+        const auto b = g.backward({a}, {sized(5)});
+        const auto random = g({b});
+        draft r(random);
+        r(x)(a).fuse(a)(b);
+        refused(random, r, "schedule[2].fused: is fused, but draws random numbers", able);
+    }
+    SECTION("what makes or writes over resident storage") {
+        graph g;
+        const auto w = g.input(128);
+        const auto a = g.forward({w}, {resident(128)});
+        const auto c = g.backward({a}, {sized(5)});
+        const auto u = g.forward({w}, {inplace(0, 128)});
+        const auto e = g.backward({u}, {sized(5)});
+        const auto states = g({c, e});
+        draft made(states), written(states);
+        made(w)(a).fuse(a)(c)(u)(e);
+        refused(states, made, "makes or writes over a resident storage", able);
+        written(w)(a)(c)(u).fuse(u)(e);
+        written.steps[4].inputs = {copy(0)};
+        refused(states, written, "wrote over it in place", able);
+    }
+    SECTION("what would make resident storage, had it nothing to take") {
+        graph g;
+        const auto x = g.input(8);
+        const auto a = g.forward({x}, {sized(20)});
+        auto named = inplace(0, 20);
+        named.resident = true;
+        const auto b = g.forward({a}, {named});
+        const auto c = g.backward({b}, {sized(5)});
+        const auto states = g({c});
+        draft taken(states), made(states);
+        taken(x)(a)(b)(a, recompute)(b, recompute)(c);
+        CHECK_NOTHROW(echo::detail::checked_replay(states, taken(), able));
+        made(x)(a)(b)(a, recompute).fuse(b)(c);
+        refused(states, made, "makes or writes over a resident storage", able);
+    }
+    SECTION("a block for it, and a false count") {
+        d.runs(chain::x, chain::c).fuse(chain::a).fuse(chain::b)(chain::d_b)(chain::d_a);
+        const auto p = honest(s, d(), able);
+        auto parts = echo::plan_memory(s, p).parts();
+        parts.blocks.insert(parts.blocks.begin() + 3, {copy(4), 0, 20});
+        CHECK_THAT(complaint([&] { echo::verify(s, p, echo::memory_plan(parts)); }),
+                   Catch::Contains("is of what a fused step makes, which has no storage"));
+        auto report = p.report();
+        report.fused_nodes = 0;
+        CHECK_THAT(complaint([&] {
+                       echo::verify(s, {p.chosen_by(), p.steps(), able, report});
+                   }),
+                   Catch::Contains("report.fused_nodes"));
+        report = p.report();
+        report.recompute_time_ratio += 0.01;
+        CHECK_THAT(complaint([&] {
+                       echo::verify(s, {p.chosen_by(), p.steps(), able, report});
+                   }),
+                   Catch::Contains("recompute_time_ratio"));
+    }
 }
 
 TEST_CASE("sums that 64 bits do not hold are refused", "[storage]") {
@@ -981,6 +1216,7 @@ public:
                 step(s, d, copies, encodings, m, recompute);
             }
         }
+        fuse(s, d);
         return d;
     }
 
@@ -1066,6 +1302,30 @@ private:
         return true;
     }
 
+    /// Some recomputes are fused: those that may be, and whatever their readers are.
+    void fuse(const echo::snapshot& s, draft& d) {
+        const std::size_t share = chance(50) ? 0 : 30 + below(70);
+        std::vector<std::size_t> latest(s.node_count(), d.steps.size());
+        for (std::size_t t = 0; t < d.steps.size(); ++t)
+            if (d.steps[t].kind != encode) latest[d.steps[t].node] = t;
+        for (std::size_t t = 0; t < d.steps.size(); ++t) {
+            const echo::node_id n(d.steps[t].node);
+            bool result = false;
+            for (const auto v : s.outputs(n)) result |= s.is_result(v) && latest[n.index()] == t;
+            d.steps[t].fused = d.steps[t].kind == recompute && s[n].kind != echo::op_kind::heavy &&
+                               s[n].rerun == echo::rerun_kind::pure && !result && chance(share);
+        }
+        // From the last on, since whether a view is fused decides whether what it is of may be.
+        for (std::size_t r = d.steps.size(); r-- > 0;) {
+            const echo::node_id n(d.steps[r].node);
+            for (std::size_t i = 0; i < d.steps[r].inputs.size(); ++i) {
+                bool may = d.steps[r].kind != encode && s[n].kind != echo::op_kind::heavy;
+                for (const auto v : s.outputs(n)) may &= d.steps[r].fused || s[v].view_of != i;
+                if (!may) d.steps[d.steps[r].inputs[i].step.index()].fused = false;
+            }
+        }
+    }
+
     void step(const echo::snapshot& s, draft& d, std::vector<std::vector<std::size_t>>& copies,
               std::vector<std::vector<std::size_t>>& encodings, std::size_t n, echo::step_kind kind) {
         std::vector<echo::copy_id> in;
@@ -1093,7 +1353,7 @@ private:
 
 TEST_CASE("both replays agree on random schedules, and on their arenas", "[differential]") {
     std::size_t refused_graphs = 0, graphs = 0, refused = 0, compared = 0, recomputed = 0, encoded = 0,
-                late = 0;
+                fused = 0, late = 0;
     for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
         INFO("seed " << seed);
         anything random(seed);
@@ -1117,7 +1377,7 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
         for (int i = 0; i < 3; ++i) {
             const auto d = random.make_steps(s, dead);
             const auto given = d();
-            const auto steps = echo::detail::step_resolver(s, given, {}, dead)();
+            const auto steps = echo::detail::step_resolver(s, given, {.fuse = true}, dead)();
             const auto my = complaint([&] { echo::detail::replay_machine(s, steps)(); });
             REQUIRE(my.empty() == complaint([&] { echo::footprint(s, given); }).empty());
             if (!my.empty()) {
@@ -1141,7 +1401,7 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
             }
             for (std::size_t t = 0, c = 0; t < d.steps.size(); ++t)
                 for (std::uint32_t k = 0; k < steps.copy_count(t); ++k, ++c)
-                    REQUIRE(found.storage_of[c] == storages.storage(copy(t, k)).index());
+                    REQUIRE(found.storage_of[c] == storages.storage(copy(t, k)).index()); // none, if fused
             const echo::detail::checked_schedule checked{steps, before, found};
             const auto arena = echo::plan_memory(s, given, {.align = 8});
             REQUIRE(complaint([&] { echo::detail::arena_check(s, checked, arena)(); }) == "");
@@ -1150,6 +1410,7 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
             for (const auto& step : d.steps) {
                 recomputed += step.kind == recompute;
                 encoded += step.kind == encode;
+                fused += step.fused;
                 if (step.kind != run) continue;
                 late += step.node < latest;
                 latest = std::max(latest, step.node);
@@ -1157,12 +1418,13 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
         }
     }
     WARN(graphs << " graphs (" << refused_graphs << " refused), " << compared << " schedules (" << refused
-                << " refused): " << recomputed << " recomputed, " << encoded << " encoded, " << late
-                << " late");
+                << " refused): " << recomputed << " recomputed, " << fused << " of them fused, " << encoded
+                << " encoded, " << late << " late");
     CHECK(graphs > 5000);
     CHECK(compared > 10000);
     CHECK(refused > 500);
     CHECK(recomputed > 10000);
     CHECK(encoded > 10000);
+    CHECK(fused > 1000);
     CHECK(late > 10000);
 }

@@ -59,6 +59,9 @@ inline memory_plan memory_plan_of(const snapshot& s, const plan_document& d) {
         if (!live[i].resident && live[i].bytes == 0) offset_of[i.index()] = 0;
     for (auto block : d.blocks) {
         const storage_id on = live.storage(block.maker);
+        if (!on.valid())
+            throw error(s.name(d.steps[block.maker.step].node), "blocks", "a fused step has no storage",
+                        "give blocks to other steps only");
         block.maker = live[on].maker;
         parts.blocks.push_back(block);
         offset_of[on.index()] = block.offset;
@@ -66,8 +69,10 @@ inline memory_plan memory_plan_of(const snapshot& s, const plan_document& d) {
     std::ranges::stable_sort(parts.blocks, {}, &memory_block::maker);
     for (const auto t : d.steps.steps()) {
         const auto count = static_cast<std::uint32_t>(copy_count(s, d.steps[t]));
-        for (std::uint32_t k = 0; k < count; ++k)
-            parts.offsets.push_back(offset_of[live.storage({t, k}).index()]);
+        for (std::uint32_t k = 0; k < count; ++k) {
+            const storage_id on = live.storage({t, k});
+            parts.offsets.push_back(on.valid() ? offset_of[on.index()] : memory_plan_parts::no_offset);
+        }
         parts.first_copy.push_back(parts.first_copy.back() + count);
     }
     std::vector<std::uint64_t> change(d.steps.size() + 1, 0);

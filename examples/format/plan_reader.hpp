@@ -26,9 +26,14 @@ public:
 
     /// Once the walk is over.
     plan_document finish() {
-        for (const auto& c : stash_) d_.stash.push_back(existing(slot::stash, c));
-        for (const auto& b : blocks_)
-            d_.blocks.push_back({existing(slot::blocks, b.maker), b.offset, b.bytes});
+        for (const auto v : s_.results()) {
+            const step_id t = latest_[s_[v].producer.index()];
+            if (!t.valid() || !d_.steps[t].fused) continue;
+            throw error("step " + std::to_string(t.index()), "fused",
+                        "'" + s_.name(s_[v].producer) + "' makes a graph output", "do not fuse that step");
+        }
+        for (const auto& c : stash_) d_.stash.push_back(stored(slot::stash, c));
+        for (const auto& b : blocks_) d_.blocks.push_back({stored(slot::blocks, b.maker), b.offset, b.bytes});
         return std::move(d_);
     }
 
@@ -96,8 +101,18 @@ private:
         return {t, static_cast<std::uint32_t>(c.output)};
     }
 
+    /// Likewise, one that has storage.
+    copy_id stored(slot s, const pair_draft& pair) const {
+        const copy_id c = existing(s, pair);
+        if (d_.steps[c.step].fused)
+            refuse(s, "names step " + std::to_string(pair.step) + " which is fused and has no storage",
+                   "name what lies in memory");
+        return c;
+    }
+
     void add_step();
     void add_encode();
+    void check_fused(node_id n, const std::vector<copy_id>& inputs) const;
 
     const snapshot& s_;
     plan_document d_;
@@ -144,11 +159,13 @@ inline void plan_reader::value(slot s, std::uint64_t x) {
 }
 
 inline void plan_reader::add_encode() {
-    if (step_.node || step_.has_inputs || step_.recompute)
+    if (step_.node || step_.has_inputs || step_.recompute || step_.fused)
         refuse(slot::encode, "stands beside a key of a step that runs a node", "make two steps of it");
     const copy_id source = existing(slot::encode, step_.inputs[0]);
     const step_record& made_by = d_.steps[source.step];
     if (made_by.kind == step_kind::encode) refuse(slot::encode, "names an encoding", "encode a value");
+    if (made_by.fused)
+        refuse(slot::encode, "names what a fused step makes, which is nowhere", "do not fuse that step");
     const std::uint64_t least = encoded_bytes(s_[s_.output(made_by.node, source.output)].elements);
     const std::uint64_t bytes = step_.bytes.value_or(least);
     if (bytes < least || bytes > std::uint64_t{1} << 62)
@@ -158,10 +175,22 @@ inline void plan_reader::add_encode() {
     d_.steps.read(source);
 }
 
+/// What a step that is fused, or that reads one that is, may not be.
+inline void plan_reader::check_fused(node_id n, const std::vector<copy_id>& inputs) const {
+    if (step_.fused && !step_.recompute)
+        refuse(slot::fused, "'" + s_.name(n) + "' is fused, but is no recompute", "fuse recomputes only");
+    if (step_.fused && s_[n].kind == op_kind::heavy)
+        refuse(slot::fused, "'" + s_.name(n) + "' is fused, but heavy", "fuse light ops only");
+    if (step_.fused) return;
+    for (const auto v : s_.outputs(n))
+        if (s_[v].view_of != no_input && d_.steps[inputs[s_[v].view_of].step].fused)
+            refuse(slot::inputs, "'" + s_.name(n) + "' is a view of what a fused step makes, but not fused",
+                   "fuse the view as well");
+}
+
 inline void plan_reader::add_step() {
     if (d_.steps.size() + 1 >= step_id::limit())
         refuse(slot::schedule, "more than 2^32 steps", "split the graph");
-    if (step_.fused) refuse(slot::fused, "fused steps are not read yet", "plan without --fuse");
     if (step_.has_encode) return add_encode();
     if (!step_.node) refuse(slot::node, "missing", "give node or encode");
     if (*step_.node >= s_.node_count())
@@ -184,8 +213,9 @@ inline void plan_reader::add_step() {
                "has " + std::to_string(inputs.size()) + " entries, but '" + s_.name(n) + "' reads " +
                    std::to_string(s_.inputs(n).size()),
                "name them all, or none");
-    const step_id t =
-        d_.steps.add({.node = n, .kind = step_.recompute ? step_kind::recompute : step_kind::run});
+    check_fused(n, inputs);
+    const step_id t = d_.steps.add(
+        {.node = n, .kind = step_.recompute ? step_kind::recompute : step_kind::run, .fused = step_.fused});
     for (const auto c : inputs) d_.steps.read(c);
     latest_[n.index()] = t;
 }

@@ -29,6 +29,7 @@ public:
         }
         out_.put(R"({"node": )", step.node.index());
         if (step.kind == step_kind::recompute) out_.put(R"(, "recompute": true)");
+        if (step.fused) out_.put(R"(, "fused": true)");
         if (!reads_latest(step.node, inputs)) {
             out_.put(R"(, "inputs": [)");
             for (std::string_view comma; const auto c : inputs) {

@@ -68,7 +68,7 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     whole("arena_lower_bound_bytes", more.arena_lower_bound_bytes);
     whole("recomputed_nodes", r.recomputed_nodes);
     whole("encoded_values", r.encoded_values);
-    whole("fused_nodes", 0);
+    whole("fused_nodes", r.fused_nodes);
     number("recompute_time_ratio", r.recompute_time_ratio);
     whole("subgraphs", r.subgraphs);
     number("plan_ms", more.plan_ms);

@@ -41,8 +41,8 @@ private:
 
 /// O(nodes + edges + steps).
 inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& steps) {
-    std::vector<bool> again(s.node_count()), absent(s.node_count(), true), late(s.node_count()),
-        stashed(s.value_count()), encoded(s.value_count());
+    std::vector<bool> again(s.node_count()), inside(s.node_count()), absent(s.node_count(), true),
+        late(s.node_count()), stashed(s.value_count()), encoded(s.value_count());
     const step_id boundary = first_backward_step(s, steps);
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];
@@ -50,7 +50,7 @@ inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& 
         if (step.kind == step_kind::encode) {
             encoded[s.output(step.node, steps.inputs(t)[0].output).index()] = true;
         } else if (step.kind == step_kind::recompute) {
-            again[n] = true;
+            (step.fused ? inside : again)[n] = true;
         } else {
             absent[n] = false;
             late[n] = s[step.node].phase == phase::forward && t > boundary;
@@ -67,6 +67,7 @@ inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& 
         out, s,
         [&](node_id n) -> graphviz_style {
             if (again[n.index()]) return {"orange", "recomputed"};
+            if (inside[n.index()]) return {"gold", "recomputed in its readers"};
             if (absent[n.index()]) return {"white", "left out"};
             if (late[n.index()]) return {"khaki", "runs late"};
             constexpr std::string_view colours[] = {"lightgrey", "white", "lightblue", "lightyellow"};

@@ -16,8 +16,8 @@ inline std::string help_text() {
 
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
-              [--max-overhead RATIO] [--keep PATTERN]... [--no-encode] [--json]
-              [--emit-plan FILE] [--dot FILE] [--compare | --pareto]
+              [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
+              [--json] [--emit-plan FILE] [--dot FILE] [--compare | --pareto]
     echo-plan --help | --version
 
 DESCRIPTION
@@ -49,6 +49,10 @@ OPTIONS
     --keep PATTERN
         Never recompute the nodes whose name or layer matches, where * stands
         for any characters and ? for one. May be given several times.
+    --fuse
+        The engine can recompute a light op inside the light ops that read it,
+        without time or memory of its own: mark such steps in the plan. The
+        plan is never worse than without.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
     --json
@@ -65,7 +69,7 @@ OPTIONS
     --pareto
         Print the front of peak against recomputation, and no plan. With
         --json, one object.
-    --fuse, --report DIR
+    --report DIR
         Not yet available.
 )";
     constexpr std::string_view end =

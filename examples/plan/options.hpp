@@ -22,6 +22,7 @@ struct options {
     std::string graph{};
     strategy how = strategy::min_cut;
     bool encode = true;
+    bool fuse = false;
     bool json = false;
     bool compare = false;
     bool pareto = false;
@@ -36,14 +37,14 @@ struct options {
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
     std::string named(name_of(chosen.how)), budget, overhead, report;
-    bool no_encode = false, fuse = false;
+    bool no_encode = false;
     CLI::App app;
     app.add_option("GRAPH", chosen.graph)->required();
     auto* const strategy_option = app.add_option("--strategy", named);
     app.add_option("--budget", budget);
     app.add_option("--max-overhead", overhead);
     app.add_option("--keep", chosen.keep)->allow_extra_args(false)->expected(1)->take_all();
-    app.add_flag("--fuse", fuse);
+    app.add_flag("--fuse", chosen.fuse);
     app.add_flag("--no-encode", no_encode);
     app.add_flag("--json", chosen.json);
     auto* const plan_file = app.add_option("--emit-plan", chosen.plan_file);
@@ -58,7 +59,6 @@ inline options parse_options(int count, const char* const* arguments) {
         if (asked) throw usage_error(fmt::format("{} is not available yet", what));
     };
     not_yet(app.count("--report") > 0, "--report");
-    not_yet(fuse, "--fuse");
 
     if (app.count("--budget") > 0) chosen.budget = parse_budget(budget);
     if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo::format {
@@ -41,6 +42,9 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
          show_bytes(r.resident_bytes));
     line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    if (made.plan.host().fuse)
+        line("fused", "{} of the nodes recomputed, inside their readers: without time or memory of their own",
+             r.fused_nodes);
     line("subgraphs", "{} between compute-heavy ops, the largest of {} nodes", r.subgraphs,
          r.largest_subgraph);
     line("arena", "{} (at least {})", show_bytes(made.extras.arena_bytes),
@@ -66,15 +70,24 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
 }
 
 inline std::string comparison(std::span<const verified_plan> all) {
-    table rows({"strategy", "peak before", "peak after", "ratio", "gap %", "overhead %", "recomputed",
-                "encoded", "arena", "pass ms"});
+    const bool fuse = !all.empty() && all.front().plan.host().fuse;
+    table::row head{"strategy", "peak before", "peak after", "ratio", "gap %", "overhead %", "recomputed"};
+    if (fuse) head.push_back("fused");
+    head.insert(head.end(), {"encoded", "arena", "pass ms"});
+    table rows(std::move(head));
     for (const auto& made : all) {
         const plan_report& r = made.plan.report();
-        rows.add({std::string(name_of(made.plan.chosen_by())), show_bytes(r.baseline_peak_bytes),
-                  show_bytes(r.peak_bytes), show_ratio(r.baseline_peak_bytes, r.peak_bytes), show_gap(r),
-                  fmt::format("{:.2f}", 100 * r.recompute_time_ratio), std::to_string(r.recomputed_nodes),
-                  std::to_string(r.encoded_values), show_bytes(made.extras.arena_bytes),
-                  fmt::format("{:.1f}", made.extras.pass_ms)});
+        table::row cells{std::string(name_of(made.plan.chosen_by())),
+                         show_bytes(r.baseline_peak_bytes),
+                         show_bytes(r.peak_bytes),
+                         show_ratio(r.baseline_peak_bytes, r.peak_bytes),
+                         show_gap(r),
+                         fmt::format("{:.2f}", 100 * r.recompute_time_ratio),
+                         std::to_string(r.recomputed_nodes)};
+        if (fuse) cells.push_back(std::to_string(r.fused_nodes));
+        cells.insert(cells.end(), {std::to_string(r.encoded_values), show_bytes(made.extras.arena_bytes),
+                                   fmt::format("{:.1f}", made.extras.pass_ms)});
+        rows.add(std::move(cells));
     }
     return rows.text();
 }

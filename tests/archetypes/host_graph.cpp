@@ -77,6 +77,9 @@ struct indexed : fixed {
 struct rewritable : fixed {
     using fixed::fixed;
 };
+struct fusing : fixed {
+    using fixed::fixed;
+};
 
 struct differentiable : fixed {
     using fixed::fixed;
@@ -134,6 +137,13 @@ struct echo::graph_traits<archetypes::rewritable> : archetypes::required<archety
 };
 
 template <>
+struct echo::graph_traits<archetypes::fusing> : archetypes::required<archetypes::handle> {
+    static node clone(archetypes::fusing&, node, std::span<const value>, node);
+    static void redirect(archetypes::fusing&, node, std::size_t, value);
+    static void fuse(archetypes::fusing&, node);
+};
+
+template <>
 struct echo::graph_traits<archetypes::differentiable> : archetypes::required<archetypes::optional_handle> {
     static archetypes::stream<std::optional<value>> gradient(archetypes::differentiable&, node,
                                                              std::span<const std::optional<value>>);
@@ -159,6 +169,9 @@ static_assert(echo::abilities<archetypes::hashed>() ==
               echo::host_abilities{false, false, false, false, false});
 static_assert(echo::abilities<archetypes::rewritable>() ==
               echo::host_abilities{true, false, false, false, false});
+static_assert(echo::abilities<archetypes::fusing>() ==
+              echo::host_abilities{true, false, false, false, false, true});
+static_assert(!echo::can_fuse<archetypes::rewritable> && !echo::host_abilities{}.fuse);
 
 // Instantiated, never run: the traits above are only declared.
 [[maybe_unused]] echo::plan read_and_plan(const archetypes::hashed& g) {
@@ -169,6 +182,9 @@ static_assert(echo::abilities<archetypes::rewritable>() ==
 }
 [[maybe_unused]] std::size_t apply_to(archetypes::rewritable& g, const echo::plan& p) {
     return echo::apply(p, g).clones.size();
+}
+[[maybe_unused]] std::size_t apply_to(archetypes::fusing& g, const echo::plan& p) {
+    return echo::apply(p, g).fused;
 }
 [[maybe_unused]] std::size_t
 differentiate(archetypes::differentiable& g,

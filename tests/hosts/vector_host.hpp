@@ -8,7 +8,10 @@
 #include <echo/graph/concepts.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace hosts {
 
@@ -38,6 +41,35 @@ struct vector_host {
         nodes.push_back(std::move(n));
         order.insert(position(before), nodes.size() - 1);
         return nodes.size() - 1;
+    }
+    /// The readers of a node take its first input in its place, and its others behind their own.
+    void fold(node folded) {
+        const auto reads = nodes[folded].inputs;
+        for (const node reader : order) {
+            auto& to = nodes[reader];
+            std::vector<value> inputs;
+            std::vector<std::optional<std::size_t>> now(to.inputs.size()); // where an input stands now
+            echo::positions one_bit;
+            bool reads_it = false;
+            for (std::size_t i = 0; i < to.inputs.size(); ++i) {
+                const bool here = to.inputs[i].producer == folded;
+                reads_it |= here;
+                if (here && reads.empty()) continue;
+                now[i] = inputs.size();
+                if (!here && to.one_bit.contains(i)) one_bit.insert(inputs.size());
+                inputs.push_back(here ? reads[0] : to.inputs[i]);
+            }
+            if (!reads_it) continue;
+            for (auto& t : to.outputs) {
+                if (t.view_of) t.view_of = now[*t.view_of];
+                if (t.inplace && to.inputs[*t.inplace].producer == folded) t.inplace.reset();
+                if (t.inplace) t.inplace = now[*t.inplace];
+            }
+            if (!reads.empty()) inputs.insert(inputs.end(), reads.begin() + 1, reads.end());
+            to.inputs = std::move(inputs);
+            to.one_bit = one_bit;
+        }
+        order.erase(position(folded));
     }
     std::vector<node>::iterator position(node n) { return std::find(order.begin(), order.end(), n); }
 };
@@ -87,5 +119,6 @@ struct echo::graph_traits<hosts::vector_host> {
     static node encode(graph& g, value v, node before) {
         return g.insert(hosts::make_encode(g.nodes[v.producer], v), before);
     }
+    static void fuse(graph& g, node n) { g.fold(n); }
     static void erase(graph& g, node n) { g.order.erase(g.position(n)); }
 };

@@ -1,4 +1,4 @@
-# cmake -DHOW=… -DSOURCE=… -DBUILD=… -DCOMPILER=… -DGENERATOR=… -DVERSION=… -P check.cmake
+# cmake -DHOW=… -DSOURCE=… -DBUILD=… -DCOMPILER=… -DGENERATOR=… -DVERSION=… [-DNVCC=…] -P check.cmake
 # Configures, builds and runs the project next to this file, with Echo taken in by HOW.
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
@@ -10,14 +10,21 @@ endfunction()
 file(REMOVE_RECURSE ${BUILD})
 set(toolchain -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER})
 set(options "")
+if(NVCC)
+  set(options -DCUDA=ON -DCMAKE_CUDA_COMPILER=${NVCC} -DCMAKE_CUDA_ARCHITECTURES=75)
+endif()
 if(HOW STREQUAL "find_package")
   step(${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/echo ${toolchain} -DCMAKE_INSTALL_PREFIX=${BUILD}/prefix
     -DECHO_BUILD_EXAMPLES=OFF -DECHO_BUILD_TESTS=OFF -DECHO_BUILD_BENCH=OFF)
   step(${CMAKE_COMMAND} --install ${BUILD}/echo)
-  set(options -DCMAKE_PREFIX_PATH=${BUILD}/prefix)
+  list(APPEND options -DCMAKE_PREFIX_PATH=${BUILD}/prefix)
 endif()
 
 step(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD}/consumer ${toolchain}
   -DHOW=${HOW} -DECHO_SOURCE=${SOURCE} -DVERSION=${VERSION} ${options})
 step(${CMAKE_COMMAND} --build ${BUILD}/consumer)
 step(${BUILD}/consumer/consumer)
+step(${BUILD}/consumer/consumer-arena)
+if(NVCC)
+  step(${BUILD}/consumer/consumer-cuda)
+endif()

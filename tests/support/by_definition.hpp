@@ -26,10 +26,12 @@ struct definition {
         std::size_t last_read = 0;
     };
     struct copy {
-        std::size_t cell = 0;
+        std::size_t cell = 0; ///< of what a fused step makes: none
         std::uint64_t hash = 0;
-        std::size_t last_read = 0;
+        std::size_t last_read = 0; ///< by steps that are not fused, themselves or through fused ones
         bool read = false, result = false;
+        bool named = false; ///< by any step
+        static constexpr std::size_t nowhere = ~std::size_t{0};
     };
     std::uint64_t peak_bytes = 0, stash_bytes = 0, resident_bytes = 0;
     std::vector<cell> cells;
@@ -77,17 +79,39 @@ private:
             for (const auto c : inputs(t)) {
                 if (c.step.index() >= t || c.output >= d_.copies[c.step.index()].size())
                     throw std::logic_error("a step reads what does not stand earlier");
-                at(c).read = true;
-                at(c).last_read = t;
+                at(c).named = true;
             }
+            if (step(t).fused) continue;
+            for (std::size_t i = 0; i < inputs(t).size(); ++i)
+                for (const auto c : read_at(t, i)) {
+                    at(c).read = true;
+                    at(c).last_read = t;
+                }
         }
         for (const auto v : s_.results()) {
             const std::size_t t = latest[s_[v].producer.index()];
             if (t == steps_.size())
                 d_.faults.push_back("a graph output is never made");
+            else if (step(t).fused)
+                d_.faults.push_back("a graph output is fused");
             else
                 d_.copies[t][s_.output_index(v)].result = true;
         }
+    }
+
+    /// What step `t` reads from memory for its input `i`: instead of what a fused step makes, what that one reads.
+    std::set<echo::copy_id> read_at(std::size_t t, std::size_t i) const {
+        std::set<echo::copy_id> found, seen;
+        std::vector<echo::copy_id> waiting{inputs(t)[i]};
+        while (!waiting.empty()) {
+            const auto c = waiting.back();
+            waiting.pop_back();
+            if (!seen.insert(c).second) continue;
+            if (!step(c.step.index()).fused) found.insert(c);
+            if (step(c.step.index()).fused)
+                for (const auto more : inputs(c.step.index())) waiting.push_back(more);
+        }
+        return found;
     }
 
     void fault(std::size_t t, const std::string& what) {
@@ -96,6 +120,7 @@ private:
 
     /// What the step finds in a copy: garbage if something was written over it since.
     std::uint64_t content(std::size_t t, echo::copy_id c) {
+        if (step(c.step.index()).fused) return mix(computed(t, c.step.index()), c.output);
         if (d_.cells[at(c).cell].written > c.step.index() + 1) {
             fault(t, "reads '" + s_.name(step(c.step.index()).node) + "' after it was written over");
             return mix(0xdead, t);
@@ -108,14 +133,31 @@ private:
     void execute(std::size_t t) {
         const echo::node_id n = step(t).node;
         const auto sources = inputs(t);
+        for (const auto c : sources)
+            if (step(t).kind == echo::step_kind::encode && step(c.step.index()).fused)
+                fault(t, "packs what is fused");
         if (is_encode(t)) {
             d_.copies[t][0].hash = only_the_bits(content(t, sources[0]));
             fresh(t, 0, {.bytes = step(t).bytes, .first = t, .encoded = true});
             return;
         }
+        const std::uint64_t hash = computed(t, t);
+        ++runs_[n.index()];
+        if (step(t).fused) {
+            if (step(t).kind != echo::step_kind::recompute) fault(t, "is fused, but no recompute");
+            for (auto& copy : d_.copies[t]) copy.cell = definition::copy::nowhere;
+        } else {
+            place(t, n);
+        }
+        for (std::size_t k = 0; k < d_.copies[t].size(); ++k) d_.copies[t][k].hash = mix(hash, k);
+    }
+
+    /// What step `of` computes from what is there when step `t` runs.
+    std::uint64_t computed(std::size_t t, std::size_t of) {
+        const echo::node_id n = step(of).node;
+        const auto sources = inputs(of);
         std::uint64_t hash = mix(n.index(), 0x0b);
         if (s_[n].rerun == echo::rerun_kind::never) hash = mix(hash, runs_[n.index()]);
-        ++runs_[n.index()];
         for (std::size_t i = 0; i < sources.size(); ++i) {
             std::uint64_t found = content(t, sources[i]);
             const bool packed = is_encode(sources[i].step.index());
@@ -125,8 +167,7 @@ private:
                 fault(t, "reads one bit per element, but needs them all");
             hash = mix(hash, found);
         }
-        place(t, n);
-        for (std::size_t k = 0; k < d_.copies[t].size(); ++k) d_.copies[t][k].hash = mix(hash, k);
+        return hash;
     }
 
     void fresh(std::size_t t, std::size_t k, definition::cell c) {
@@ -138,8 +179,12 @@ private:
     void place(std::size_t t, echo::node_id n) {
         const auto sources = inputs(t);
         std::set<std::size_t> taken;
-        for (const auto v : s_.outputs(n))
-            if (s_[v].view_of != echo::no_input) taken.insert(at(sources[s_[v].view_of]).cell);
+        for (const auto v : s_.outputs(n)) {
+            if (s_[v].view_of == echo::no_input) continue;
+            taken.insert(at(sources[s_[v].view_of]).cell);
+            if (step(sources[s_[v].view_of].step.index()).fused)
+                throw std::logic_error("a view of what is fused is not fused");
+        }
         for (std::size_t k = 0; const auto v : s_.outputs(n)) {
             const auto& value = s_[v];
             if (value.view_of != echo::no_input) {
@@ -163,11 +208,13 @@ private:
     bool takes(std::size_t t, const echo::value_record& value, const std::set<std::size_t>& taken) {
         const auto sources = inputs(t);
         const std::size_t target = at(sources[value.inplace]).cell;
+        if (target == definition::copy::nowhere) return false;
         const auto& cell = d_.cells[target];
         if (cell.resident) return true;
         if (cell.bytes < value.bytes || cell.encoded || taken.count(target)) return false;
         for (std::size_t i = 0; i < sources.size(); ++i)
-            if (i != value.inplace && at(sources[i]).cell == target) return false;
+            for (const auto c : read_at(t, i))
+                if (i != value.inplace && at(c).cell == target) return false;
         for (const auto& [u, k] : placed_) {
             const auto& copy = d_.copies[u][k];
             if (copy.cell == target && (copy.result || (copy.read && copy.last_read > t))) return false;
@@ -179,6 +226,7 @@ private:
         const std::size_t end = steps_.size();
         for (std::size_t t = 0; t < end; ++t) {
             for (const auto& copy : d_.copies[t]) {
+                if (copy.cell == definition::copy::nowhere) continue;
                 auto& cell = d_.cells[copy.cell];
                 cell.last = std::max({cell.last, t, copy.read ? copy.last_read : t});
                 if (copy.read) {

@@ -11,6 +11,8 @@
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/verify.hpp>
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -52,7 +54,7 @@ inline void require_lean(const echo::snapshot& s, const echo::plan& p, const def
             require(!dead[step.node.index()], "law 3: the dead node '" + s.name(step.node) + "' runs");
         if (step.kind == echo::step_kind::run) continue;
         bool used = false;
-        for (const auto& copy : after.copies[t.index()]) used |= copy.read || copy.result;
+        for (const auto& copy : after.copies[t.index()]) used |= copy.named || copy.result;
         require(used, "law 3: '" + s.name(step.node) + "' runs again, and nobody reads it");
     }
 }
@@ -84,6 +86,45 @@ inline void require_budget(const echo::snapshot& s, const echo::plan& p, const e
         require(p.steps() == echo::baseline_schedule(s), "the graph fits, and is changed all the same");
     if (asked.budget < r.lower_bound_bytes) require(!p.met(), "a budget below the bound is met");
     require(p.met() || r.blocker.valid() || r.peak_bytes == 0, "a budget is not met, and nothing blocks");
+}
+
+/// Fusion makes nothing worse than the plan that the same options give without it.
+inline void require_no_worse(const echo::plan& fused, const echo::plan& plain,
+                             const echo::plan_options& asked) {
+    const auto &f = fused.report(), &p = plain.report();
+    require(p.fused_nodes == 0, "something is fused for a host that does not fuse");
+    if (fused.chosen_by() == echo::strategy::budget && asked.budget != echo::any_peak) {
+        require(f.peak_bytes <= std::max(p.peak_bytes, asked.budget),
+                "with fusion the budget is missed by more");
+        const bool same = std::max(f.peak_bytes, asked.budget) == std::max(p.peak_bytes, asked.budget);
+        require(!same || f.recompute_time_ratio <= p.recompute_time_ratio, "with fusion more time is spent");
+        return;
+    }
+    require(f.peak_bytes <= p.peak_bytes, "with fusion the peak is higher");
+    if (fused.chosen_by() != echo::strategy::budget)
+        require(f.recompute_time_ratio <= p.recompute_time_ratio, "with fusion more time is spent");
+}
+
+/// What `fusion_limits` promise, counted anew.
+inline void require_fusion_limits(const echo::snapshot& s, const echo::schedule& steps) {
+    std::vector<std::set<std::size_t>> inside(steps.size()), readers(steps.size());
+    for (const auto t : steps.steps())
+        for (const auto c : steps.inputs(t)) {
+            if (!steps[c.step].fused) continue;
+            inside[t.index()].insert(c.step.index());
+            inside[t.index()].insert(inside[c.step.index()].begin(), inside[c.step.index()].end());
+        }
+    for (const auto t : steps.steps()) {
+        if (steps[t].fused) continue;
+        std::size_t light = 0;
+        for (const auto i : inside[t.index()]) {
+            readers[i].insert(t.index());
+            light += s[steps[echo::step_id(i)].node].kind == echo::op_kind::light;
+        }
+        require(light <= echo::fusion_limits{}.inside, "too much is recomputed inside one step");
+    }
+    for (const auto& all : readers)
+        require(all.size() <= echo::fusion_limits{}.readers, "a step is recomputed inside too many");
 }
 
 /// Law 10.

@@ -2,7 +2,7 @@
 /// @file
 /// `apply`: rewrites a host graph so that its own execution order is the schedule of a plan. Recomputations
 /// become clones, encodings become nodes of the host, late first runs are moved, dead nodes that the plan
-/// leaves out are erased.
+/// leaves out are erased, and clones that are fused go into their readers.
 #pragma once
 
 #include <echo/analysis/plan.hpp>
@@ -24,10 +24,11 @@ namespace echo {
 /// What `apply` made of a host graph, each list in execution order.
 template <class Node>
 struct applied {
-    std::vector<Node> clones;  ///< of the nodes that run again
+    std::vector<Node> clones;  ///< of the nodes that run again, those that are fused left out
     std::vector<Node> encodes; ///< nodes that pack a value into one bit per element
     std::vector<Node> moved;   ///< nodes that run at another place than before
     std::size_t erased = 0;    ///< dead nodes that are gone
+    std::size_t fused = 0;     ///< clones that have gone into their readers
 };
 
 namespace detail {
@@ -72,10 +73,13 @@ private:
         const auto copies = steps_.inputs(t);
         for (const copy_id c : copies)
             if (c.step >= t) mismatch(n, "reads a step that does not stand earlier");
+        if (step.fused && step.kind != step_kind::recompute) mismatch(n, "is fused, but is no recomputation");
+        if (step.fused && !host.fuse) lacks(n, "fuse", "recomputes a node inside its readers");
         if (step.kind == step_kind::encode) {
             if (!host.encode) lacks(n, "encode", "packs an output into one bit per element");
             if (copies.size() != 1 || !value_at(copies[0]).valid()) mismatch(n, "encodes no value");
             const value_id v = value_at(copies[0]);
+            if (steps_[copies[0].step].fused) mismatch(n, "is encoded, but fused");
             if (s_[v].producer != n || step.bytes < encoded_bytes(s_[v].elements))
                 mismatch(n, "is encoded in another size");
             return;
@@ -109,12 +113,15 @@ private:
     }
 
     void check_results(const host_abilities& host) const {
-        std::vector<step_kind> latest(s_.node_count(), step_kind::run);
+        std::vector<step_record> latest(s_.node_count());
         for (const auto t : steps_.steps())
-            if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = steps_[t].kind;
-        for (const auto v : s_.results())
-            if (latest[s_[v].producer.index()] != step_kind::run && !host.recompute_results)
-                lacks(s_[v].producer, "redirect_result", "runs a node again that makes a graph result");
+            if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = steps_[t];
+        for (const auto v : s_.results()) {
+            const node_id n = s_[v].producer;
+            if (latest[n.index()].fused) mismatch(n, "makes a graph result, but is fused");
+            if (latest[n.index()].kind != step_kind::run && !host.recompute_results)
+                lacks(n, "redirect_result", "runs a node again that makes a graph result");
+        }
     }
 
     const snapshot& s_;
@@ -161,6 +168,7 @@ public:
         move();
         insert();
         redirect_results();
+        fuse();
         return std::move(made_);
     }
 
@@ -232,7 +240,7 @@ private:
                 for (const copy_id c : copies) inputs.push_back(handle(c));
                 of_step_.push_back(traits::clone(graph_, handles_[steps_[t].node.index()],
                                                  std::span<const value>(inputs), before()));
-                made_.clones.push_back(of_step_.back());
+                if (!steps_[t].fused) made_.clones.push_back(of_step_.back());
                 break;
             }
             case step_kind::encode:
@@ -269,6 +277,14 @@ private:
         }
     }
 
+    /// Once every reader is turned to its copies; what a fused node reads has gone into it before.
+    void fuse() {
+        if constexpr (can_fuse<G>) {
+            for (const auto t : steps_.steps())
+                if (steps_[t].fused) traits::fuse(graph_, of_step_[t.index()]), ++made_.fused;
+        }
+    }
+
     const schedule& steps_;
     G& graph_;
     snapshot s_;
@@ -283,8 +299,8 @@ private:
 
 /// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a
 /// node again, `encode` for every encoding, `move` for first runs at another place (as few as possible),
-/// `erase` for dead nodes left out, `redirect` for readers of copies and `redirect_result` for results whose
-/// latest copy is a clone. Afterwards the host's order is exactly the order of the steps.
+/// `erase` for dead nodes left out, `redirect` for readers of copies, `redirect_result` for results whose
+/// latest copy is a clone, and last `fuse` for clones that their readers recompute. Afterwards the host's order is exactly the order of the steps.
 ///
 /// All or nothing: everything is checked before the first change. (What the host's own functions throw on
 /// the way passes through, and leaves the graph as far as it got.)
@@ -293,7 +309,8 @@ private:
 /// of `before`, `move` likewise; the output of `encode` is fresh storage of
 /// `encoded_bytes(encodable_elements(value))` bytes, and its phase is forward, whatever it packs (a backward
 /// node would move the boundary at which the stash is counted); a reader redirected to an encoding no longer
-/// states that this input is read as one bit or written over in place.
+/// states that this input is read as one bit or written over in place; after `fuse` the clone is none of the nodes, and
+/// those that read it read its inputs as well as their own, and write over nothing in the place where they read it.
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.

@@ -6,6 +6,7 @@
 
 #include <echo/analysis/cost.hpp>
 #include <echo/analysis/edge_uses.hpp>
+#include <echo/analysis/fusable.hpp>
 #include <echo/graph/concepts.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/snapshot.hpp>
@@ -30,7 +31,9 @@ struct candidates {
     std::vector<std::uint8_t>
         hoistable; ///< backward view of a forward value: may run right after what it looks at
     std::vector<std::uint8_t> packable; ///< value: an encoding of it could be made in the forward pass
+    fusion_facts fusion;                ///< nothing is fusable, if the host does not fuse
     std::vector<double> time_us;        ///< node: time of one run
+    std::vector<double> rerun_us;       ///< node: what running it again is likely to cost: 0 for what folds
     double total_time_us = 0;           ///< of all the graph's nodes, dead ones included
 
     bool late_is_free(node_id n) const { return movable[n.index()] && !forward_needed[n.index()]; }
@@ -88,6 +91,11 @@ public:
         find_forward_needs();
         find_hoistable();
         find_packable();
+        c_.fusion = find_fusion_facts(s_, c_.rerunnable, c_.hoistable, c_.resident,
+                                      c_.host.fuse && c_.host.recompute);
+        c_.rerun_us = c_.time_us;
+        for (std::size_t i = 0; i < c_.rerun_us.size(); ++i)
+            if (c_.fusion.folds[i]) c_.rerun_us[i] = 0;
         return std::move(c_);
     }
 

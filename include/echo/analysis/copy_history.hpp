@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/liveness.hpp>
+#include <echo/analysis/read_walk.hpp>
 
 #include <cstdint>
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace echo {
 
-/// Step `by` reads a value that `content` made (not the view through which it may look).
+/// Step `by` reads a value that `content` made (not the view through which it may look), itself or inside it.
 struct storage_read {
     step_id by{};
     node_id content{};
@@ -35,19 +36,22 @@ public:
                 earlier_[t.index()] = latest;
                 latest = t;
             }
-            for (const auto c : steps.inputs(t)) ++first_[live.storage(c).index() + 1];
+            if (steps[t].fused) continue;
+            walk_(steps, t, [&](std::uint32_t, copy_id c) { ++first_[live.storage(c).index() + 1]; });
         }
         for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
         next_.assign(first_.begin(), first_.end() - 1);
         reads_.resize(first_.back());
-        for (const auto t : steps.steps())
-            for (const auto c : steps.inputs(t)) {
+        for (const auto t : steps.steps()) {
+            if (steps[t].fused) continue;
+            walk_(steps, t, [&](std::uint32_t, copy_id c) {
                 const step_record& maker = steps[c.step];
                 const node_id content = maker.kind == step_kind::encode
                                             ? maker.node
                                             : s[base[s.output(maker.node, c.output).index()]].producer;
                 reads_[next_[live.storage(c).index()]++] = {t, content};
-            }
+            });
+        }
     }
 
     /// The last step before `t` that runs the node, or none. O(runs of the node).
@@ -70,6 +74,7 @@ private:
     std::vector<std::uint32_t> first_; ///< storage: its first place in `reads_`
     std::vector<std::uint32_t> next_;  ///< scratch: the next free one
     std::vector<storage_read> reads_;
+    read_walk walk_;
 };
 
 } // namespace echo

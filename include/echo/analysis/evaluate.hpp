@@ -4,10 +4,12 @@
 #pragma once
 
 #include <echo/analysis/footprint.hpp>
+#include <echo/analysis/fusion.hpp>
 #include <echo/analysis/lay_out.hpp>
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace echo {
 
@@ -15,7 +17,7 @@ namespace echo {
 struct trial {
     choice decided;
     footprint_result footprint{};
-    double recompute_us = 0; ///< microseconds of the steps that run a node again
+    double recompute_us = 0; ///< microseconds of the steps that run a node again, those fused left out
 
     /// A lower peak, or of equal peaks, less recomputation.
     bool better_than(const trial& other) const {
@@ -25,43 +27,78 @@ struct trial {
     }
 };
 
-/// Lays out and replays; scratch memory is kept between calls. Snapshot and candidates must outlive it.
+/// Lays out, fuses if the host does, and replays; scratch memory is kept between calls. Snapshot and candidates must
+/// outlive it.
 class evaluator {
 public:
-    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c) {}
+    evaluator(const evaluator&) = delete; // it points into itself
+    evaluator& operator=(const evaluator&) = delete;
+    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c), fuse_(s, c) {}
 
     /// Fills in the figures of `t`. O(nodes + edges + steps). Errors: as `replay`.
     void operator()(trial& t) {
-        const schedule& steps = layout_(t.decided);
-        t.footprint = replay_(s_, steps);
-        t.recompute_us = recompute_us(steps);
+        steps_ = &layout_(t.decided);
+        t.footprint = replay_(s_, *steps_);
+        moments_ = layout_.moments();
+        if (c_.host.fuse) {
+            t.footprint = fuse(*steps_, t.footprint, fused_);
+            steps_ = &fused_;
+        }
+        t.recompute_us = recompute_us(*steps_);
         ++count_;
+    }
+    /// Fuses what may be fused in `plain`, of which nothing is yet; its peak does not rise. Errors: as `replay`.
+    footprint_result fuse(const schedule& plain, schedule& fused) {
+        return fuse(plain, replay_(s_, plain), fused);
     }
     /// Evaluations so far.
     std::size_t count() const noexcept { return count_; }
 
-    /// Time of the steps that run a node again, in microseconds. O(steps).
+    /// Time of the steps that run a node again and are not fused, in microseconds. O(steps).
     double recompute_us(const schedule& steps) const {
         double sum = 0;
         for (const auto t : steps.steps())
-            if (steps[t].kind == step_kind::recompute) sum += c_.time_us[steps[t].node.index()];
+            if (steps[t].kind == step_kind::recompute && !steps[t].fused)
+                sum += c_.time_us[steps[t].node.index()];
         return sum;
     }
 
     /// Of the last evaluation.
-    const schedule& steps() const noexcept { return layout_.steps(); }
+    const schedule& steps() const noexcept { return *steps_; }
     /// Of the last evaluation.
     const replay& last() const noexcept { return replay_; }
     /// Of the last evaluation, by step: the node in whose place or for whose sake it runs.
-    std::span<const node_id> moments() const noexcept { return layout_.moments(); }
+    std::span<const node_id> moments() const noexcept { return moments_; }
     const snapshot& graph() const noexcept { return s_; }
     const candidates& facts() const noexcept { return c_; }
 
 private:
+    /// `found`: what the replay of `plain`, the last one, has found.
+    footprint_result fuse(const schedule& plain, const footprint_result& found, schedule& fused) {
+        fused = plain;
+        if (fuse_(fused, replay_) == 0) return found;
+        const footprint_result after = replay_(s_, fused);
+        if (after.peak_bytes > found.peak_bytes) {
+            fused = plain;
+            return replay_(s_, plain);
+        }
+        if (&plain == &layout_.steps()) {
+            fused_moments_.clear();
+            for (const step_id t : fuse_.origins()) fused_moments_.push_back(layout_.moments()[t.index()]);
+            moments_ = fused_moments_;
+        }
+        return after;
+    }
+
     const snapshot& s_;
     const candidates& c_;
     layout layout_;
+    fuser<> fuse_;
     replay replay_;
+    schedule fused_; // of the last evaluation, if the host fuses
+    std::span<const node_id> moments_;
+    std::vector<node_id> fused_moments_;
+    const schedule* steps_ = &layout_.steps();
     std::size_t count_ = 0;
 };
 

@@ -4,6 +4,7 @@
 /// resolved in step order, as formats.md defines them (section "Storage").
 #pragma once
 
+#include <echo/analysis/read_walk.hpp>
 #include <echo/analysis/schedule.hpp>
 
 #include <algorithm>
@@ -29,11 +30,12 @@ public:
     std::size_t storage_count() const noexcept { return storages_.size(); }
     id_range<storage_id> storages() const noexcept { return {0, storages_.size()}; }
     const storage_record& operator[](storage_id s) const { return storages_[s.index()]; }
+    /// `storage_id::none()` for what a fused step makes.
     storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step.index()] + c.output]; }
     std::size_t copy_count() const noexcept { return of_copy_.size(); }
     /// Position of a copy among all copies, in step order: an index for side tables.
     std::size_t copy_index(copy_id c) const { return first_copy_[c.step.index()] + c.output; }
-    /// The last step that reads the copy; `step_id::none()` if no step does.
+    /// The last step that reads the copy, itself or through fused steps; `step_id::none()` if no step does.
     step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
 
     friend class liveness_analysis;
@@ -49,7 +51,8 @@ private:
 class liveness_analysis {
 public:
     /// Errors: a value is read, or is a graph output, after a step wrote over its storage in place (the
-    /// graph's own order is then wrong). O(steps + copies).
+    /// graph's own order is then wrong); what a fused step makes is a graph output, is packed, or has a view that is
+    /// not fused. O(steps + copies), and what is read through fused steps.
     const liveness& operator()(const snapshot& s, const schedule& steps) {
         index_copies(s, steps);
         find_last_reads(s, steps);
@@ -58,8 +61,10 @@ public:
         last_on_.clear();
         written_.clear();
         for (const auto t : steps.steps()) {
+            if (steps[t].fused) continue; // its readers read its inputs
             check_reads(s, steps, t);
             if (steps[t].kind == step_kind::encode) {
+                if (steps[steps.inputs(t)[0].step].fused) refuse_fused(s, steps, t, "encode", "is packed");
                 make({.bytes = steps[t].bytes, .first = t, .last = t, .maker = {t, 0}, .encoded = true},
                      {t, 0});
             } else {
@@ -94,12 +99,39 @@ private:
     void find_last_reads(const snapshot& s, const schedule& steps) {
         last_copy_.assign(s.node_count(), step_id::none());
         for (const auto t : steps.steps()) {
-            for (const auto c : steps.inputs(t)) live_.last_read_[live_.copy_index(c)] = t;
+            if (!steps[t].fused)
+                for (const auto c : steps.inputs(t)) live_.last_read_[live_.copy_index(c)] = t;
             if (steps[t].kind != step_kind::encode) last_copy_[steps[t].node.index()] = t;
         }
+        if (steps.fused_count() > 0) find_reads_through(s, steps);
         for (const auto v : s.results())
-            if (const auto t = last_copy_[s[v].producer.index()]; t.valid())
+            if (const auto t = last_copy_[s[v].producer.index()]; t.valid()) {
+                if (steps[t].fused) refuse_fused(s, steps, t, "outputs", "is a graph output");
                 is_result_[live_.copy_index({t, s.output_index(v)})] = 1;
+            }
+    }
+
+    /// What a fused step reads is read when its own readers run. They stand behind it.
+    void find_reads_through(const snapshot& s, const schedule& steps) {
+        for (std::size_t i = steps.size(); i-- > 0;) {
+            const step_id t(i);
+            if (!steps[t].fused) continue;
+            step_id last = step_id::none();
+            for (std::uint32_t k = 0; k < copy_count(s, steps[t]); ++k)
+                if (const step_id read = live_.last_read({t, k});
+                    read.valid() && (!last.valid() || read > last))
+                    last = read;
+            if (!last.valid()) continue;
+            for (const auto c : steps.inputs(t)) {
+                step_id& read = live_.last_read_[live_.copy_index(c)];
+                if (!read.valid() || last > read) read = last;
+            }
+        }
+    }
+
+    [[noreturn]] static void refuse_fused(const snapshot& s, const schedule& steps, step_id t,
+                                          const char* key, const std::string& what) {
+        throw error(s.name(steps[t].node), key, "what a fused step makes " + what, "do not fuse that step");
     }
 
     /// A step after the one that made the copy has written on its storage.
@@ -109,12 +141,12 @@ private:
     }
 
     void check_reads(const snapshot& s, const schedule& steps, step_id t) {
-        for (const auto c : steps.inputs(t)) {
+        walk_(steps, t, [&](std::uint32_t, copy_id c) {
             const auto at = live_.copy_index(c);
             if (overwritten(at))
                 refuse_overwritten(s, steps, at,
                                    "read by '" + s.name(steps[t].node) + "' after a write in place");
-        }
+        });
     }
 
     [[noreturn]] void refuse_overwritten(const snapshot& s, const schedule& steps, std::size_t copy,
@@ -131,7 +163,9 @@ private:
             const value_record& value = s[v];
             const copy_id made{t, k++};
             if (value.view_of != no_input) {
-                lie_on(live_.storage(sources[value.view_of]), made);
+                const storage_id base = live_.storage(sources[value.view_of]);
+                if (!base.valid()) refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
+                lie_on(base, made);
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
                 lie_on(target, made);
@@ -145,16 +179,19 @@ private:
 
     /// Whether output `v` of step `t` takes the storage of the input it names (the rules of formats.md in
     /// their order).
-    bool may_overwrite(const snapshot& s, const schedule& steps, step_id t, value_id v) const {
+    bool may_overwrite(const snapshot& s, const schedule& steps, step_id t, value_id v) {
         const auto sources = steps.inputs(t);
         const std::uint32_t k = s[v].inplace;
         const storage_id target = live_.storage(sources[k]);
+        if (!target.valid()) return false; // it is recomputed inside
         const storage_record& storage = live_.storages_[target.index()];
         if (storage.resident) return true;
         if (storage.encoded || storage.holds_result || storage.bytes < s[v].bytes) return false;
         if (last_on_[target.index()].valid() && last_on_[target.index()] > t) return false;
-        for (std::uint32_t i = 0; i < sources.size(); ++i)
-            if (i != k && live_.storage(sources[i]) == target) return false;
+        bool read_elsewhere = false;
+        walk_(steps, t,
+              [&](std::uint32_t i, copy_id c) { read_elsewhere |= i != k && live_.storage(c) == target; });
+        if (read_elsewhere) return false;
         std::uint32_t j = 0;
         for (const auto other : s.outputs(steps[t].node)) {
             const auto made = live_.copy_index({t, j++});
@@ -186,6 +223,7 @@ private:
     }
 
     liveness live_;
+    read_walk walk_;
     std::vector<step_id> last_on_;        ///< per storage: last step that reads a value already on it
     std::vector<step_id> written_;        ///< per storage: the last step that wrote on it in place
     std::vector<step_id> made_by_;        ///< per copy: its step

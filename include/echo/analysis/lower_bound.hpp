@@ -7,7 +7,8 @@
 /// While a backward node runs, its inputs and outputs are live, and so is a set of storages from which
 /// everything that later backward nodes read can be derived. The cheapest such set is a minimum cut
 /// (min_cut.hpp, without prices and anchors). Every forward node has its own working set. The bound is the
-/// largest of these.
+/// largest of these. Where the host fuses, an input that could be recomputed inside its reader need not be live, but
+/// what it can be derived from must.
 #pragma once
 
 #include <echo/analysis/min_cut.hpp>
@@ -43,6 +44,12 @@ public:
             if (in_working_set(base) || s_[base].producer > at) return; // counted, or not there yet
             one_bit ? network_.require_one_bit(v) : network_.require(v);
         });
+        for (std::size_t k = 0; const auto v : s_.inputs(at)) {
+            const value_id base = c_.base[v.index()];
+            if (recomputed_inside(at, base) && !c_.free[base.index()] && !in_working_set(base))
+                reads_bit(at, k) ? network_.require_one_bit(v) : network_.require(v);
+            ++k;
+        }
         held += held_from_before(at);
         const auto cut = network_.solve(
             [&](value_id base, double bytes) {
@@ -67,8 +74,14 @@ private:
         return c_.rerunnable[n.index()] || (heavy_ && c_.heavy_rerunnable[n.index()]);
     }
     bool counts(value_id base) const { return !c_.resident[base.index()]; }
+    /// Whether some plan might fuse what makes the storage into this reader.
+    bool recomputed_inside(node_id reader, value_id base) const {
+        const node_id maker = s_[base].producer;
+        return c_.host.fuse && s_[reader].kind != op_kind::heavy && c_.rerunnable[maker.index()] &&
+               s_[maker].rerun == rerun_kind::pure && maker != reader;
+    }
 
-    /// Inputs, outputs and workspace of one run. Outputs that may go in place are not counted; with `packed`
+    /// Inputs, outputs and workspace of one run, less what might be fused. Outputs that may go in place are not counted; with `packed`
     /// neither is more than the encoding of an input of which one bit is enough, once per storage.
     std::uint64_t working_set(node_id n, bool packed) {
         ++stamp_;
@@ -78,14 +91,16 @@ private:
         // What is read in full first: an encoding of it is not needed as well.
         for (std::size_t k = 0; k < inputs.size(); ++k) {
             const value_id base = c_.base[inputs[k].index()];
-            if (!counts(base) || in_working_set(base) || reads_bit(n, k)) continue;
+            if (!counts(base) || in_working_set(base) || reads_bit(n, k) || recomputed_inside(n, base))
+                continue;
             marked_[base.index()] = stamp_;
             sum += s_[base].bytes;
         }
         bits_.clear();
         for (std::size_t k = 0; packed && k < inputs.size(); ++k) {
             const value_id base = c_.base[inputs[k].index()];
-            if (!counts(base) || in_working_set(base) || !reads_bit(n, k)) continue;
+            if (!counts(base) || in_working_set(base) || !reads_bit(n, k) || recomputed_inside(n, base))
+                continue;
             marked_[base.index()] = stamp_;
             bits_.push_back(base);
             sum += std::min(encoded_bytes(s_[inputs[k]].elements), s_[base].bytes);

@@ -16,6 +16,7 @@
 #include <echo/analysis/roll_back.hpp>
 #include <echo/analysis/spare.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <numeric>
 #include <utility>
@@ -53,7 +54,8 @@ public:
                                                                               : options.how),
           c_(find_candidates(s, options.host, options.device)), anchors_(s, c_), evaluate_(s, c_) {}
 
-    plan run() {
+    /// `without`: what the same options give a host that does not fuse.
+    plan run(const plan* without = nullptr) {
         if (!(options_.max_overhead >= 0))
             throw error({}, "max_overhead", "is " + std::to_string(options_.max_overhead), "give 0 or more");
         begin();
@@ -63,6 +65,7 @@ public:
             propose();
             keep_promise(baseline);
         }
+        if (without) keep_to(*without);
         finish();
         return {how_, std::move(steps_), options_.host, std::move(report_)};
     }
@@ -230,6 +233,31 @@ private:
         best_ = std::move(proposed_);
     }
 
+    /// Fusion makes nothing worse: the plan without it, with what can be fused in that very plan, stays unless the
+    /// search that knew of fusion has found a better one.
+    void keep_to(const plan& without) {
+        schedule steps;
+        trial fused;
+        fused.footprint = evaluate_.fuse(without.steps(), steps);
+        fused.recompute_us = evaluate_.recompute_us(steps);
+        if (is_better(best_, fused) && !is_dearer(best_, without)) return;
+        best_ = std::move(fused);
+        steps_ = std::move(steps);
+        report_.notes = without.report().notes;
+    }
+
+    bool is_better(const trial& t, const trial& other) const {
+        if (how_ != strategy::budget || options_.budget == any_peak) return t.better_than(other);
+        const auto over = [&](const trial& of) { return std::max(of.footprint.peak_bytes, options_.budget); };
+        if (over(t) != over(other)) return over(t) < over(other);
+        if (t.recompute_us != other.recompute_us) return t.recompute_us < other.recompute_us;
+        return t.footprint.peak_bytes < other.footprint.peak_bytes;
+    }
+    /// Where no price was named, a lower peak is not worth more recomputation.
+    bool is_dearer(const trial& t, const plan& without) const {
+        return how_ != strategy::budget && t.recompute_us > evaluate_.recompute_us(without.steps());
+    }
+
     void finish() {
         report_.peak_bytes = best_.footprint.peak_bytes;
         report_.stash_bytes = best_.footprint.stash_bytes;
@@ -237,6 +265,7 @@ private:
             report_.recomputed_nodes += steps_[t].kind == step_kind::recompute;
             report_.encoded_values += steps_[t].kind == step_kind::encode;
         }
+        report_.fused_nodes = steps_.fused_count();
         if (c_.total_time_us > 0)
             report_.recompute_time_ratio = evaluate_.recompute_us(steps_) / c_.total_time_us;
         const node_groups subgraphs = partition(s_, c_);
@@ -306,15 +335,46 @@ private:
     plan_report report_;
 };
 
+/// Tells of one search of two.
+struct half_progress {
+    progress_callback all{};
+    double before = 0; ///< of the part done
+    void operator()(double part) const { all(before + part / 2); }
+};
+
+/// Adds points to a front: of all, those stay that no other beats.
+inline void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
+    points.insert(points.end(), more.begin(), more.end());
+    std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
+        if (a.recompute_time_ratio != b.recompute_time_ratio)
+            return a.recompute_time_ratio < b.recompute_time_ratio;
+        return a.peak_bytes < b.peak_bytes;
+    });
+    std::size_t kept = 0;
+    for (const front_point& p : points)
+        if (kept == 0 || p.peak_bytes < points[kept - 1].peak_bytes) points[kept++] = p;
+    points.resize(kept);
+}
+
 } // namespace detail
 
 /// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report
 /// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place; a `max_overhead`
 /// that is negative or NaN.
+/// If the host fuses, the plan is made twice, without fusion and with it, and is never worse than the first: neither
+/// the peak nor the recomputation is; with a budget, what it is asked for comes first, and then the other.
 /// Near-linear: some ten cuts and replays of O(nodes + edges).
 template <std::same_as<snapshot> Snapshot>
 plan make_plan(const Snapshot& s, const plan_options& options = {}) {
-    return detail::planner<>(s, options).run();
+    if (!options.host.fuse) return detail::planner<>(s, options).run();
+    detail::half_progress half{options.progress};
+    plan_options asked = options;
+    if (options.progress) asked.progress = half;
+    asked.host.fuse = false;
+    const plan without = detail::planner<>(s, asked).run();
+    half.before = 0.5;
+    asked.host.fuse = true;
+    return detail::planner<>(s, asked).run(&without);
 }
 
 /// The front of peak against recomputation, searched at `points` limits; `how`, `budget` and `max_overhead` are not
@@ -323,7 +383,14 @@ template <std::same_as<snapshot> Snapshot>
 plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
     plan_options asked = options;
     asked.how = strategy::budget;
-    return detail::planner<>(s, asked).front(points);
+    if (!options.host.fuse) return detail::planner<>(s, asked).front(points);
+    detail::half_progress half{options.progress};
+    if (options.progress) asked.progress = half;
+    plan_front found = detail::planner<>(s, asked).front(points);
+    half.before = 0.5;
+    asked.host.fuse = false;
+    detail::join(found.points, detail::planner<>(s, asked).front(points).points);
+    return found;
 }
 
 } // namespace echo

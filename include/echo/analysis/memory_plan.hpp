@@ -49,7 +49,7 @@ struct memory_plan_parts {
     std::uint64_t align = 1;            ///< every offset is a multiple of it
     std::uint64_t lower_bound = 0;      ///< largest unpadded live sum over the steps, workspace left out
     /// The offset of each copy, those of step t at `[first_copy[t], first_copy[t + 1])`; `no_offset` for a
-    /// copy on resident storage.
+    /// copy on resident storage, and for one that a fused step makes.
     std::vector<std::uint64_t> offsets{};
     std::vector<std::uint32_t> first_copy{0};
     std::vector<memory_arena> arenas{}; ///< empty: one, without a capacity
@@ -72,8 +72,8 @@ public:
     std::uint64_t lower_bound() const noexcept { return parts_.lower_bound; }
 
     /// Offset of the storage that the copy lies on: a view's and an in-place result's is its base's; 0 if the
-    /// storage has no bytes. Empty for a copy on resident storage, and for one that the schedule does not
-    /// have. O(1).
+    /// storage has no bytes. Empty for a copy on resident storage, for one that a fused step makes, and for one that the
+    /// schedule does not have. O(1).
     std::optional<std::uint64_t> offset(copy_id copy) const noexcept {
         if (copy.step.index() + std::size_t{1} >= parts_.first_copy.size()) return std::nullopt;
         const std::size_t first = parts_.first_copy[copy.step.index()];

@@ -223,8 +223,9 @@ public:
             const std::size_t i = n.index();
             rerun_price price{.allowed = !needs.anchor[i]};
             if (c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]))
-                price.run = capacity_of(c_.time_us[i] * time_scale);
-            if (!weights.empty()) price.held = capacity_of(held_again(n, needs, weights) * scale_);
+                price.run = capacity_of(c_.rerun_us[i] * time_scale);
+            if (!weights.empty() && !c_.fusion.folds[i])
+                price.held = capacity_of(held_again(n, needs, weights) * scale_);
             return price;
         };
         cost_ = network_.solve(kept, rerun);

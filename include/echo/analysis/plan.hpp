@@ -38,9 +38,10 @@ struct plan_report {
     std::uint64_t lower_bound_bytes = 0; ///< certified for the candidates the strategy may run again
     std::size_t recomputed_nodes = 0;
     std::size_t encoded_values = 0;
-    double recompute_time_ratio = 0;       ///< time of recompute steps ÷ time of all the graph's nodes
-    std::size_t subgraphs = 0;             ///< pieces into which the compute-heavy ops cut the graph
-    std::size_t largest_subgraph = 0;      ///< nodes of the largest of them
+    std::size_t fused_nodes = 0;      ///< those of the recomputed nodes that run inside their readers
+    double recompute_time_ratio = 0;  ///< time of recompute steps not fused ÷ time of all the graph's nodes
+    std::size_t subgraphs = 0;        ///< pieces into which the compute-heavy ops cut the graph
+    std::size_t largest_subgraph = 0; ///< nodes of the largest of them
     std::uint64_t budget_bytes = any_peak; ///< what was asked for
     node_id
         blocker{}; ///< if the budget is not met: makes the largest value live at the peak, or needs the workspace
@@ -80,7 +81,7 @@ public:
     /// Whether the budget that was asked for is kept.
     bool met() const noexcept { return report_.peak_bytes <= report_.budget_bytes; }
 
-    /// Nodes that run again, in execution order: for hosts whose own gradient pass recomputes marked nodes.
+    /// Nodes that run again, fused or not, in execution order: for hosts whose own gradient pass recomputes marked nodes.
     /// O(steps).
     std::vector<node_id> mirrored() const {
         std::vector<node_id> again;
@@ -114,8 +115,9 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
     }
     out << "\nstash " << megabytes(r.baseline_stash_bytes) << " -> " << megabytes(r.stash_bytes)
         << " MB, resident " << megabytes(r.resident_bytes) << " MB\nrecomputed nodes " << r.recomputed_nodes
-        << ", encoded values " << r.encoded_values << ", recompute time " << 100 * r.recompute_time_ratio
-        << " % of a step\n";
+        << ", encoded values " << r.encoded_values;
+    if (r.fused_nodes > 0) out << ", fused nodes " << r.fused_nodes;
+    out << ", recompute time " << 100 * r.recompute_time_ratio << " % of a step\n";
     for (const auto& note : r.notes) out << "note: " << note << '\n';
     for (const auto& op : r.unknown_ops) out << "unknown op (left alone): " << op << '\n';
     return out;

@@ -212,6 +212,7 @@ private:
     /// Whether all that step `by` reads is there at step `at` already.
     bool ready(node_id n, step_id by, step_id at) const {
         for (const auto c : evaluate_.steps().inputs(by)) {
+            if (evaluate_.steps()[c.step].fused) return false;
             const storage_record& storage = (*live_)[live_->storage(c)];
             if (!storage.resident && (c.step > at || storage.first > at)) return false;
         }
@@ -223,7 +224,7 @@ private:
         return c_.late_is_free(n) && (*live_)[i].first == from && in_forward(from) && !is_locked(n);
     }
     double cost(const member& m) const {
-        return runs_late(m.node, m.storage, m.from) ? 0 : c_.time_us[m.node.index()];
+        return runs_late(m.node, m.storage, m.from) ? 0 : c_.rerun_us[m.node.index()];
     }
 
     /// How much of what is above the limit goes, summed over the steps of the gap: a plan must come down everywhere.
@@ -355,11 +356,12 @@ private:
             if (known) continue;
             const step_id run = history_.run_before(maker, to);
             if (!run.valid()) continue;
-            if (is_forgotten(maker, run, to)) {
+            if (is_forgotten(maker, run, to) || evaluate_.steps()[run].fused) {
                 if (is_demanded_[maker.index()]) continue;
                 is_demanded_[maker.index()] = 1;
                 demanded_.push_back(maker);
-                if (depth > 0) time += c_.time_us[maker.index()] + demand_inputs(maker, to, first, depth - 1);
+                if (depth > 0)
+                    time += c_.rerun_us[maker.index()] + demand_inputs(maker, to, first, depth - 1);
                 continue;
             }
             const storage_id i = live_->storage({run, s_.output_index(base)});

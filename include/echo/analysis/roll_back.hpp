@@ -24,6 +24,7 @@ inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, c
     const step_id peak = t.footprint.peak_step;
     std::vector<std::uint8_t> seen(live.storage_count(), 0);
     const auto charge = [&](storage_id i, node_id n) {
+        if (!i.valid()) return; // fused
         const storage_record& storage = live[i];
         if (seen[i.index()] || storage.resident || storage.first > peak || storage.last < peak) return;
         seen[i.index()] = 1;

@@ -26,6 +26,9 @@ struct step_record {
     node_id node{};
     step_kind kind = step_kind::run;
     std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
+    /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
+    /// whoever reads them reads its inputs instead, then (read_walk.hpp).
+    bool fused = false;
     friend bool operator==(const step_record&, const step_record&) = default;
 };
 
@@ -45,6 +48,7 @@ public:
         steps_.clear();
         inputs_.clear();
         first_.resize(1);
+        fused_ = 0;
     }
     void reserve(std::size_t steps, std::size_t inputs) {
         steps_.reserve(steps);
@@ -54,6 +58,7 @@ public:
     /// Appends a step without inputs; `read` then appends them one by one. O(1) amortised.
     step_id add(step_record step) {
         steps_.push_back(step);
+        fused_ += step.fused;
         first_.push_back(first_.back());
         return step_id(steps_.size() - 1);
     }
@@ -61,6 +66,12 @@ public:
         inputs_.push_back(copy);
         ++first_.back();
     }
+    /// Marks a recompute as fused, or takes the mark off. O(1).
+    void fuse(step_id t, bool fused = true) {
+        fused_ += std::size_t{fused} - std::size_t{steps_[t.index()].fused};
+        steps_[t.index()].fused = fused;
+    }
+    std::size_t fused_count() const noexcept { return fused_; }
 
     friend bool operator==(const schedule&, const schedule&) = default;
 
@@ -68,6 +79,7 @@ private:
     std::vector<step_record> steps_;
     std::vector<copy_id> inputs_;
     std::vector<std::uint32_t> first_{0};
+    std::size_t fused_ = 0;
 };
 
 /// Copies that a step makes: one of each output of its node, or one for an encode step.

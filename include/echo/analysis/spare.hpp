@@ -47,9 +47,10 @@ public:
     }
 
     /// Whether a step of the last trial evaluated makes something for the backward pass that could have been kept.
+    /// What is fused takes no time, so there is nothing to spare.
     bool can_be_spared(step_id run) const {
         const step_record& step = evaluate_.steps()[run];
-        return step.kind != step_kind::encode && s_[step.node].phase == phase::forward &&
+        return step.kind != step_kind::encode && !step.fused && s_[step.node].phase == phase::forward &&
                is_backward(s_[evaluate_.moments()[run.index()]].phase);
     }
 
@@ -126,7 +127,7 @@ private:
             }
         }
         for (const auto t : steps.steps()) {
-            if (steps[t].kind == step_kind::recompute)
+            if (steps[t].kind == step_kind::recompute && !steps[t].fused)
                 saved_us_[t.index()] += c_.time_us[steps[t].node.index()];
             if (above_[t.index()] != root) saved_us_[above_[t.index()]] += saved_us_[t.index()];
         }
@@ -164,7 +165,10 @@ private:
         bool room = true;
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live_->last_read({again, k}).valid()) continue;
-            const storage_record& storage = (*live_)[live_->storage({before.valid() ? before : again, k})];
+            const storage_id kept = live_->storage({before.valid() ? before : again, k});
+            room = kept.valid(); // there is no copy of what was fused
+            if (!room) break;
+            const storage_record& storage = (*live_)[kept];
             if (storage.resident || (before.valid() && storage.last >= again)) continue;
             const std::size_t from = before.valid() ? storage.last.index() + 1 : place_of(n);
             const auto bytes = static_cast<std::int64_t>(storage.bytes);
@@ -189,6 +193,7 @@ private:
     void free_gone(load_profile& profile, step_id run) {
         for (const auto t : taken_) {
             if (t == run) continue;
+            if (evaluate_.steps()[t].fused) continue;
             for (std::uint32_t k = 0; k < s_.outputs(evaluate_.steps()[t].node).size(); ++k) {
                 const storage_record& storage = (*live_)[live_->storage({t, k})];
                 if (storage.first == t && !storage.resident)

@@ -35,17 +35,19 @@ public:
         if (report_.lower_bound_bytes > c_.after.peak_bytes)
             refuse("lower_bound_bytes", std::to_string(report_.lower_bound_bytes) +
                                             " lies above the peak of " + std::to_string(c_.after.peak_bytes));
-        std::uint64_t recomputed = 0, encoded = 0;
+        std::uint64_t recomputed = 0, encoded = 0, fused = 0;
         double spent = 0, total = 0;
         for (std::size_t t = 0; t < c_.steps.size(); ++t) {
             const auto& step = c_.steps.steps[t];
             encoded += step.kind == step_kind::encode;
             if (step.kind != step_kind::recompute) continue;
             ++recomputed;
-            spent += time_of(step.node);
+            fused += step.fused;
+            if (!step.fused) spent += time_of(step.node);
         }
         equal("recomputed_nodes", report_.recomputed_nodes, recomputed);
         equal("encoded_values", report_.encoded_values, encoded);
+        equal("fused_nodes", report_.fused_nodes, fused);
         for (const auto n : s_.nodes()) total += time_of(n);
         const double ratio = total > 0 ? spent / total : 0;
         const double off = report_.recompute_time_ratio - ratio;
@@ -86,6 +88,8 @@ private:
 /// Accepts a plan that can be carried out on the graph by a host of the plan's abilities, whose every reader
 /// finds the very value it read before, and whose report is true; its peak is not above the baseline's.
 /// `device` is the one that the plan was made for. A node that nothing needs may run, but not be recomputed.
+/// What is fused is a pure light op, or a view, inside light ops: more than formats.md asks, and all that a host which
+/// fuses is taken to be able to do.
 /// Not checked: which heavy nodes rerun (a strategy's own restraint), the number of subgraphs, the notes, and
 /// that `lower_bound_bytes` is a bound beyond lying not above the peak.
 /// Errors: the first rule broken, with the node, or the step or entry of the report, that breaks it.

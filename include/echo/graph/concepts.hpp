@@ -121,6 +121,9 @@ concept can_encode = requires(G& g, const node_of<G>& n, value_of<node_of<G>> v)
 };
 
 template <class G>
+concept can_fuse = requires(G& g, const node_of<G>& n) { graph_traits<G>::fuse(g, n); };
+
+template <class G>
 concept can_erase = requires(G& g, const node_of<G>& n) { graph_traits<G>::erase(g, n); };
 
 /// A host graph that `apply` can rewrite.
@@ -164,6 +167,9 @@ struct host_abilities {
     bool move = true;              ///< a node may run later than in the host's order
     bool encode = true;            ///< a value may be packed to one bit per element
     bool erase = true;             ///< a dead node may be left out
+    /// A pure light op may be recomputed inside the light ops that read it, without storage of its own. Not inside a
+    /// heavy one: a host's matrix product or convolution is a finished kernel with no room for another op.
+    bool fuse = false;
     friend bool operator==(const host_abilities&, const host_abilities&) = default;
 };
 
@@ -175,7 +181,8 @@ constexpr host_abilities abilities() noexcept {
             .recompute_results = can_redirect_result<G>,
             .move = can_move<G>,
             .encode = can_clone<G> && can_encode<G>,
-            .erase = can_erase<G>};
+            .erase = can_erase<G>,
+            .fuse = can_clone<G> && can_fuse<G>};
 }
 
 } // namespace echo

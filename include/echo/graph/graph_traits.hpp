@@ -30,6 +30,8 @@
 ///   redirect_result(G&, size_t result, value)       absent: nodes that make a result are not recomputed
 ///   move(G&, node, node before)                     absent: every first run stays where it is
 ///   encode(G&, value, node before) -> node          absent: nothing is encoded
+///   fuse(G&, node)                                  a clone leaves the order, and all that read it compute it inside
+///                                                   themselves, from what it reads; absent: nothing is fused
 ///   erase(G&, node)                                 absent: dead nodes stay
 /// Optional members of the passes that come before planning
 ///   gradient(G&, node, span<const optional<value>> dy) -> range of optional<value>

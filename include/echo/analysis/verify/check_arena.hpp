@@ -61,6 +61,7 @@ private:
                 refuse(b, "names no output of any step");
             const std::uint32_t i =
                 figures_.storage_of[steps_.steps[block.maker.step.index()].first_copy + block.maker.output];
+            if (i == none) refuse(b, "is of what a fused step makes, which has no storage");
             const checked_storage& storage = figures_.storages[i];
             if (storage.resident) refuse(b, "is of resident storage, which lies outside the arena");
             if (storage.bytes == 0) refuse(b, "is of storage without any bytes");
@@ -77,6 +78,7 @@ private:
         }
         for (std::uint32_t c = 0; c < figures_.storage_of.size(); ++c) {
             const std::uint32_t i = figures_.storage_of[c];
+            if (i == none) continue; // fused
             const checked_storage& storage = figures_.storages[i];
             if (storage.resident || storage.bytes == 0 || block_of_[i] != none) continue;
             throw error(s_.name(s_[steps_.copies[c]].producer), "arena.blocks",
@@ -136,10 +138,10 @@ private:
             throw error({}, "arena", "its offsets belong to other steps", "make the memory plan again");
         for (std::size_t c = 0; c < steps_.copies.size(); ++c) {
             const std::uint32_t i = figures_.storage_of[c];
-            const checked_storage& storage = figures_.storages[i];
-            const std::uint64_t expected = storage.resident     ? memory_plan_parts::no_offset
-                                           : storage.bytes == 0 ? 0
-                                                                : m_.blocks()[block_of_[i]].offset;
+            const std::uint64_t expected =
+                i == none || figures_.storages[i].resident ? memory_plan_parts::no_offset
+                : figures_.storages[i].bytes == 0          ? 0
+                                                           : m_.blocks()[block_of_[i]].offset;
             if (parts.offsets[c] != expected)
                 throw error(s_.name(s_[steps_.copies[c]].producer), "arena",
                             "the offset of one of its copies is not that of its block",

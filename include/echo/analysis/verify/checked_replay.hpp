@@ -52,6 +52,11 @@ public:
         for (std::size_t t = 0; t < r_.size(); ++t) {
             now_ = static_cast<std::uint32_t>(t);
             find_boundary();
+            if (r_.steps[t].fused) {
+                pass_by();
+                continue;
+            }
+            gather(t);
             read_inputs();
             if (r_.steps[t].kind == step_kind::encode)
                 make(first_copy(), r_.steps[t].bytes, false, true);
@@ -68,8 +73,9 @@ private:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
     std::uint32_t first_copy() const { return r_.steps[now_].first_copy; }
-    std::span<const std::uint32_t> reads() const {
-        return {r_.reads.data() + r_.steps[now_].first_read, r_.read_count(now_)};
+    /// The copies that the step names as its inputs; a fused step makes some of them nowhere.
+    std::span<const std::uint32_t> named(std::size_t t) const {
+        return {r_.reads.data() + r_.steps[t].first_read, r_.read_count(t)};
     }
     checked_storage& under(std::uint32_t copy) { return f_.storages[f_.storage_of[copy]]; }
     std::uint32_t stamp() const { return now_ + 1; }
@@ -82,11 +88,16 @@ private:
         f_.writes_resident.assign(s_.node_count(), 0);
         made_by_.resize(copies);
         reads_of_.assign(copies, 0);
-        for (const auto c : r_.reads) ++reads_of_[c];
         is_result_.assign(copies, 0);
         for (std::size_t t = 0; t < r_.size(); ++t)
             for (std::uint32_t c = r_.steps[t].first_copy; c < r_.steps[t + 1].first_copy; ++c)
                 made_by_[c] = static_cast<std::uint32_t>(t);
+        unfolded_.assign(r_.any_fused ? r_.size() : 0, 0);
+        for (std::size_t t = 0; t < r_.size(); ++t) {
+            if (r_.steps[t].fused) continue;
+            gather(t);
+            for (const auto c : gathered_) ++reads_of_[c];
+        }
         // A graph output is the copy of the latest step that produces it.
         std::vector<std::uint32_t> latest(s_.node_count(), none);
         for (std::size_t t = 0; t < r_.size(); ++t)
@@ -109,10 +120,50 @@ private:
             boundary_ = now_;
     }
 
+    /// Puts the copies whose bytes step `t` reads into `gathered_`. In place of one that a fused step makes stand those
+    /// which that step names, and so on; per named input, each fused step is unfolded once.
+    void gather(std::size_t t) {
+        gathered_.clear();
+        for (const auto copy : named(t)) {
+            if (!r_.any_fused || !r_.steps[made_by_[copy]].fused) {
+                gathered_.push_back(copy);
+                continue;
+            }
+            ++unfolding_;
+            to_unfold_.assign(1, made_by_[copy]);
+            while (!to_unfold_.empty()) {
+                const std::uint32_t fused = to_unfold_.back();
+                to_unfold_.pop_back();
+                if (unfolded_[fused] == unfolding_) continue;
+                unfolded_[fused] = unfolding_;
+                for (const auto c : named(fused))
+                    if (r_.steps[made_by_[c]].fused)
+                        to_unfold_.push_back(made_by_[c]);
+                    else
+                        gathered_.push_back(c);
+            }
+        }
+    }
+
+    /// A fused step makes nothing, and nothing is read until its readers run. What it would make or write over on
+    /// resident storage, were it run, it may not.
+    void pass_by() {
+        const node_id n = r_.steps[now_].node;
+        for (const auto v : s_.outputs(n)) {
+            const value_record& value = s_[v];
+            if (value.view_of != no_input) continue;
+            if (value.resident) f_.makes_resident[n.index()] = 1;
+            if (value.inplace == no_input) continue;
+            const std::uint32_t over = f_.storage_of[named(now_)[value.inplace]];
+            if (over != none && f_.storages[over].resident) f_.writes_resident[n.index()] = 1;
+        }
+        measure();
+    }
+
     bool stale(std::uint32_t copy) { return under(copy).written > made_by_[copy] + 1; }
 
     void read_inputs() {
-        for (const auto copy : reads()) {
+        for (const auto copy : gathered_) {
             if (stale(copy)) refuse_stale(copy);
             checked_storage& storage = under(copy);
             --storage.reads_left;
@@ -130,14 +181,15 @@ private:
 
     void place_outputs() {
         const node_id n = r_.steps[now_].node;
-        const auto inputs = reads();
+        const auto inputs = named(now_);
         for (const auto v : s_.outputs(n))
             if (s_[v].view_of != no_input) under(inputs[s_[v].view_of]).bound_stamp = stamp();
         for (std::uint32_t copy = first_copy(); const auto v : s_.outputs(n)) {
             const value_record& value = s_[v];
             if (value.view_of != no_input) {
                 put(copy, f_.storage_of[inputs[value.view_of]]);
-            } else if (value.inplace != no_input && takes(under(inputs[value.inplace]), value.bytes)) {
+            } else if (value.inplace != no_input && !is_fused(inputs[value.inplace]) &&
+                       takes(under(inputs[value.inplace]), value.bytes)) {
                 checked_storage& target = under(inputs[value.inplace]);
                 target.written = target.bound_stamp = stamp();
                 if (target.resident) f_.writes_resident[n.index()] = 1;
@@ -149,6 +201,8 @@ private:
             ++copy;
         }
     }
+
+    bool is_fused(std::uint32_t copy) const { return r_.steps[made_by_[copy]].fused; }
 
     /// Whether an output of so many bytes takes this storage of an input. The step's own reads are counted
     /// already, so the reads left are those of later steps.
@@ -185,7 +239,7 @@ private:
 
     /// Frees what this step was the last to read, or made and nobody reads.
     void release() {
-        for (const auto copy : reads()) release(under(copy));
+        for (const auto copy : gathered_) release(under(copy));
         for (std::uint32_t c = first_copy(); c < r_.steps[now_ + 1].first_copy; ++c) release(under(c));
     }
     void release(checked_storage& storage) {
@@ -227,6 +281,10 @@ private:
     checked_figures f_;
     std::vector<std::uint32_t> made_by_;  ///< by copy: its step
     std::vector<std::uint32_t> reads_of_; ///< by copy: how often it is read in all
+    std::vector<std::uint32_t> gathered_; ///< the copies that the step reads, some more than once
+    std::vector<std::uint32_t> unfolded_; ///< by step: the last unfolding that met it
+    std::vector<std::uint32_t> to_unfold_;
+    std::uint32_t unfolding_ = 0;
     std::vector<std::uint8_t> is_result_; ///< by copy
     std::vector<std::uint32_t> results_;  ///< copies that are graph outputs
     std::uint64_t live_ = 0;

@@ -24,11 +24,13 @@ struct resolved_steps {
         step_kind kind = step_kind::run;
         std::uint32_t first_copy = 0, first_read = 0;
         std::uint64_t bytes = 0; ///< of an encoding
+        bool fused = false;      ///< makes copies that no storage holds
     };
     std::vector<step> steps;          ///< and one more, where the last one's copies and reads end
-    std::vector<std::uint32_t> reads; ///< copies read, those of a step in the order of its inputs
+    std::vector<std::uint32_t> reads; ///< copies named, those of a step in the order of its inputs
     std::vector<value_id> copies;     ///< the value that each copy holds; packed, if an encode step made it
     bool own_order = false;           ///< the graph's order, not that of a plan
+    bool any_fused = false;
 
     std::size_t size() const noexcept { return steps.size() - 1; }
     std::size_t read_count(std::size_t t) const { return steps[t + 1].first_read - steps[t].first_read; }
@@ -85,13 +87,16 @@ public:
                 check_recompute();
                 break;
             case step_kind::encode:
+                if (step.fused) refuse("fused", "is fused, but is no recompute");
                 add_encode();
                 continue;
             default:
                 refuse("kind", "is no run, no recompute and no encode");
             }
+            if (step.fused) check_fused();
             add_node();
         }
+        check_results();
         for (const auto n : s_.nodes()) {
             if (ran_[n.index()]) continue;
             if (!dead_[n.index()])
@@ -147,6 +152,40 @@ private:
                 refuse({}, "is recomputed and makes a graph output, which the host cannot redirect");
     }
 
+    void check_fused() {
+        const node_record& node = s_[given_[at_].node];
+        if (given_[at_].kind != step_kind::recompute) refuse("fused", "is fused, but is no recompute");
+        if (!host_.fuse) refuse("fused", "is fused, but the host fuses nothing");
+        if (node.kind == op_kind::heavy) refuse("fused", "is fused, but heavy");
+        if (node.rerun != rerun_kind::pure)
+            refuse("fused", "is fused, but draws random numbers, which another kernel would draw otherwise");
+        out_.any_fused = true;
+    }
+
+    /// Of a step that takes what a fused step makes.
+    void check_takes_in(std::size_t position) const {
+        const node_id n = given_[at_].node;
+        if (s_[n].kind == op_kind::heavy)
+            refuse_input(position,
+                         "is recomputed inside the step, which is heavy: hosts fuse into light ops only");
+        if (given_[at_].fused) return;
+        for (const auto v : s_.outputs(n))
+            if (s_[v].view_of == position)
+                refuse_input(position, "is fused, but the step, a view of it, is not");
+    }
+
+    /// A graph output is the copy of the latest step that produces it.
+    void check_results() {
+        if (!out_.any_fused) return;
+        std::vector<step_id> latest(s_.node_count(), step_id::none());
+        for (const auto t : given_.steps())
+            if (given_[t].kind != step_kind::encode) latest[given_[t].node.index()] = t;
+        for (const auto v : s_.results()) {
+            at_ = latest[s_[v].producer.index()];
+            if (at_.valid() && given_[at_].fused) refuse("fused", "is fused, but makes a graph output");
+        }
+    }
+
     void add_node() {
         const node_id n = given_[at_].node;
         const auto values = s_.inputs(n);
@@ -161,6 +200,7 @@ private:
                 refuse_input(i, "takes " + shown(out_.copies[copy]) + ", but reads " + shown(values[i]));
             if (given_[sources[i].step].kind == step_kind::encode && !s_.one_bit(n, i))
                 refuse_input(i, "takes an encoding, but needs all bits");
+            if (given_[sources[i].step].fused) check_takes_in(i);
             out_.reads.push_back(copy);
         }
         for (const auto c : s_.control(n))
@@ -177,6 +217,8 @@ private:
         const std::uint32_t copy = resolve(0, sources[0]);
         if (given_[sources[0].step].kind == step_kind::encode)
             refuse("encode", "packs what is packed already");
+        if (given_[sources[0].step].fused)
+            refuse("encode", "packs what a fused step makes, which is nowhere");
         const value_id v = out_.copies[copy];
         if (s_[v].producer != given_[at_].node) refuse("encode", "packs " + shown(v));
         const std::uint64_t bytes = given_[at_].bytes;
@@ -208,6 +250,7 @@ private:
         step.node = n;
         step.kind = given_[at_].kind;
         step.bytes = bytes;
+        step.fused = given_[at_].fused;
         out_.close_step();
     }
 

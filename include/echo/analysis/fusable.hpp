@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What the facts of a graph say about fusion, whatever the plan: which ops may be recomputed inside others, and which
+/// others take them in. Conservative: what is not light, pure and about as large as what it reads is left alone.
+///
+/// - A fused op is `light` and `pure`, has no workspace and makes no graph output. A seeded one is pure only where the
+///   generator counts by element; where it counts by the thread that draws, another kernel draws other numbers. No
+///   fact tells the two apart, so none is fused.
+/// - It does not shrink what it reads. A reduction would be done all over for each element of its reader. (A softmax
+///   is as large as what it reads, and passes: `light` is all that the facts say.)
+/// - A reader is `light`: nothing is recomputed inside a matrix product. It handles no more elements than the fused
+///   value has, so that each element is recomputed once per reader; and it updates no resident storage, which others
+///   of its threads would read.
+#pragma once
+
+#include <echo/analysis/edge_uses.hpp>
+#include <echo/graph/snapshot.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace echo {
+
+/// How far fusion goes. More ops in a kernel cost registers, more readers repeat work, more pointers are more loads.
+struct fusion_limits {
+    std::size_t readers = 4; ///< steps inside which one step is recomputed
+    std::size_t inside = 8;  ///< steps recomputed inside one, views not counted
+    std::size_t reads = 16;  ///< copies that one step reads in all
+};
+
+/// By node index.
+struct fusion_facts {
+    std::vector<std::uint8_t>
+        fusable; ///< may be recomputed inside readers; or a view that may go with what it is of
+    std::vector<std::uint8_t>
+        folds; ///< fusable, and all that reads it in the backward pass may be its reader
+    std::vector<std::uint8_t> reader; ///< others may be recomputed inside it
+    std::vector<std::uint64_t> work;  ///< the most elements of anything that it reads or makes
+};
+
+namespace detail {
+
+/// Whether all that reads `v` in the backward pass, through views too, may recompute it.
+inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
+    std::size_t readers = 0;
+    for (const use& u : s.uses(v)) {
+        const std::size_t r = u.reader.index();
+        const bool view = s[u.reader].kind == op_kind::view;
+        if (view && !f.folds[r]) return false;
+        if (view || !is_backward(s[u.reader].phase)) continue;
+        if (!f.reader[r] || f.work[r] > s[v].elements || ++readers > most) return false;
+    }
+    return true;
+}
+
+inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
+    if (s[n].rerun != rerun_kind::pure || s[n].workspace > 0 || s.outputs(n).empty()) return false;
+    const bool view = s[n].kind == op_kind::view;
+    if (s[n].kind != op_kind::light && (!view || s.inputs(n).size() != 1)) return false;
+    for (const auto v : s.outputs(n)) {
+        if (s.is_result(v) || s[v].resident || (s[v].view_of != no_input) != view) return false;
+        // A view that shows its base more than once would have it recomputed as often.
+        if (view ? s[v].elements > largest_input : s[v].elements < largest_input) return false;
+    }
+    return true;
+}
+
+} // namespace detail
+
+/// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges).
+inline fusion_facts find_fusion_facts(const snapshot& s, std::span<const std::uint8_t> rerunnable,
+                                      std::span<const std::uint8_t> hoistable,
+                                      std::span<const std::uint8_t> resident, bool host_fuses) {
+    fusion_facts f;
+    f.fusable.assign(s.node_count(), 0);
+    f.folds = f.reader = f.fusable;
+    f.work.assign(host_fuses ? s.node_count() : 0, 0);
+    if (!host_fuses) return f;
+    for (const auto n : s.nodes()) {
+        const std::size_t i = n.index();
+        std::uint64_t largest_input = 0;
+        for (const auto v : s.inputs(n)) largest_input = std::max(largest_input, s[v].elements);
+        f.work[i] = largest_input;
+        f.fusable[i] =
+            (rerunnable[i] || (hoistable[i] && !s[n].keep)) && detail::is_fusable(s, n, largest_input);
+        f.reader[i] = s[n].kind == op_kind::light && s[n].phase != phase::update;
+        for (const auto v : s.outputs(n)) {
+            f.work[i] = std::max(f.work[i], s[v].elements);
+            if (s[v].inplace != no_input && resident[s.inputs(n)[s[v].inplace].index()]) f.reader[i] = 0;
+        }
+    }
+    for (std::size_t i = s.node_count(); i-- > 0;) { // views stand behind what they are of
+        f.folds[i] = f.fusable[i];
+        for (const auto v : s.outputs(node_id(i)))
+            f.folds[i] = f.folds[i] && detail::folds_into_readers(s, f, v, fusion_limits{}.readers);
+    }
+    return f;
+}
+
+} // namespace echo

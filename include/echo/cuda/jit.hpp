@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Fused kernels for hosts that know their ops at run time: a graph of registered ops becomes CUDA source, and NVRTC makes
+/// device code of it, once; it is kept in memory and on disk. What is computed is what `fused::run` computes.
+///
+/// Needs no CUDA header and links with nothing: NVRTC and the driver's library are loaded when they are first needed, so
+/// that a host with this door starts where neither is.
+///
+/// ```cpp
+/// namespace jit = echo::cuda::jit;
+/// jit::compiler compiler;                                        // kernels are kept in ~/.cache/echo/jit
+/// jit::graph g;
+/// const auto x = g.operand(jit::storage::f16), b = g.operand(jit::storage::f16);
+/// g.result(g.apply("tanh_op", {g.apply("add_op", {x, b})}), jit::storage::f16);
+/// const jit::kernel k = compiler.compile(g);                     // for the current device
+/// k({whole(y, e)}, {whole(x_data, e), spread(b_data, {hidden}, e)}, e, stream);
+/// ```
+#pragma once
+
+#include <echo/cuda/jit/disk_cache.hpp>
+#include <echo/cuda/jit/driver.hpp>
+#include <echo/cuda/jit/graph.hpp>
+#include <echo/cuda/jit/nvrtc.hpp>
+#include <echo/cuda/stream_ref.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echo::cuda::jit {
+
+/// An operand or a result of any type: `fused::whole(data, e)` and its like convert.
+struct any_operand {
+    void* data = nullptr;
+    storage kind = storage::f32;
+    fused::strides step{};
+
+    any_operand() = default;
+    any_operand(void* at, storage k, const fused::strides& s) : data(at), kind(k), step(s) {}
+    template <class T>
+    any_operand(const fused::operand<T>& o)
+        : data(const_cast<void*>(static_cast<const void*>(o.data))), kind(fused::storage_of<T>),
+          step(o.step) {}
+};
+
+namespace detail {
+
+/// What a kernel is, once compiled, and where it was loaded.
+struct compiled {
+    fused::run_time_program program;
+    std::string source;
+    device_code code;
+    std::vector<bool> reads;
+
+    struct loaded {
+        driver::context context;
+        driver::function function;
+        int resident;
+    };
+    std::mutex mutex;
+    std::vector<loaded> in; // contexts are few
+
+    loaded here() {
+        const driver& d = driver::get();
+        const auto context = d.current_context();
+        const std::lock_guard lock(mutex);
+        for (const auto& l : in)
+            if (l.context == context) return l;
+        // A module stays for the life of its context: a kernel of it may still run.
+        const auto function = d.find(d.load(code.bytes), "echo_fused");
+        in.push_back(
+            {context, function, std::max(1, d.resident_blocks(function, 128) * d.multiprocessors())});
+        return in.back();
+    }
+};
+
+/// The kernel's one parameter.
+struct parameters {
+    fused::launch_shape shape{};
+    fused::launch_operand operands[fused::most_operands]{};
+};
+static_assert(sizeof(fused::launch_shape) == 96 && sizeof(fused::launch_operand) == 48,
+              "the generated source declares the same");
+
+} // namespace detail
+
+/// A compiled kernel: shared, cheap to copy, safe to run from several threads.
+class kernel {
+public:
+    std::size_t results() const noexcept { return self_->program.results.size(); }
+    std::size_t operands() const noexcept { return self_->program.operands(); }
+    /// Whether the kernel reads that operand; others may be null.
+    bool reads(std::size_t operand) const { return self_->reads.at(operand); }
+    bool by_row() const noexcept { return self_->program.rows.by_row; }
+    const std::string& source() const noexcept { return self_->source; }
+    const device_code& code() const noexcept { return self_->code; }
+
+    /// Checks a call and fills its parameters; false if there is nothing to do. What `operator()` launches.
+    bool prepare(std::span<const any_operand> to, std::span<const any_operand> from, const fused::extents& e,
+                 detail::parameters& out) const {
+        const auto& p = self_->program;
+        if (to.size() != results() || from.size() != operands())
+            throw argument_error(
+                "generated kernel",
+                std::to_string(to.size()) + " results and " + std::to_string(from.size()) + " operands given",
+                "it has " + std::to_string(results()) + " and " + std::to_string(operands()));
+        std::array<fused::layout_operand, fused::most_operands> all{};
+        for (std::size_t i = 0; i < p.kinds.size(); ++i) {
+            const bool written = i < to.size();
+            const any_operand& o = written ? to[i] : from[i - to.size()];
+            const bool used = written || self_->reads[i - to.size()];
+            if (used && o.kind != p.kinds[i])
+                throw argument_error("generated kernel, " + std::string(written ? "result " : "operand ") +
+                                         std::to_string(written ? i : i - to.size()),
+                                     "is stored in another way than the graph said", "give the graph's type");
+            all[i] = {o.data, p.kinds[i], o.step, used, written, written && p.result_by_row(i)};
+        }
+        return fused::lay_out(e, std::span(all).first(p.kinds.size()), results(), by_row(),
+                              fused::group_width(p.kinds), out.shape, out.operands);
+    }
+
+    /// Runs on the stream, in the current context, into which the first call loads the code (that allocates; not while
+    /// capturing). Errors: `argument_error` as `fused::lay_out` says, and for other counts or types than the graph's;
+    /// `error` without a driver, a device or a context, and if the launch is refused.
+    void operator()(std::span<const any_operand> to, std::span<const any_operand> from,
+                    const fused::extents& e, stream_ref stream) const {
+        detail::parameters arguments;
+        if (!prepare(to, from, e, arguments)) return;
+        const auto loaded = self_->here();
+        const std::uint64_t tiles = by_row() ? arguments.shape.rows : (arguments.shape.groups + 31) / 32;
+        const auto blocks = static_cast<unsigned>(
+            std::min<std::uint64_t>((tiles + 3) / 4, static_cast<std::uint64_t>(loaded.resident)));
+        void* list[] = {&arguments};
+        driver::get().launch(loaded.function, blocks, 128, stream.get(), list);
+    }
+    void operator()(std::initializer_list<any_operand> to, std::initializer_list<any_operand> from,
+                    const fused::extents& e, stream_ref stream) const {
+        (*this)(std::span(to.begin(), to.size()), std::span(from.begin(), from.size()), e, stream);
+    }
+    /// Loads the code into the current context, so that no later call does.
+    void load() const { static_cast<void>(self_->here()); }
+
+private:
+    friend class compiler;
+    explicit kernel(std::shared_ptr<detail::compiled> self) : self_(std::move(self)) {}
+    std::shared_ptr<detail::compiled> self_;
+};
+
+struct compiler_options {
+    std::filesystem::path cache = disk_cache::default_folder(); ///< empty: nothing is kept on disk
+    std::string nvrtc{}; ///< the library's file; empty: wherever it is found
+    bool contract =
+        true; ///< a product and a sum may become one operation, rounded once, as nvcc does by default
+};
+
+/// Makes kernels. Keeps what it made; may be used from several threads, which then wait for each other.
+class compiler {
+public:
+    explicit compiler(compiler_options options = {}) : options_(std::move(options)), disk_(options_.cache) {}
+
+    /// How often what was asked for was there.
+    struct counts {
+        std::size_t in_memory = 0, on_disk = 0, compiled = 0;
+        std::size_t damaged = 0;    ///< files that were not believed, and made anew
+        std::size_t not_stored = 0; ///< files that could not be written
+    };
+    counts seen() const {
+        const std::lock_guard lock(mutex_);
+        return counts_;
+    }
+
+    /// The graph's kernel for an architecture (90 is sm_90), or for the current device. Errors: as `graph::program`;
+    /// `compiler_missing`; `compile_error`; `error` (`wrong_architecture`, and without a device if none is named).
+    kernel compile(const graph& g, std::optional<int> architecture = std::nullopt) {
+        fused::run_time_program program = g.program();
+        std::string source = fused::source_of(program);
+        const int target = architecture ? *architecture : current_architecture();
+        const std::lock_guard lock(mutex_);
+        if (!nvrtc_) nvrtc_.emplace(options_.nvrtc);
+        const std::vector<std::string> flags{nvrtc_->target(target), "--std=c++17",
+                                             options_.contract ? "--fmad=true" : "--fmad=false"};
+        std::string key = "NVRTC " + nvrtc_->version() + "\n";
+        for (const auto& flag : flags) key += flag + "\n";
+        key += source;
+        if (const auto found = made_.find(key); found != made_.end()) {
+            ++counts_.in_memory;
+            return kernel(found->second);
+        }
+        auto made = std::make_shared<detail::compiled>();
+        made->code = code_of(key, source, flags);
+        made->source = std::move(source);
+        for (std::size_t i = 0; i < program.operands(); ++i) made->reads.push_back(program.reads(i));
+        made->program = std::move(program);
+        made_.emplace(std::move(key), made);
+        return kernel(std::move(made));
+    }
+
+private:
+    static int current_architecture() {
+        const driver& d = driver::get();
+        static_cast<void>(d.current_context());
+        return d.architecture();
+    }
+    device_code code_of(const std::string& key, const std::string& source,
+                        const std::vector<std::string>& flags) {
+        auto [outcome, bytes] = disk_.load(key);
+        if (outcome == disk_cache::outcome::found) {
+            ++counts_.on_disk;
+            return {std::move(bytes), flags[0].find("compute_") != flags[0].npos};
+        }
+        counts_.damaged += outcome == disk_cache::outcome::damaged;
+        device_code code = nvrtc_->compile(source, flags);
+        ++counts_.compiled;
+        counts_.not_stored += !disk_.folder().empty() && !disk_.store(key, code.bytes);
+        return code;
+    }
+
+    compiler_options options_;
+    disk_cache disk_;
+    mutable std::mutex mutex_;
+    std::optional<nvrtc> nvrtc_;
+    std::map<std::string, std::shared_ptr<detail::compiled>> made_;
+    counts counts_;
+};
+
+} // namespace echo::cuda::jit

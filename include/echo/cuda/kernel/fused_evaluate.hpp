@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Runs the steps of a fused program on one element, in registers: each step is `echo::real<float>` doing what it does in
+/// the op's lambda.
+#pragma once
+
+#include <echo/cuda/kernel/fused_type.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace echo::cuda::fused {
+
+/// The values of all steps. Indices are constants, so that on the device each is a register or nothing.
+template <class F>
+struct frame {
+    real<float> number[F::steps];
+    bool holds[F::steps];
+};
+
+/// Where an element stands in its row.
+struct row_place {
+    std::int64_t index = 0;
+    std::int64_t length = 0;
+};
+
+namespace detail {
+
+template <class F, std::size_t I>
+ECHO_HOST_DEVICE constexpr void run_elementwise(frame<F>& f) noexcept {
+    using symbol::operation;
+    constexpr step s = F::program.of[I];
+    constexpr std::size_t a = s.operands[0], b = s.operands[1], c = s.operands[2];
+    if constexpr (s.op == operation::add)
+        f.number[I] = f.number[a] + f.number[b];
+    else if constexpr (s.op == operation::subtract)
+        f.number[I] = f.number[a] - f.number[b];
+    else if constexpr (s.op == operation::multiply)
+        f.number[I] = f.number[a] * f.number[b];
+    else if constexpr (s.op == operation::divide)
+        f.number[I] = f.number[a] / f.number[b];
+    else if constexpr (s.op == operation::negate)
+        f.number[I] = -f.number[a];
+    else if constexpr (s.op == operation::exp)
+        f.number[I] = exp(f.number[a]);
+    else if constexpr (s.op == operation::log)
+        f.number[I] = log(f.number[a]);
+    else if constexpr (s.op == operation::tanh)
+        f.number[I] = tanh(f.number[a]);
+    else if constexpr (s.op == operation::sigmoid)
+        f.number[I] = sigmoid(f.number[a]);
+    else if constexpr (s.op == operation::erf)
+        f.number[I] = erf(f.number[a]);
+    else if constexpr (s.op == operation::sqrt)
+        f.number[I] = sqrt(f.number[a]);
+    else if constexpr (s.op == operation::rsqrt)
+        f.number[I] = rsqrt(f.number[a]);
+    else if constexpr (s.op == operation::sin)
+        f.number[I] = sin(f.number[a]);
+    else if constexpr (s.op == operation::cos)
+        f.number[I] = cos(f.number[a]);
+    else if constexpr (s.op == operation::pow)
+        f.number[I] = pow(f.number[a], f.number[b]);
+    else if constexpr (s.op == operation::abs)
+        f.number[I] = abs(f.number[a]);
+    else if constexpr (s.op == operation::max)
+        f.number[I] = max(f.number[a], f.number[b]);
+    else if constexpr (s.op == operation::min)
+        f.number[I] = min(f.number[a], f.number[b]);
+    else if constexpr (s.op == operation::greater)
+        f.holds[I] = (f.number[a] > f.number[b]).holds();
+    else if constexpr (s.op == operation::greater_equal)
+        f.holds[I] = (f.number[a] >= f.number[b]).holds();
+    else if constexpr (s.op == operation::equal)
+        f.holds[I] = (f.number[a] == f.number[b]).holds();
+    else if constexpr (s.op == operation::logical_and)
+        f.holds[I] = f.holds[a] && f.holds[b];
+    else if constexpr (s.op == operation::logical_or)
+        f.holds[I] = f.holds[a] || f.holds[b];
+    else if constexpr (s.op == operation::logical_not)
+        f.holds[I] = !f.holds[a];
+    else {
+        static_assert(s.op == operation::select, "echo: an element-wise operation without an evaluation");
+        f.number[I] = f.holds[a] ? f.number[b] : f.number[c];
+    }
+}
+
+/// Step I; `x` holds the kernel's operands. A reduction's value is put into the frame by whoever walks the row.
+template <class F, std::size_t I>
+ECHO_HOST_DEVICE constexpr void run_step(frame<F>& f, const float* x, row_place at) noexcept {
+    constexpr step s = F::program.of[I];
+    if constexpr (s.kind == step_kind::literal)
+        f.number[I] = real<float>(s.number);
+    else if constexpr (s.kind == step_kind::operand)
+        f.number[I] = x[s.operands[0]];
+    else if constexpr (s.kind == step_kind::elementwise)
+        run_elementwise<F, I>(f);
+    else if constexpr (s.kind == step_kind::row_length)
+        f.number[I] = static_cast<float>(at.length);
+    else if constexpr (s.kind == step_kind::row_index)
+        f.number[I] = static_cast<float>(at.index);
+    else if constexpr (s.kind == step_kind::round_f16)
+        f.number[I] = static_cast<float>(half(f.number[s.operands[0]].value()));
+    else if constexpr (s.kind == step_kind::round_bf16)
+        f.number[I] = static_cast<float>(bfloat16(f.number[s.operands[0]].value()));
+}
+
+/// Whether pass `Pass` evaluates step I for each element.
+template <class F, std::size_t I, std::size_t Pass>
+inline constexpr bool in_pass =
+    (F::program.timing[I].needed_by >> Pass & 1) != 0 && !(F::by_row && F::program.timing[I].uniform);
+/// Whether step I is evaluated once per row, when that many passes are over.
+template <class F, std::size_t I, std::size_t Level>
+inline constexpr bool in_row =
+    F::by_row && F::program.timing[I].uniform && F::program.timing[I].level == Level &&
+    !is_row_reduction(F::program.of[I].kind);
+/// Whether step I is made by pass `Pass` over the row.
+template <class F, std::size_t I, std::size_t Pass>
+inline constexpr bool reduced_by =
+    is_row_reduction(F::program.of[I].kind) && F::program.timing[I].level == Pass + 1;
+
+} // namespace detail
+
+/// Evaluates for one element what pass `Pass` needs.
+template <class F, std::size_t Pass>
+ECHO_HOST_DEVICE constexpr void run_pass(frame<F>& f, const float* x, row_place at) noexcept {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (([&] {
+             if constexpr (detail::in_pass<F, I, Pass>) detail::run_step<F, I>(f, x, at);
+         }()),
+         ...);
+    }(std::make_index_sequence<F::steps>{});
+}
+
+/// Evaluates once per row what is known when `Level` passes are over.
+template <class F, std::size_t Level>
+ECHO_HOST_DEVICE constexpr void run_row(frame<F>& f, row_place at) noexcept {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (([&] {
+             if constexpr (detail::in_row<F, I, Level>) detail::run_step<F, I>(f, nullptr, at);
+         }()),
+         ...);
+    }(std::make_index_sequence<F::steps>{});
+}
+
+/// A sum or maximum in the making. The maximum of numbers among which is a NaN is NaN, in whatever order they come.
+template <step_kind Kind>
+struct accumulator {
+    static_assert(is_row_reduction(Kind));
+    ECHO_HOST_DEVICE static constexpr float none() noexcept {
+        return Kind == step_kind::row_sum ? 0.0f : std::bit_cast<float>(0xff800000u);
+    }
+    ECHO_HOST_DEVICE static constexpr float both(float a, float b) noexcept {
+        if constexpr (Kind == step_kind::row_sum)
+            return a + b;
+        else
+            return a < b || b != b ? b : a;
+    }
+};
+
+} // namespace echo::cuda::fused

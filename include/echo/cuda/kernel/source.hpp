@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// A fused program as CUDA source. Names in it are numbers of steps: no text of a graph, a file or an op gets into it.
+#pragma once
+
+#include <echo/cuda/kernel/fused_layout.hpp>
+#include <echo/cuda/kernel/fused_schedule.hpp>
+#include <echo/cuda/kernel/source_text.hpp>
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace echo::cuda::fused {
+
+/// A program made at run time. `kinds`: how results, then operands are stored.
+struct run_time_program {
+    std::vector<step> steps{};
+    std::vector<std::uint16_t> results{};
+    std::vector<timing_of_step> timing{};
+    row_schedule rows{};
+    std::vector<storage> kinds{};
+
+    std::size_t operands() const noexcept { return kinds.size() - results.size(); }
+    bool result_by_row(std::size_t k) const noexcept { return rows.by_row && timing[results[k]].uniform; }
+    bool reads(std::size_t operand) const noexcept {
+        for (const step& s : steps)
+            if (s.kind == step_kind::operand && s.operands[0] == operand) return true;
+        return false;
+    }
+};
+
+namespace detail {
+
+/// `x` as a literal of type float that reads back as the very same bits, whatever the locale.
+inline std::string literal_text(float x) {
+    char digits[40];
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    if (!std::isfinite(x)) {
+        const auto end = std::to_chars(digits, digits + sizeof digits, bits, 16).ptr;
+        return "echo_number(0x" + std::string(digits, end) + "u)";
+    }
+    const auto end = std::to_chars(digits, digits + sizeof digits, std::fabs(x), std::chars_format::hex).ptr;
+    std::string text = "0x" + std::string(digits, end) + "f";
+    return std::signbit(x) ? "(-" + text + ")" : text;
+}
+
+class source_writer {
+public:
+    explicit source_writer(const run_time_program& p) : p_(p) {}
+
+    std::string write() {
+        line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
+        line("#define ECHO_WIDTH " + std::to_string(group_width()) + "u");
+        out_ += source_prelude;
+        if (p_.rows.by_row) {
+            write_row_values();
+            for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) write_pass(pass);
+        }
+        write_group();
+        write_warp();
+        return out_;
+    }
+    std::uint32_t group_width() const noexcept { return fused::group_width(p_.kinds); }
+
+private:
+    void line(const std::string& text) { out_ += text + "\n"; }
+    static std::string v(std::size_t i) { return "v" + std::to_string(i); }
+    static bool is_truth(const step& s) noexcept {
+        return s.kind == step_kind::elementwise && symbol::is_mask(s.op);
+    }
+    bool in_pass(std::size_t i, std::size_t pass) const noexcept {
+        return (p_.timing[i].needed_by >> pass & 1) != 0 && !known(i);
+    }
+    /// Known before a pass: a member of the row's values.
+    bool known(std::size_t i) const noexcept { return p_.rows.by_row && p_.timing[i].uniform; }
+    std::string value(std::size_t i) const { return (known(i) ? "r." : "") + v(i); }
+
+    std::string elementwise(const step& s) const {
+        using symbol::operation;
+        const std::string a = value(s.operands[0]), b = value(s.operands[1]), c = value(s.operands[2]);
+        switch (s.op) {
+        case operation::add:
+            return a + " + " + b;
+        case operation::subtract:
+            return a + " - " + b;
+        case operation::multiply:
+            return a + " * " + b;
+        case operation::divide:
+            return a + " / " + b;
+        case operation::negate:
+            return "-" + a;
+        case operation::exp:
+            return "expf(" + a + ")";
+        case operation::log:
+            return "logf(" + a + ")";
+        case operation::tanh:
+            return "tanhf(" + a + ")";
+        case operation::sigmoid:
+            return "0.5f + 0.5f * tanhf(0.5f * " + a + ")";
+        case operation::erf:
+            return "erff(" + a + ")";
+        case operation::sqrt:
+            return "sqrtf(" + a + ")";
+        case operation::rsqrt:
+            return "1.0f / sqrtf(" + a + ")";
+        case operation::sin:
+            return "sinf(" + a + ")";
+        case operation::cos:
+            return "cosf(" + a + ")";
+        case operation::pow:
+            return "powf(" + a + ", " + b + ")";
+        case operation::abs:
+            return a + " < 0.0f ? -" + a + " : " + a;
+        case operation::max:
+            return a + " < " + b + " ? " + b + " : " + a;
+        case operation::min:
+            return b + " < " + a + " ? " + b + " : " + a;
+        case operation::greater:
+            return a + " > " + b;
+        case operation::greater_equal:
+            return a + " >= " + b;
+        case operation::equal:
+            return a + " == " + b;
+        case operation::logical_and:
+            return a + " && " + b;
+        case operation::logical_or:
+            return a + " || " + b;
+        case operation::logical_not:
+            return "!" + a;
+        default:
+            return a + " ? " + b + " : " + c; // select: the linker lets nothing else through
+        }
+    }
+    /// Step i as an expression; `x`: what an operand is written as.
+    std::string expression(std::size_t i) const {
+        const step& s = p_.steps[i];
+        switch (s.kind) {
+        case step_kind::literal:
+            return literal_text(static_cast<float>(s.number));
+        case step_kind::operand:
+            return "x" + std::to_string(s.operands[0]) + "[e]";
+        case step_kind::row_length:
+            return "static_cast<float>(length)";
+        case step_kind::row_index:
+            return "static_cast<float>(index + e)";
+        case step_kind::round_f16:
+            return "from_f16(to_f16(" + value(s.operands[0]) + "))";
+        case step_kind::round_bf16:
+            return "echo_number(static_cast<u32>(to_bf16(" + value(s.operands[0]) + ")) << 16)";
+        default:
+            return elementwise(s);
+        }
+    }
+    std::string declared(std::size_t i) const {
+        return (is_truth(p_.steps[i]) ? "const bool " : "const float ") + v(i) + " = " + expression(i) + ";";
+    }
+    std::string combined(std::size_t i, const std::string& a, const std::string& b) const {
+        return p_.steps[i].kind == step_kind::row_sum ? a + " + " + b : "echo_greater(" + a + ", " + b + ")";
+    }
+    std::string kind(std::size_t operand) const {
+        return std::to_string(static_cast<int>(p_.kinds[operand]));
+    }
+
+    std::vector<std::size_t> reductions(std::size_t pass) const {
+        std::vector<std::size_t> found;
+        for (std::size_t i = 0; i < p_.steps.size(); ++i)
+            if (is_row_reduction(p_.steps[i].kind) && p_.timing[i].level == pass + 1) found.push_back(i);
+        return found;
+    }
+
+    /// The row's values, and for each level of reductions a function that computes what then is known.
+    void write_row_values() {
+        line("struct echo_row {");
+        for (std::size_t i = 0; i < p_.steps.size(); ++i)
+            if (known(i)) line((is_truth(p_.steps[i]) ? "    bool " : "    float ") + v(i) + ";");
+        line("};");
+        for (std::size_t level = 0; level <= p_.rows.passes; ++level) {
+            line("ECHO_DEVICE void echo_row_" + std::to_string(level) + "(echo_row& r, i64 length) {");
+            line("    (void)r;\n    (void)length;");
+            for (std::size_t i = 0; i < p_.steps.size(); ++i)
+                if (known(i) && p_.timing[i].level == level && !is_row_reduction(p_.steps[i].kind))
+                    line("    r." + v(i) + " = " + expression(i) + ";");
+            line("}");
+        }
+    }
+
+    void write_loads(std::size_t pass) {
+        for (std::size_t i = 0; i < p_.steps.size(); ++i) {
+            const step& s = p_.steps[i];
+            if (s.kind != step_kind::operand || !in_pass(i, pass)) continue;
+            const std::string x = "x" + std::to_string(s.operands[0]);
+            const std::size_t operand = p_.results.size() + s.operands[0];
+            const std::string o = std::to_string(operand);
+            line("    float " + x + "[ECHO_WIDTH];");
+            line("    echo_load<" + kind(operand) + ">(" + x + ", p.operand[" + o + "], at[" + o + "], g);");
+        }
+    }
+    void write_steps(std::size_t pass) {
+        for (std::size_t i = 0; i < p_.steps.size(); ++i)
+            if (in_pass(i, pass)) line("        " + declared(i));
+    }
+
+    void write_pass(std::size_t pass) {
+        const std::string n = std::to_string(pass);
+        const auto sums = reductions(pass);
+        const std::string type = "echo_sums<" + std::to_string(sums.size()) + ">";
+        line("ECHO_DEVICE void echo_none_" + n + "(" + type + "& s) {");
+        for (std::size_t k = 0; k < sums.size(); ++k)
+            line("    s.of[" + std::to_string(k) + "] = " +
+                 (p_.steps[sums[k]].kind == step_kind::row_sum ? "0.0f;" : "echo_number(0xff800000u);"));
+        line("}");
+        line("ECHO_DEVICE void echo_both_" + n + "(" + type + "& s, const " + type + "& other) {");
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+            const std::string at = ".of[" + std::to_string(k) + "]";
+            line("    s" + at + " = " + combined(sums[k], "s" + at, "other" + at) + ";");
+        }
+        line("}");
+        line("ECHO_DEVICE void echo_pass_" + n + "(" + type +
+             "& s, const echo_params& p, const i64* at, const echo_place& g, "
+             "const echo_row& r, i64 index) {");
+        line("    (void)p;\n    (void)at;\n    (void)r;\n    (void)index;");
+        write_loads(pass);
+        line("#pragma unroll\n    for (u32 e = 0; e < ECHO_WIDTH; ++e) {");
+        write_steps(pass);
+        line("        if (e >= g.begin && e < g.end) {");
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+            const std::string at = "s.of[" + std::to_string(k) + "]";
+            line("            " + at + " = " + combined(sums[k], at, value(p_.steps[sums[k]].operands[0])) +
+                 ";");
+        }
+        line("        }\n    }\n}");
+    }
+
+    void write_group() {
+        const std::size_t pass = p_.rows.passes;
+        line("ECHO_DEVICE void echo_group(const echo_params& p, const i64* at, const echo_place& g" +
+             std::string(p_.rows.by_row ? ", const echo_row& r, i64 index" : "") + ") {");
+        if (p_.rows.by_row) line("    (void)r;\n    (void)index;");
+        line("    (void)p;\n    (void)at;\n    (void)g;");
+        write_loads(pass);
+        for (std::size_t k = 0; k < p_.results.size(); ++k)
+            if (!p_.result_by_row(k)) line("    float y" + std::to_string(k) + "[ECHO_WIDTH];");
+        line("#pragma unroll\n    for (u32 e = 0; e < ECHO_WIDTH; ++e) {");
+        write_steps(pass);
+        for (std::size_t k = 0; k < p_.results.size(); ++k)
+            if (!p_.result_by_row(k))
+                line("        y" + std::to_string(k) + "[e] = " + value(p_.results[k]) + ";");
+        line("    }");
+        for (std::size_t k = 0; k < p_.results.size(); ++k)
+            if (!p_.result_by_row(k))
+                line("    echo_store<" + kind(k) + ">(y" + std::to_string(k) + ", p.operand[" +
+                     std::to_string(k) + "], at[" + std::to_string(k) + "], g);");
+        line("}");
+    }
+
+    void write_warp() {
+        line("ECHO_DEVICE void echo_run(const echo_params& p, const echo_warp& w) {");
+        if (p_.rows.by_row)
+            write_rows();
+        else
+            out_ += R"source(    for (u64 tile = w.index(); tile * 32 < p.shape.groups; tile += w.count())
+        w.lanes([&](int lane) {
+            const u64 group = tile * 32 + static_cast<u64>(lane);
+            if (group >= p.shape.groups) return;
+            i64 at[ECHO_OPERANDS] = {};
+            u64 line = 0;
+            if (p.shape.groups != p.shape.line_groups) {
+                line = echo_divide(group, p.shape.line_groups);
+                echo_offsets(at, p.operand, line, p.shape.within);
+            }
+            echo_group(p, at, echo_place_of(group - line * p.shape.line_groups, p.shape));
+        });
+)source";
+        out_ += R"source(}
+#if defined(__CUDACC_RTC__)
+extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) { echo_run(p, echo_warp()); }
+#else
+extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run(*p, echo_warp{warp, warps}); }
+#endif
+)source";
+    }
+    void write_rows() {
+        line("    for (u64 row = w.index(); row < p.shape.rows; row += w.count()) {");
+        line("        i64 at[ECHO_OPERANDS] = {};");
+        line("        echo_offsets(at, p.operand, row, p.shape.outer);");
+        line("        echo_row r;");
+        line("        echo_row_0(r, p.shape.row_length);");
+        for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) {
+            const std::string n = std::to_string(pass);
+            const auto sums = reductions(pass);
+            const std::string type = "echo_warp::value<echo_sums<" + std::to_string(sums.size()) + ">>";
+            line("        {");
+            line("            " + type + " s;");
+            line("            w.lanes([&](int lane) { echo_none_" + n + "(s[lane]); });");
+            line("            echo_walk(p, w, at, [&](const i64* line, const echo_place& g, i64 index, int "
+                 "lane) {");
+            line("                echo_pass_" + n + "(s[lane], p, line, g, r, index);");
+            line("            });");
+            line("            for (int distance = 16; distance > 0; distance /= 2) {");
+            line("                " + type + " other = w.across(s, distance);");
+            line("                w.lanes([&](int lane) { echo_both_" + n + "(s[lane], other[lane]); });");
+            line("            }");
+            line("            const auto first = w.first(s);");
+            for (std::size_t k = 0; k < sums.size(); ++k)
+                line("            r." + v(sums[k]) + " = first.of[" + std::to_string(k) + "];");
+            line("        }");
+            line("        echo_row_" + std::to_string(pass + 1) + "(r, p.shape.row_length);");
+        }
+        if (p_.rows.writes_elements) {
+            line("        echo_walk(p, w, at, [&](const i64* line, const echo_place& g, i64 index, int) {");
+            line("            echo_group(p, line, g, r, index);");
+            line("        });");
+        }
+        line("        w.lanes([&](int lane) {\n            if (lane != 0) return;");
+        for (std::size_t k = 0; k < p_.results.size(); ++k)
+            if (p_.result_by_row(k))
+                line("            echo_store_one<" + kind(k) + ">(r." + v(p_.results[k]) + ", p.operand[" +
+                     std::to_string(k) + "], at[" + std::to_string(k) + "]);");
+        line("        });\n    }");
+    }
+
+    const run_time_program& p_;
+    std::string out_;
+};
+
+} // namespace detail
+
+/// The kernel `echo_fused` of a program. It is valid CUDA for NVRTC without any include path, and valid C++17, where it is
+/// a function of (parameters, warp, warps). Its parameters are a `launch_shape` and one `launch_operand` for each result
+/// and operand, in this order. O(steps × passes).
+inline std::string source_of(const run_time_program& p) { return detail::source_writer(p).write(); }
+
+} // namespace echo::cuda::fused

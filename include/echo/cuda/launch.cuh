@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `launch`: a kernel body on the device. One grid-stride kernel for all bodies, its grid sized from
+/// occupancy.
+#pragma once
+
+#if !defined(__CUDACC__)
+#error "echo/cuda/launch.cuh needs a CUDA compiler: compile the file as .cu, with nvcc"
+#elif !defined(__CUDACC_RELAXED_CONSTEXPR__)
+#error "echo/cuda/launch.cuh needs constexpr functions on the device: compile with --expt-relaxed-constexpr"
+#endif
+
+#include <echo/cuda/check.hpp>
+#include <echo/cuda/device.hpp>
+#include <echo/cuda/kernel/launch.hpp>
+#include <echo/cuda/kernel/warp.hpp>
+#include <echo/cuda/stream_ref.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace echo::cuda {
+
+namespace detail {
+
+template <class Body>
+__global__ void __launch_bounds__(block_threads) run_kernel(const Body body) {
+    device_warp w;
+    body(w);
+}
+
+/// `resident_blocks` of a kernel on the current device, asked once for each.
+template <class Body>
+int resident_blocks_of() {
+    static std::array<std::atomic<int>, 64> known{};
+    const auto device = static_cast<std::size_t>(current_device());
+    const auto* kernel = reinterpret_cast<const void*>(&run_kernel<Body>);
+    if (device >= known.size()) return resident_blocks(kernel, block_threads);
+    int resident = known[device].load(std::memory_order_relaxed);
+    if (resident == 0) {
+        resident = resident_blocks(kernel, block_threads);
+        known[device].store(resident, std::memory_order_relaxed);
+    }
+    return resident;
+}
+
+} // namespace detail
+
+/// Starts the body on the stream, on the current device, to which the stream must belong. Nothing is
+/// allocated and nothing is waited for, so it can be captured. `name` is what errors call the kernel. Throws
+/// `error` if the launch is refused; faults of the kernel show up at a later call, as the runtime has them.
+template <kernel_body Body>
+void launch(std::string_view name, const Body& body, stream_ref stream) {
+    const std::int64_t tiles = body.tiles();
+    if (tiles == 0) return;
+    Body copy = body;
+    void* arguments[] = {&copy};
+    const unsigned blocks = grid_for(tiles, detail::resident_blocks_of<Body>());
+    if (cudaLaunchKernel(reinterpret_cast<const void*>(&detail::run_kernel<Body>), dim3(blocks),
+                         dim3(block_threads), arguments, 0, stream.get()) != cudaSuccess)
+        check_launch(name);
+}
+
+} // namespace echo::cuda

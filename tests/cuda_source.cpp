@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: BSL-1.0
+// The source that is generated for kernels is C++ too: the host's compiler makes a library of it, and what that computes is
+// compared, bit for bit, with the ops' lambdas: for every registered op and for random graphs of them.
+#include "support/fused_memory.hpp"
+
+#include <echo/cuda/jit.hpp>
+#include <echo/cuda/kernel/fused_call.hpp>
+
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace {
+
+using namespace support;
+namespace fused = echo::cuda::fused;
+namespace jit = echo::cuda::jit;
+using echo::cuda::bfloat16;
+using echo::cuda::half;
+using fused::storage;
+
+using elementwise_ops =
+    std::tuple<echo::add_op, echo::subtract_op, echo::multiply_op, echo::divide_op, echo::negate_op,
+               echo::reciprocal_op, echo::abs_op, echo::square_op, echo::sqrt_op, echo::rsqrt_op,
+               echo::pow_op, echo::exp_op, echo::log_op, echo::sin_op, echo::cos_op, echo::erf_op,
+               echo::maximum_op, echo::minimum_op, echo::where_op, echo::greater_op, echo::tanh_op,
+               echo::sigmoid_op, echo::relu_op, echo::relu_gradient_op, echo::leaky_relu_op, echo::relu6_op,
+               echo::elu_op, echo::gelu_op, echo::gelu_tanh_op, echo::silu_op, echo::softplus_op,
+               echo::hard_swish_op>;
+using row_ops =
+    std::tuple<echo::softmax_op<>, echo::log_softmax_op<>, echo::softmax_cross_entropy_op,
+               echo::layer_norm_op, echo::rms_norm_op, echo::batch_norm_op, echo::sum_op<echo::over(-1)>,
+               echo::mean_op<echo::over(-1)>, echo::max_op<echo::over(-1)>>;
+
+template <class Op>
+std::string name_of_op() {
+    return std::string(echo::facts_of<Op>().name);
+}
+
+/// An op's lambdas on whole maps, by name.
+struct lambdas {
+    std::size_t inputs = 0, outputs = 0;
+    std::function<std::vector<map>(const std::vector<map>&)> forward{};
+    std::function<std::vector<map>(const std::vector<map>&)> gradient{}; // of (dy…, x…, y…); empty: none
+};
+
+template <std::size_t Results, std::size_t Arguments, class Apply>
+std::vector<map> applied(const std::vector<map>& in, Apply apply) {
+    std::vector<map> out(Results, map(in.at(0).size()));
+    std::array<std::span<float>, Results> to;
+    std::array<std::span<const float>, Arguments> from;
+    for (std::size_t k = 0; k < Results; ++k) to[k] = out[k];
+    for (std::size_t i = 0; i < Arguments; ++i) from[i] = in.at(i);
+    apply(to, from);
+    return out;
+}
+
+template <class Op>
+lambdas lambdas_of() {
+    constexpr std::size_t inputs = echo::input_count<Op>, outputs = echo::output_count<Op>;
+    lambdas l{inputs, outputs, {}, {}};
+    l.forward = [](const std::vector<map>& in) {
+        return applied<outputs, inputs>(
+            in, [](const auto& to, const auto& from) { echo::apply_elementwise<Op, float>(to, from); });
+    };
+    if constexpr (echo::symbol::detail::real_gradient<Op>)
+        l.gradient = [](const std::vector<map>& in) {
+            return applied<inputs, echo::gradient_count<Op> + inputs + outputs>(
+                in, [](const auto& to, const auto& from) { echo::apply_gradient<Op, float>(to, from); });
+        };
+    return l;
+}
+
+const std::map<std::string, lambdas>& all_lambdas() {
+    static const auto all = []<class... Op>(std::tuple<Op...>*) {
+        return std::map<std::string, lambdas>{{name_of_op<Op>(), lambdas_of<Op>()}...};
+    }(static_cast<elementwise_ops*>(nullptr));
+    return all;
+}
+
+// ---- memory of a call ----
+
+/// A tensor of any type over the extents.
+struct tensor {
+    storage kind = storage::f32;
+    strides step{};
+    std::shared_ptr<void> owner{};
+    jit::any_operand operand{};
+    std::function<float(std::size_t)> at{};
+};
+
+template <class T>
+tensor typed(placed<T> p) {
+    auto kept = std::make_shared<placed<T>>(std::move(p));
+    return {fused::storage_of<T>, kept->step, kept, jit::any_operand(kept->as()),
+            [kept](std::size_t i) { return static_cast<float>(kept->memory[i]); }};
+}
+
+tensor random_tensor(storage kind, const extents& e, numbers& draw, bool repeats) {
+    map ignored;
+    switch (kind) {
+    case storage::f32:
+        return typed(random_operand<float>(e, draw, repeats, ignored));
+    case storage::f16:
+        return typed(random_operand<half>(e, draw, repeats, ignored));
+    case storage::bf16:
+        return typed(random_operand<bfloat16>(e, draw, repeats, ignored));
+    case storage::i32: {
+        const strides step = random_strides(e, draw, repeats);
+        placed<std::int32_t> p{exact<std::int32_t>(reach(e, step), draw.below(4)), step};
+        for (std::size_t i = 0; i < p.memory.size(); ++i)
+            p.memory[i] = static_cast<std::int32_t>(draw.below(2001)) - 1000;
+        return typed(std::move(p));
+    }
+    case storage::bit:
+        break;
+    }
+    const strides step = random_strides(e, draw, repeats);
+    auto words = std::make_shared<exact<std::uint32_t>>((reach(e, step) + 31) / 32);
+    for (std::size_t i = 0; i < words->size(); ++i)
+        (*words)[i] = static_cast<std::uint32_t>(draw.below(1u << 31)) * 5;
+    return {storage::bit, step, words, {words->data(), storage::bit, step}, [words](std::size_t i) {
+                return static_cast<float>((*words)[i / 32] >> (i % 32) & 1);
+            }};
+}
+
+map values_of(const tensor& t, const extents& e) {
+    map m(static_cast<std::size_t>(e.elements()));
+    each_element(e, t.step, [&](std::size_t i, std::size_t at) { m[i] = t.at(at); });
+    return m;
+}
+
+float stored(storage kind, float x) {
+    if (kind == storage::f16) return static_cast<float>(half(x));
+    if (kind == storage::bf16) return static_cast<float>(bfloat16(x));
+    return x;
+}
+
+// ---- the library ----
+
+/// Sources, compiled as one unit; each is a function of (parameters, warp, warps).
+class library {
+public:
+    using function = void(const jit::detail::parameters*, unsigned long long, unsigned long long);
+
+    void add(const std::string& source) {
+        const std::string n = std::to_string(count_++);
+        text_ += "namespace k" + n + " {\n#define echo_fused echo_fused_" + n + "\n" + source +
+                 "\n#undef echo_fused\n#undef ECHO_OPERANDS\n#undef ECHO_WIDTH\n}\n";
+    }
+    /// False if there is no compiler here.
+    bool compile() {
+        char folder[] = "/tmp/echo_source_XXXXXX";
+        REQUIRE(mkdtemp(folder));
+        const std::filesystem::path in(folder);
+        {
+            std::ofstream out(in / "kernels.cpp");
+            out << "#include <math.h>\n#include <string.h>\n" << text_;
+        }
+        const char* named = std::getenv("CXX");
+        const std::string compiler = named && *named ? named : "c++";
+        if (std::system((compiler + " --version >/dev/null 2>&1").c_str()) != 0) return false;
+        const std::string command = compiler +
+                                    " -std=c++17 -O1 -ffp-contract=off -fPIC -shared -Wall -Wextra -Werror "
+                                    "-Wno-unknown-pragmas -o " +
+                                    (in / "kernels.so").string() + " " + (in / "kernels.cpp").string();
+        const int status = std::system(command.c_str());
+        if (status == 0) {
+            handle_ = dlopen((in / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+            std::filesystem::remove_all(in);
+        }
+        REQUIRE(status == 0);
+        REQUIRE(handle_);
+        return true;
+    }
+    function* at(std::size_t i) const {
+        return reinterpret_cast<function*>(dlsym(handle_, ("echo_fused_" + std::to_string(i)).c_str()));
+    }
+    std::size_t size() const { return count_; }
+
+private:
+    std::string text_;
+    std::size_t count_ = 0;
+    void* handle_ = nullptr;
+};
+
+/// Runs a compiled program as `jit::kernel` would launch it.
+void run(library::function* f, const fused::run_time_program& p, const std::vector<tensor>& to,
+         const std::vector<tensor>& from, const extents& e, numbers& draw) {
+    std::vector<fused::layout_operand> all;
+    for (std::size_t k = 0; k < to.size(); ++k)
+        all.push_back({to[k].operand.data, to[k].kind, to[k].step, true, true, p.result_by_row(k)});
+    for (std::size_t i = 0; i < from.size(); ++i)
+        all.push_back({from[i].operand.data, from[i].kind, from[i].step, p.reads(i), false, false});
+    jit::detail::parameters arguments;
+    if (!fused::lay_out(e, all, to.size(), p.rows.by_row, fused::group_width(p.kinds), arguments.shape,
+                        arguments.operands))
+        return;
+    const unsigned long long warps = 1 + draw.below(5);
+    for (unsigned long long w = 0; w < warps; ++w) f(&arguments, w, warps);
+}
+
+// ---- graphs to try ----
+
+/// A graph, and how each of its results follows from its operands.
+struct trial {
+    jit::graph graph{};
+    std::vector<storage> operands{}, results{};
+    std::function<std::vector<map>(const std::vector<map>&)> expected{};
+};
+
+storage random_float(numbers& draw) {
+    static constexpr storage kinds[] = {storage::f32, storage::f32, storage::f16, storage::bf16};
+    return kinds[draw.below(4)];
+}
+
+/// Forward and every gradient of one op, each output and each component a result.
+trial every_part_of(const std::string& name, numbers& draw) {
+    const lambdas& l = all_lambdas().at(name);
+    const auto& op = jit::op_registry::standard().at(name);
+    trial t;
+    std::vector<jit::value> x, dy;
+    const auto operand = [&](storage kind) {
+        t.operands.push_back(kind);
+        return t.graph.operand(kind);
+    };
+    for (std::size_t i = 0; i < op.inputs; ++i) x.push_back(operand(random_float(draw)));
+    for (std::size_t k = 0; k < op.gradients; ++k) dy.push_back(operand(storage::f32));
+    const auto result = [&](jit::value v) {
+        t.results.push_back(random_float(draw));
+        t.graph.result(v, t.results.back());
+    };
+    for (std::size_t k = 0; k < op.outputs; ++k) result(t.graph.apply(name, x, k));
+    std::vector<std::size_t> components;
+    for (std::size_t i = 0; i < op.inputs && op.gradients > 0; ++i)
+        if (op.gradient.results[i] != op.gradient.none) {
+            components.push_back(i);
+            result(t.graph.gradient_of(name, x, i, dy));
+        }
+    t.expected = [l, components](const std::vector<map>& in) {
+        const std::vector<map> from(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(l.inputs));
+        std::vector<map> out = l.forward(from);
+        if (components.empty()) return out;
+        std::vector<map> all(in.begin() + static_cast<std::ptrdiff_t>(l.inputs), in.end());
+        all.insert(all.end(), from.begin(), from.end());
+        all.insert(all.end(), out.begin(), out.end());
+        const auto slopes = l.gradient(all);
+        for (const auto i : components) out.push_back(slopes[i]);
+        return out;
+    };
+    return t;
+}
+
+/// Random ops on random earlier values; the last three are results, and a gradient of the last op.
+trial random_graph(numbers& draw) {
+    trial t;
+    std::vector<std::string> names;
+    for (const auto& [name, l] : all_lambdas()) names.push_back(name);
+    using maps = std::vector<map>;
+    std::vector<std::function<void(maps&)>> steps; // each appends a map
+    std::vector<jit::value> values;
+    static constexpr storage kinds[] = {storage::f32, storage::f16, storage::bf16, storage::bit,
+                                        storage::i32};
+    for (std::size_t i = 0; i < 3; ++i) {
+        t.operands.push_back(kinds[draw.below(5)]);
+        values.push_back(t.graph.operand(t.operands.back()));
+    }
+    t.operands.push_back(storage::f32); // dy
+    const auto dy = t.graph.operand(storage::f32);
+    values.push_back(dy);
+    const std::size_t ops = 1 + draw.below(12);
+    for (std::size_t n = 0; n < ops; ++n) {
+        const std::string& name = names[draw.below(names.size())];
+        const lambdas& l = all_lambdas().at(name);
+        std::vector<std::size_t> at;
+        std::vector<jit::value> from;
+        for (std::size_t i = 0; i < l.inputs; ++i) {
+            at.push_back(draw.below(3) == 0 ? draw.below(values.size()) : values.size() - 1 - draw.below(2));
+            from.push_back(values[at.back()]);
+        }
+        if (draw.below(8) == 0) {
+            values.push_back(t.graph.rounded(storage::bf16, from[0]));
+            steps.push_back([a = at[0]](maps& m) {
+                map r = m[a];
+                for (float& v : r) v = static_cast<float>(bfloat16(v));
+                m.push_back(std::move(r));
+            });
+            continue;
+        }
+        const auto& op = jit::op_registry::standard().at(name);
+        std::vector<std::size_t> slopes;
+        for (std::size_t i = 0; i < l.inputs && op.gradients == 1; ++i)
+            if (op.gradient.results[i] != op.gradient.none) slopes.push_back(i);
+        if (slopes.empty() || draw.below(2) == 0) {
+            values.push_back(t.graph.apply(name, from));
+            steps.push_back([&l, at](maps& m) {
+                maps in;
+                for (const auto a : at) in.push_back(m[a]);
+                m.push_back(l.forward(in)[0]);
+            });
+        } else {
+            const std::size_t component = slopes[draw.below(slopes.size())];
+            values.push_back(t.graph.gradient_of(name, from, component, {dy}));
+            steps.push_back([&l, at, component](maps& m) {
+                maps x, all{m[3]};
+                for (const auto a : at) x.push_back(m[a]);
+                all.insert(all.end(), x.begin(), x.end());
+                for (auto& y : l.forward(x)) all.push_back(std::move(y));
+                m.push_back(l.gradient(all)[component]);
+            });
+        }
+    }
+    const std::size_t results = std::min<std::size_t>(3, values.size());
+    for (std::size_t k = 0; k < results; ++k) {
+        t.results.push_back(random_float(draw));
+        t.graph.result(values[values.size() - 1 - k], t.results.back());
+    }
+    t.expected = [steps, results](const maps& in) {
+        maps m = in;
+        for (const auto& step : steps) step(m);
+        maps out;
+        for (std::size_t k = 0; k < results; ++k) out.push_back(m[m.size() - 1 - k]);
+        return out;
+    };
+    return t;
+}
+
+/// A program of registered row ops against the same as a type, whose body tests/cuda_fused_rows.cpp proves.
+struct row_trial {
+    fused::run_time_program program{};
+    std::function<void(library::function*, const fused::run_time_program&, numbers&)> check{};
+};
+
+template <class T>
+void check_rows_against(library::function* f, const fused::run_time_program& p, numbers& draw, auto as_type) {
+    using type = decltype(as_type);
+    static constexpr std::int64_t lengths[] = {1, 5, 8, 31, 100, 257};
+    const extents e = draw.below(2) == 0 ? extents{3, lengths[draw.below(6)]}
+                                         : extents{3, 2, lengths[draw.below(6)]}.with_rows_of(2);
+    std::vector<tensor> from, to, expected;
+    for (std::size_t i = 0; i < type::inputs; ++i)
+        from.push_back(random_tensor(p.kinds[type::outputs + i], e, draw, true));
+    for (std::size_t k = 0; k < type::outputs; ++k) {
+        const auto result = [&] {
+            if (!type::result_by_row.contains(k))
+                return typed(placed<T>{exact<T>(reach(e, laid_over(e, e))), laid_over(e, e)});
+            return typed(placed<T>{exact<T>(3), per_row(static_cast<T*>(nullptr), e).step});
+        };
+        to.push_back(result());
+        expected.push_back(result());
+    }
+    run(f, p, to, from, e, draw);
+    [&]<std::size_t... K, std::size_t... I>(std::index_sequence<K...>, std::index_sequence<I...>) {
+        const auto typed_operand = [](const tensor& t) {
+            return fused::operand<T>{static_cast<T*>(t.operand.data), t.step};
+        };
+        echo::cuda::host_launch(fused::body_of<type>(fused::results(typed_operand(expected[K])...),
+                                                     fused::operands(typed_operand(from[I])...), e));
+    }(std::make_index_sequence<type::outputs>{}, std::make_index_sequence<type::inputs>{});
+    for (std::size_t k = 0; k < type::outputs; ++k) {
+        const map got = values_of(to[k], e), same = values_of(expected[k], e);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            CAPTURE(k, i, got[i], same[i]);
+            REQUIRE(same_bits(got[i], same[i]));
+        }
+    }
+}
+
+template <class Op, class T, std::size_t... I, std::size_t... K>
+row_trial row_forward(std::index_sequence<I...>, std::index_sequence<K...>) {
+    jit::graph g;
+    std::vector<jit::value> x;
+    for (std::size_t i = 0; i < sizeof...(I); ++i) x.push_back(g.operand(fused::storage_of<T>));
+    for (std::size_t k = 0; k < sizeof...(K); ++k)
+        g.result(g.apply(name_of_op<Op>(), x, k), fused::storage_of<T>);
+    return {g.program(), [](library::function* f, const fused::run_time_program& p, numbers& draw) {
+                check_rows_against<T>(f, p, draw,
+                                      fused::fuse<fused::output<K, fused::apply<Op, fused::arg<I>...>>...>{});
+            }};
+}
+template <class Op, class T, std::size_t Input, std::size_t... I>
+row_trial row_gradient(std::index_sequence<I...>) {
+    jit::graph g;
+    const auto dy = g.operand(fused::storage_of<T>);
+    std::vector<jit::value> x;
+    for (std::size_t i = 0; i < sizeof...(I); ++i) x.push_back(g.operand(fused::storage_of<T>));
+    g.result(g.gradient_of(name_of_op<Op>(), x, Input, {dy}), fused::storage_of<T>);
+    // All operands are named, so that both sides have as many, read or not.
+    using anchor =
+        fused::fuse<fused::gradient_of<fused::apply<Op, fused::arg<I + 1>...>, Input, fused::arg<0>>>;
+    auto p = g.program();
+    p.kinds.resize(1 + anchor::inputs);
+    return {p, [](library::function* f, const fused::run_time_program& q, numbers& draw) {
+                check_rows_against<T>(f, q, draw, anchor{});
+            }};
+}
+
+} // namespace
+
+TEST_CASE("every registered op is compared with its lambdas", "[source]") {
+    std::set<std::string> compared, registered;
+    [&]<class... A, class... B>(std::tuple<A...>*, std::tuple<B...>*) {
+        (compared.insert(name_of_op<A>()), ...);
+        (compared.insert(name_of_op<B>()), ...);
+    }(static_cast<elementwise_ops*>(nullptr), static_cast<row_ops*>(nullptr));
+    for (const auto& [name, op] : jit::op_registry::standard()) registered.insert(name);
+    CHECK(compared == registered);
+}
+
+TEST_CASE("generated source computes what the lambdas do", "[source]") {
+    numbers draw(1);
+    library made;
+    std::vector<trial> trials;
+    for (const auto& [name, l] : all_lambdas()) trials.push_back(every_part_of(name, draw));
+    for (int i = 0; i < 60; ++i) trials.push_back(random_graph(draw));
+    std::vector<fused::run_time_program> programs;
+    for (const auto& t : trials) {
+        programs.push_back(t.graph.program());
+        made.add(fused::source_of(programs.back()));
+    }
+    std::vector<row_trial> rows;
+    const auto forward = [&]<class Op, class T>(Op, T) {
+        rows.push_back(row_forward<Op, T>(std::make_index_sequence<echo::input_count<Op>>{},
+                                          std::make_index_sequence<echo::output_count<Op>>{}));
+    };
+    const auto backward =
+        [&]<class Op, class T, std::size_t Input>(Op, T, std::integral_constant<std::size_t, Input>) {
+            rows.push_back(row_gradient<Op, T, Input>(std::make_index_sequence<echo::input_count<Op>>{}));
+        };
+    constexpr std::integral_constant<std::size_t, 0> first{};
+    [&]<class... Op>(std::tuple<Op...>*) {
+        (forward(Op{}, float{}), ...);
+        (backward(Op{}, half{}, first), ...);
+    }(static_cast<row_ops*>(nullptr));
+    forward(echo::layer_norm_op{}, bfloat16{});
+    backward(echo::batch_norm_op{}, float{}, std::integral_constant<std::size_t, 1>{});
+    backward(echo::softmax_op<>{}, float{}, first);
+    for (const auto& t : rows) made.add(fused::source_of(t.program));
+
+    if (!made.compile()) {
+        WARN("not run: there is no C++ compiler here");
+        return;
+    }
+    for (std::size_t n = 0; n < trials.size(); ++n) {
+        const trial& t = trials[n];
+        for (int times = 0; times < 12; ++times) {
+            const extents e = random_extents(draw, 3, 12);
+            std::vector<tensor> from, to;
+            for (const auto kind : t.operands) from.push_back(random_tensor(kind, e, draw, true));
+            for (const auto kind : t.results) to.push_back(random_tensor(kind, e, draw, false));
+            run(made.at(n), programs[n], to, from, e, draw);
+            std::vector<map> in;
+            for (const auto& f : from) in.push_back(values_of(f, e));
+            const auto expected = t.expected(in);
+            for (std::size_t k = 0; k < to.size(); ++k) {
+                const map got = values_of(to[k], e);
+                for (std::size_t i = 0; i < got.size(); ++i) {
+                    CAPTURE(n, k, i, got[i], expected[k][i]);
+                    REQUIRE(same_bits(got[i], stored(t.results[k], expected[k][i])));
+                }
+            }
+        }
+    }
+    for (std::size_t n = 0; n < rows.size(); ++n)
+        for (int times = 0; times < 20; ++times) {
+            CAPTURE(n);
+            rows[n].check(made.at(trials.size() + n), rows[n].program, draw);
+        }
+}
+
+TEST_CASE("literals read back as they were", "[source]") {
+    for (const float x : {0.0f, 1.0f, 0.1f, -2.5f, 1e-40f, 3.4e38f, 0.7978845608f})
+        CHECK(std::strtof(fused::detail::literal_text(x < 0 ? -x : x).c_str(), nullptr) == std::abs(x));
+    CHECK(fused::detail::literal_text(-0.0f) == "(-0x0p+0f)");
+    CHECK(fused::detail::literal_text(std::numeric_limits<float>::infinity()) == "echo_number(0x7f800000u)");
+    CHECK(fused::detail::literal_text(-2.5f) == "(-0x1.4p+1f)");
+}

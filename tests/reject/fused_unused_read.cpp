@@ -1,0 +1,13 @@
+// expect: an op of a fused kernel reads an argument that is given as `unused`
+// SPDX-License-Identifier: BSL-1.0
+#include <echo/cuda/kernel/fused_type.hpp>
+#include <echo/ops/activations.hpp>
+
+using namespace echo::cuda::fused;
+
+#ifdef REJECT
+using kernel = fuse<gradient<echo::tanh_op, 0, arg<0>, arg<1>, unused>>;
+#else
+using kernel = fuse<gradient<echo::tanh_op, 0, arg<0>, unused, arg<1>>>;
+#endif
+static_assert(kernel::outputs == 1);
