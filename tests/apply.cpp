@@ -347,8 +347,8 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
         const auto p = echo::make_plan(s, {.host = echo::abilities<hosts::vector_host>()});
         auto host = hosts::vector_host::from_snapshot(s);
         CHECK(echo::apply(p, host).fused == p.report().fused_nodes);
-        const auto again = echo::read(host);
-        const auto replayed = echo::footprint(again, echo::baseline_schedule(again));
+        const auto rewritten = echo::read(host);
+        const auto replayed = echo::footprint(rewritten, echo::baseline_schedule(rewritten));
         CHECK(replayed.peak_bytes == p.report().peak_bytes);
         CHECK(replayed.stash_bytes == p.report().stash_bytes);
         fused += p.report().fused_nodes;

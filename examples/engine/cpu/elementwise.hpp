@@ -86,8 +86,8 @@ void gradient_block(const block* in, const ops::numbers<Op>& scalars, block& out
 
 template <class Op>
 auto part(const ops::elementwise<Op>& op, const call& c) {
-    constexpr std::size_t tensors = ops::tensor_inputs<Op>, results = echo::output_count<Op>;
     return [&op, &c](std::size_t first, std::size_t last) {
+        constexpr std::size_t tensors = ops::tensor_inputs<Op>, results = echo::output_count<Op>;
         block in[tensors + 1], out[results];
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
@@ -101,8 +101,8 @@ auto part(const ops::elementwise<Op>& op, const call& c) {
 
 template <class Op, std::size_t I>
 auto part(const ops::elementwise_gradient<Op, I>& op, const call& c) {
-    constexpr std::size_t reads = ops::component<Op, I>::arguments().count;
     return [&op, &c](std::size_t first, std::size_t last) {
+        constexpr std::size_t reads = ops::component<Op, I>::arguments().count;
         block in[reads], out;
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
