@@ -412,17 +412,32 @@ TEST_CASE("the order of a sum depends on the row alone: not on addresses, stride
         // The same row as several lines, next to each other or apart.
         for (const std::int64_t line : {7, 13, 1}) {
             if (length % line != 0) continue;
-            for (const std::int64_t gap : {0, 3, 4}) {
-                const extents e = extents{1, length / line, line}.with_rows_of(2);
-                exact<float> memory(static_cast<std::size_t>((length / line - 1) * (line + gap) + line), 1),
-                    to(1);
-                for (std::size_t i = 0; i < x.size(); ++i)
-                    memory[i + i / static_cast<std::size_t>(line) * static_cast<std::size_t>(gap)] = x[i];
-                echo::cuda::host_launch(body_of<f>(results(per_row(to.data(), e)),
-                                                   operands(strided(memory.data(), {0, line + gap, 1})), e));
-                REQUIRE(to[0] == *first);
-            }
+            for (const std::int64_t gap : {0, 3, 4})
+                for (const std::size_t early : {0u, 1u}) {
+                    // 13 + 3 is a whole number of vectors, yet groups begin anywhere in a line.
+                    const extents e = extents{1, length / line, line}.with_rows_of(2);
+                    exact<float> memory(static_cast<std::size_t>((length / line - 1) * (line + gap) + line),
+                                        early),
+                        to(1);
+                    for (std::size_t i = 0; i < x.size(); ++i)
+                        memory[i + i / static_cast<std::size_t>(line) * static_cast<std::size_t>(gap)] = x[i];
+                    echo::cuda::host_launch(body_of<f>(results(per_row(to.data(), e)),
+                                                       operands(strided(memory.data(), {0, line + gap, 1})),
+                                                       e));
+                    REQUIRE(to[0] == *first);
+                }
         }
+    }
+}
+
+TEST_CASE("the maximum of a row with a NaN is NaN, wherever it stands", "[fused]") {
+    using f = fuse<apply<echo::max_op<echo::over(-1)>, arg<0>>>;
+    const extents e{1, 300};
+    exact<float> x(300), to(1);
+    for (std::size_t at = 0; at < 300; ++at) {
+        for (std::size_t i = 0; i < 300; ++i) x[i] = i == at ? std::nanf("") : static_cast<float>(i % 7);
+        echo::cuda::host_launch(body_of<f>(results(per_row(to.data(), e)), operands(whole(x.data(), e)), e));
+        REQUIRE(std::isnan(to[0]));
     }
 }
 

@@ -167,6 +167,12 @@ TEST_CASE("a graph refuses what it cannot hold, and stays what it was", "[jit]")
     clean.result(clean.apply("add_op", {rows, b}), storage::f32);
     CHECK(fused::source_of(g.program()) == fused::source_of(clean.program()));
 
+    // Neither did a reduction in front of the fault: other axes may still be reduced.
+    jit::graph rows_of_images;
+    const auto image = rows_of_images.operand(storage::f32);
+    CHECK(refused([&] { rows_of_images.apply("layer_norm_op", {image, jit::unused, image}); }) != "none");
+    CHECK(refused([&] { rows_of_images.apply("batch_norm_op", {image, image, image}); }) == "none");
+
     jit::graph full;
     for (int i = 0; i < 15; ++i) full.operand(storage::f32);
     full.result(full.number(1), storage::f32);

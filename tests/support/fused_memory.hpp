@@ -55,7 +55,9 @@ public:
     explicit numbers(std::uint32_t seed) : engine_(seed) {}
     float operator()() {
         constexpr float infinity = std::numeric_limits<float>::infinity();
-        static constexpr float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, infinity, -infinity, 1e-40f, 3e38f};
+        static constexpr float edges[] = {0.0f,   -0.0f,    1.0f,
+                                          -1.0f,  infinity, -infinity,
+                                          1e-40f, 3e38f,    std::numeric_limits<float>::quiet_NaN()};
         if (engine_() % 8 == 0) return edges[engine_() % std::size(edges)];
         return std::uniform_real_distribution<float>(-4, 4)(engine_);
     }
