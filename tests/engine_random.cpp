@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -190,18 +191,24 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
         CHECK(same_bits(o.bits, plain.bits));
         CHECK(same_bits(c.bits, plain.bits));
         CHECK(c.counts == o.counts);
+        options.host.fuse = true;
+        const outcome f = run(seed, options, seed % 3 ? running::chained : running::checked);
+        CHECK(same_bits(f.bits, plain.bits));
+        CHECK(f.peak <= (options.how == echo::strategy::budget ? std::max(o.peak, options.budget) : o.peak));
+        all.fused += f.counts.fused;
         chained += c.chained;
         CHECK(o.peak <= plain.peak);
         smaller += o.peak < plain.peak;
         all.recomputed += o.counts.recomputed, all.seeded += o.counts.seeded;
         all.encoded += o.counts.encoded, all.late += o.counts.late, all.inplace += o.counts.inplace;
     }
-    WARN("smaller " << smaller << ", recomputed " << all.recomputed << ", seeded " << all.seeded
-                    << ", encoded " << all.encoded << ", late " << all.late << ", in place " << all.inplace
-                    << ", in chains " << chained);
+    WARN("smaller " << smaller << ", recomputed " << all.recomputed << ", fused " << all.fused << ", seeded "
+                    << all.seeded << ", encoded " << all.encoded << ", late " << all.late << ", in place "
+                    << all.inplace << ", in chains " << chained);
     CHECK(chained > graphs);
     CHECK(smaller > graphs * 3 / 10);
     CHECK(all.recomputed > graphs / 2);
+    CHECK(all.fused > graphs / 10);
     CHECK(all.seeded > graphs / 20);
     CHECK(all.encoded > graphs / 10);
     CHECK(all.late > graphs / 20);

@@ -276,8 +276,28 @@ TEST_CASE("work is not repeated in many readers", "[fusion]") {
     // Two operands: two readers read four, instead of two, one write and two. Four would read eight instead of seven.
     CHECK(with(2, 3));
     CHECK_FALSE(with(2, 4));
-    CHECK(with(15, 1)); // and the gradient that comes in
-    CHECK_FALSE(with(16, 1));
+    CHECK(with(14, 1)); // and the gradient that comes in, and the one that is made
+    CHECK_FALSE(with(15, 1));
+}
+
+TEST_CASE("what the host writes no code for is not fused, and nothing inside it", "[fusion]") {
+    const auto fused_with = [](bool maker, bool reader) {
+        toy_graph g;
+        const auto x = g.heavy({g.input(8)}, 400);
+        const auto y = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .fuses = maker},
+                             {x}, {{.bytes = 400}});
+        const auto dy = g.seed();
+        const auto dx = g.add({.phase = echo::phase::backward,
+                               .kind = echo::op_kind::light,
+                               .rerun = echo::rerun_kind::pure,
+                               .fuses = reader},
+                              {dy, y}, {{.bytes = 400}});
+        const auto s = g.finish({dx});
+        return fused(s, {0, 1, 2, 3, -2, 4}).fused_count();
+    };
+    CHECK(fused_with(true, true) == 1);
+    CHECK(fused_with(false, true) == 0);
+    CHECK(fused_with(true, false) == 0);
 }
 
 TEST_CASE("few ops are recomputed inside one", "[fusion]") {

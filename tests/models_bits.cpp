@@ -175,6 +175,13 @@ void compare(const subject& what, engine::baseline habits, int threads, std::uin
     }
     CHECK(same_bits(train(what, habits, {.how = echo::strategy::min_cut}, threads, steps, running::chained),
                     plain));
+    for (const auto in : {running::checked, running::chained}) {
+        const auto o =
+            train(what, habits, {.how = echo::strategy::min_cut, .host = {.fuse = true}}, threads, steps, in);
+        CHECK(same_bits(o, plain));
+        if (what.encodes) CHECK(o.counts.fused > 0);
+        report += "\nfused " + std::to_string(o.counts.fused);
+    }
     const auto lowest = check("lowest budget", {.how = echo::strategy::budget, .budget = 1});
     CHECK(lowest.counts.recomputed > 0);
     CHECK(static_cast<double>(lowest.peak) < (what.encodes ? 0.7 : 1) * static_cast<double>(plain.peak));

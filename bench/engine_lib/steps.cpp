@@ -215,9 +215,10 @@ void with_and_without(const std::string& preset, int rounds) {
         all.push_back(contend<Model>(preset, name, how, false, &timed));
     };
     plan("baseline", {.how = echo::strategy::baseline});
-    plan("echo", {.how = echo::strategy::echo});
-    plan("min_cut", {.how = echo::strategy::min_cut});
-    plan("budget", {.how = echo::strategy::budget, .budget = without.baseline_peak_bytes / 2});
+    constexpr echo::host_abilities host{.fuse = true};
+    plan("echo", {.how = echo::strategy::echo, .host = host});
+    plan("min_cut", {.how = echo::strategy::min_cut, .host = host});
+    plan("budget", {.how = echo::strategy::budget, .budget = without.baseline_peak_bytes / 2, .host = host});
     std::vector<std::vector<float>> losses(all.size());
     for (contender& c : all)
         for (int i = 0; i < 2; ++i) ms_of(*c.run, first);
@@ -239,6 +240,7 @@ void with_and_without(const std::string& preset, int rounds) {
                         {"met", c.run->plan().met()},
                         {"predicted_overhead", report.recompute_time_ratio},
                         {"recomputed", counts.recomputed},
+                        {"fused", counts.fused},
                         {"encoded", counts.encoded},
                         {"same_losses", losses[k] == losses[0]},
                         {"ms", c.ms}});

@@ -5,7 +5,8 @@
 ///   scratch(const op&, tensor_span in, tensor_span out) -> bytes it wants while it runs that op
 /// and, where it can run ops that compute element by element a part at a time (chains.hpp), also
 ///   in_parts(const op&) -> bool                                 whether this op is one
-///   run(span<const op_call>)                                       runs such ops of equal size, a part of each in turn
+///   run(span<const op_call>)                                       runs such ops of equal size, a part of each in turn;
+///                                                               values in slots pass from op to op and are stored nowhere
 /// The graph side knows nothing else of it.
 #pragma once
 
@@ -18,11 +19,15 @@
 
 namespace engine {
 
+/// What a fused step makes has no storage: it is known by a number, its slot, within one run of calls.
+inline constexpr std::int64_t no_slot = -1;
+
 /// An input where it lies. `packed`: one bit per element in i32 words, set where the element is above 0.
 struct input_view {
     const void* data = nullptr;
     const echo::tensor* what = nullptr; ///< as the op's input, whether packed or not
     bool packed = false;
+    std::int64_t slot = no_slot; ///< if it has one, `data` says nothing
 
     const float* f32() const { return static_cast<const float*>(data); }
     const std::int32_t* i32() const { return static_cast<const std::int32_t*>(data); }
@@ -34,6 +39,7 @@ struct input_view {
 struct output_view {
     void* data = nullptr;
     const echo::tensor* what = nullptr;
+    std::int64_t slot = no_slot; ///< if it has one, `data` says nothing
 
     float* f32() const { return static_cast<float*>(data); }
     std::int32_t* i32() const { return static_cast<std::int32_t*>(data); }

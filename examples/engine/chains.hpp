@@ -29,18 +29,20 @@ struct access {
     }
 };
 
-/// All of a call, of which `count` elements are to be computed.
+/// All of a call in memory, of which `count` elements are to be computed.
 inline std::vector<access> accesses_of(const call& c, std::size_t count) {
     std::vector<access> made;
-    const auto add = [&](const void* data, const echo::tensor& what, bool packed, bool writes) {
+    const auto add = [&](const auto& view, bool packed, bool writes) {
+        if (view.slot != no_slot) return;
+        const echo::tensor& what = *view.what;
         const std::size_t n = elements(what);
         const std::uint64_t bytes = packed ? echo::encoded_bytes(n) : echo::byte_count(what);
         const bool words = writes && what.type == echo::dtype::i32 && n == (count + 31) / 32; // an encoding
         const std::size_t bits = packed || words ? 1 : n == count ? 32 : 0;
-        made.push_back({static_cast<const std::byte*>(data), bytes, bits, writes});
+        made.push_back({static_cast<const std::byte*>(view.data), bytes, bits, writes});
     };
-    for (const auto& in : c.inputs) add(in.data, *in.what, in.packed, false);
-    for (const auto& out : c.outputs) add(out.data, *out.what, false, true);
+    for (const auto& in : c.inputs) add(in, in.packed, false);
+    for (const auto& out : c.outputs) add(out, false, true);
     return made;
 }
 

@@ -9,6 +9,7 @@
 
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/plan.hpp>
+#include <echo/analysis/read_walk.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -19,6 +20,7 @@ namespace engine {
 struct step_counts {
     std::size_t run = 0, recomputed = 0; ///< first runs, later ones
     std::size_t seeded = 0;              ///< recomputed with the same random numbers
+    std::size_t fused = 0;               ///< of the recomputed: inside what reads them
     std::size_t encoded = 0;             ///< values packed to one bit per element
     std::size_t late = 0;                ///< forward nodes first run in the backward pass
     std::size_t inplace = 0;             ///< outputs written over an input in the arena
@@ -47,6 +49,7 @@ public:
         : backend_(backend), outside_(outside), options_(options), arena_(memory.bytes()) {
         for (node* n : g.nodes()) nodes_.push_back(n);
         prepare(s, steps, memory, g);
+        for (std::size_t t = 0; t < steps_.size(); ++t) require_fusable(t);
         if constexpr (runs_parts)
             if (options.chain && !options.check && !options.profile) find_chains();
     }
@@ -110,6 +113,8 @@ private:
         std::vector<output_view> out{};
         std::span<std::byte> scratch{};
         std::vector<std::size_t> read{}, made{}; ///< copies, for the check
+        bool fused = false;                      ///< it runs inside those that read it
+        std::vector<std::size_t> inside{};       ///< fused steps that run inside it, in execution order
         std::size_t chain = 1;                   ///< steps of the chain that starts here, views among them
         double us = 0;
     };
@@ -120,19 +125,25 @@ private:
         for (const auto t : steps.steps()) first.push_back(first.back() + echo::copy_count(s, steps[t]));
         places_.resize(first.back());
         hashes_.resize(first.back());
+        slots_.assign(first.back(), no_slot);
         for (const node* n : nodes_) graph_tensors_.push_back(g.inputs_of(*n));
         bool backward = false;
+        echo::read_walk walk;
         for (const auto t : steps.steps()) {
             const auto& record = steps[t];
             node* n = nodes_[record.node.index()];
             const auto copies = steps.inputs(t);
-            step made{.at = n, .what = &n->op, .kind = record.kind};
+            step made{.at = n, .what = &n->op, .kind = record.kind, .fused = record.fused};
             const bool encoding = record.kind == echo::step_kind::encode;
             for (const auto c : copies) made.read.push_back(first[c.step.index()] + c.output);
             const std::size_t count = first[t.index() + 1] - first[t.index()];
             for (std::size_t k = 0; k < count; ++k) {
                 const std::size_t copy = first[t.index()] + k;
                 made.made.push_back(copy);
+                if (record.fused) {
+                    slots_[copy] = static_cast<std::int64_t>(copy);
+                    continue;
+                }
                 if (const auto at = memory.offset(t, static_cast<std::uint32_t>(k)))
                     places_[copy] = arena_.data() + *at;
                 else
@@ -164,13 +175,17 @@ private:
                     const echo::tensor* what =
                         stored ? &(*producer->inputs[0].producer).outputs[producer->inputs[0].output]
                                : &in[i];
-                    made.in.push_back({places_[made.read[i]], what, packed});
+                    made.in.push_back({places_[made.read[i]], what, packed, slots_[made.read[i]]});
                 }
                 for (std::size_t k = 0; k < n->outputs.size(); ++k)
-                    made.out.push_back({places_[made.made[k]], &n->outputs[k]});
+                    made.out.push_back({places_[made.made[k]], &n->outputs[k], slots_[made.made[k]]});
                 if (n->scratch) made.scratch = {places_[made.made.back()], n->scratch};
                 const auto facts = s[record.node];
-                made.runs = facts.kind != echo::op_kind::view && n->phase != echo::phase::input;
+                made.runs =
+                    facts.kind != echo::op_kind::view && n->phase != echo::phase::input && !made.fused;
+                if (made.runs)
+                    for (const auto inner : walk.inside(steps, t)) made.inside.push_back(inner.index());
+                std::sort(made.inside.begin(), made.inside.end());
                 made.seeded =
                     record.kind == echo::step_kind::recompute && facts.rerun == echo::rerun_kind::seeded;
                 backward |=
@@ -215,6 +230,27 @@ private:
                 .iteration = iteration};
     }
 
+    /// Adds a step and what runs inside it, and says whether all of it can be in the chain; if not, the chain is spoilt.
+    bool add_to(chain_builder& chain, std::size_t t) {
+        const auto add = [&](std::size_t k) {
+            return backend_.in_parts(*steps_[k].what) && chain.add(call_of(steps_[k], 0, 0));
+        };
+        return std::all_of(steps_[t].inside.begin(), steps_[t].inside.end(), add) && add(t);
+    }
+
+    /// Errors: something is to run inside the step that cannot.
+    void require_fusable(std::size_t t) {
+        if (steps_[t].inside.empty()) return;
+        bool fits = runs_parts;
+        if constexpr (runs_parts) {
+            chain_builder chain;
+            fits = add_to(chain, t);
+        }
+        if (!fits)
+            throw echo::error(steps_[t].at->name, "fused", "the backend cannot recompute others inside it",
+                              "plan without host_abilities::fuse, or say so in graph_traits::fuses");
+    }
+
     /// A chain goes on over views, which do nothing, and ends before the loss is looked at.
     void find_chains() {
         for (std::size_t t = 0; t < steps_.size(); ++t) {
@@ -224,7 +260,7 @@ private:
             for (std::size_t k = t; k < steps_.size() && k != loss_step_; ++k) {
                 const step& each = steps_[k];
                 if (!each.runs) continue;
-                if (!backend_.in_parts(*each.what) || !chain.add(call_of(each, 0, 0))) break;
+                if (!add_to(chain, k)) break;
                 end = k + 1;
                 ++count;
             }
@@ -238,14 +274,25 @@ private:
     /// Returns the last step of the chain that starts at t.
     std::size_t run_chain(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
         const std::size_t end = t + steps_[t].chain;
-        if constexpr (runs_parts) {
-            chain_.clear();
-            for (std::size_t k = t; k < end; ++k)
-                if (steps_[k].runs) chain_.push_back({steps_[k].what, call_of(steps_[k], seed, iteration)});
-            backend_.run(std::span<const op_call>(chain_));
-        }
+        run_together(t, end, seed, iteration);
         for (std::size_t k = t; k < end; ++k) note_run(steps_[k]);
         return end - 1;
+    }
+
+    /// Steps [t, end), and what runs inside them.
+    void run_together(std::size_t t, std::size_t end, std::uint64_t seed, std::uint64_t iteration) {
+        if constexpr (runs_parts) {
+            chain_.clear();
+            const auto add = [&](std::size_t k) {
+                chain_.push_back({steps_[k].what, call_of(steps_[k], seed, iteration)});
+            };
+            for (std::size_t k = t; k < end; ++k) {
+                if (!steps_[k].runs) continue;
+                std::for_each(steps_[k].inside.begin(), steps_[k].inside.end(), add);
+                add(k);
+            }
+            backend_.run(std::span<const op_call>(chain_));
+        }
     }
 
     void run_step(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
@@ -254,18 +301,22 @@ private:
         if (each.runs) {
             using clock = std::chrono::steady_clock;
             const auto begin = options_.profile ? clock::now() : clock::time_point{};
-            backend_.run(*each.what, call_of(each, seed, iteration));
+            if (each.inside.empty())
+                backend_.run(*each.what, call_of(each, seed, iteration));
+            else
+                run_together(t, t + 1, seed, iteration);
             if (options_.profile)
                 note_time(each, std::chrono::duration<double, std::micro>(clock::now() - begin).count());
         }
         note_run(each);
-        if (options_.check)
+        if (options_.check && !each.fused)
             for (std::size_t k = 0; k < each.out.size(); ++k)
                 hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
     }
 
     void note_run(const step& each) {
-        for (const auto& out : each.out) touch(out.data, echo::byte_count(*out.what));
+        if (!each.fused)
+            for (const auto& out : each.out) touch(out.data, echo::byte_count(*out.what));
         touch(each.scratch.data(), each.scratch.size());
         switch (each.kind) {
         case echo::step_kind::run:
@@ -278,6 +329,7 @@ private:
             ++counts_.encoded;
             break;
         }
+        counts_.fused += each.fused;
         counts_.seeded += each.seeded;
         counts_.late += each.late;
         counts_.inplace += each.inplace;
@@ -312,8 +364,14 @@ private:
 
     void check_reads(std::size_t t) const {
         const step& each = steps_[t];
+        if (each.fused) return; // what it reads is read where it runs
+        for (const std::size_t inner : each.inside) check_inputs(steps_[inner], t);
+        check_inputs(each, t);
+    }
+    void check_inputs(const step& each, std::size_t t) const {
         for (std::size_t i = 0; i < each.in.size(); ++i) {
             const auto& in = each.in[i];
+            if (in.slot != no_slot) continue;
             const std::uint64_t bytes =
                 in.packed ? echo::encoded_bytes(elements(*in.what)) : echo::byte_count(*in.what);
             if (hash(in.data, bytes) != hashes_[each.read[i]])
@@ -329,6 +387,7 @@ private:
         const std::string advice = "lower the learning rate, or clip the gradients";
         for (std::size_t t = 0; t <= loss_step_; ++t) {
             run_step(t, seed, iteration);
+            if (steps_[t].fused) continue;
             for (const auto& out : steps_[t].out) {
                 if (out.what->type != echo::dtype::f32) continue;
                 for (std::size_t i = 0; i < out.size(); ++i)
@@ -356,6 +415,7 @@ private:
     std::size_t chained_ = 0;
     std::vector<std::byte*> places_;    ///< per copy
     std::vector<std::uint64_t> hashes_; ///< per copy, with `check`
+    std::vector<std::int64_t> slots_;   ///< per copy; `no_slot` but for those of fused steps
     std::map<std::pair<const node*, std::size_t>, std::byte*> latest_;
     const void* loss_at_ = nullptr;
     float loss_ = 0;

@@ -26,4 +26,25 @@ double flops(const op& o, tensor_span in, tensor_span out) {
         o);
 }
 
+namespace {
+
+template <class Op>
+constexpr bool by_element = false;
+template <class Op>
+constexpr bool by_element<ops::elementwise<Op>> = !echo::is_random<Op>;
+template <class Op, std::size_t I>
+constexpr bool by_element<ops::elementwise_gradient<Op, I>> = true;
+template <class Op>
+constexpr bool by_element<ops::broadcast<Op>> = true;
+template <>
+constexpr bool by_element<ops::add_n> = true;
+template <>
+constexpr bool by_element<ops::batch_norm> = true;
+
+} // namespace
+
+bool fuses(const op& o) {
+    return std::visit([]<class Op>(const Op&) { return by_element<Op>; }, o);
+}
+
 } // namespace engine

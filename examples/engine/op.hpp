@@ -76,5 +76,7 @@ std::string_view name_of(const op& o);
 tensors infer(const op& o, tensor_span in);
 echo::op_facts facts(const op& o);
 double flops(const op& o, tensor_span in, tensor_span out);
+/// Whether backends may compute it inside what reads it, element by element, and others inside it.
+bool fuses(const op& o);
 
 } // namespace engine

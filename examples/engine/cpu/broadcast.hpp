@@ -22,12 +22,16 @@ template <class Op>
 auto part(const ops::broadcast<Op>&, const call& c) {
     return [&c, inputs = inputs_as(c, 2, c.outputs[0].shape())](std::size_t first, std::size_t last) {
         block in[2], out[1];
+        const std::size_t all = c.outputs[0].size();
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
-            for (std::size_t i = 0; i < 2; ++i) {
-                inputs[i].read(at, n, in[i].at);
-                in[i].pad(n);
-            }
+            for (std::size_t i = 0; i < 2; ++i)
+                if (c.inputs[i].size() == all) { // it may lie in a slot
+                    in[i].load(c.inputs[i].f32() + at, n);
+                } else {
+                    inputs[i].read(at, n, in[i].at);
+                    in[i].pad(n);
+                }
             forward_block<Op>(in, {}, out, n);
             out[0].store(c.outputs[0].f32() + at, n);
         }

@@ -3,6 +3,7 @@
 /// What the facts of a graph say about fusion, whatever the plan: which ops may be recomputed inside others, and which
 /// others take them in. Conservative: what is not light, pure and about as large as what it reads is left alone.
 ///
+/// - The host may say of any op that it writes no such code for it (`graph_traits::fuses`).
 /// - A fused op is `light` and `pure`, has no workspace and makes no graph output. A seeded one is pure only where the
 ///   generator counts by element; where it counts by the thread that draws, another kernel draws other numbers. No
 ///   fact tells the two apart, so none is fused.
@@ -27,7 +28,8 @@ namespace echo {
 struct fusion_limits {
     std::size_t readers = 4; ///< steps inside which one step is recomputed
     std::size_t inside = 8;  ///< steps recomputed inside one, views not counted
-    std::size_t reads = 16;  ///< copies that one step reads in all
+    std::size_t tensors =
+        16; ///< copies that one step reads and makes in all, as one kernel of echo/cuda takes them
 };
 
 /// By node index.
@@ -56,7 +58,8 @@ inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_i
 }
 
 inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
-    if (s[n].rerun != rerun_kind::pure || s[n].workspace > 0 || s.outputs(n).empty()) return false;
+    if (!s[n].fuses || s[n].rerun != rerun_kind::pure || s[n].workspace > 0 || s.outputs(n).empty())
+        return false;
     const bool view = s[n].kind == op_kind::view;
     if (s[n].kind != op_kind::light && (!view || s.inputs(n).size() != 1)) return false;
     for (const auto v : s.outputs(n)) {
@@ -85,7 +88,7 @@ inline fusion_facts find_fusion_facts(const snapshot& s, std::span<const std::ui
         f.work[i] = largest_input;
         f.fusable[i] =
             (rerunnable[i] || (hoistable[i] && !s[n].keep)) && detail::is_fusable(s, n, largest_input);
-        f.reader[i] = s[n].kind == op_kind::light && s[n].phase != phase::update;
+        f.reader[i] = s[n].fuses && s[n].kind == op_kind::light && s[n].phase != phase::update;
         for (const auto v : s.outputs(n)) {
             f.work[i] = std::max(f.work[i], s[v].elements);
             if (s[v].inplace != no_input && resident[s.inputs(n)[s[v].inplace].index()]) f.reader[i] = 0;

@@ -191,7 +191,7 @@ private:
                 light += s_[(*steps_)[inner].node].kind == op_kind::light;
             if (light > limits_.inside) return false;
             read_in_truth(r);
-            if (read_.size() > limits_.reads) return false;
+            if (read_.size() + s_.outputs((*steps_)[r].node).size() > limits_.tensors) return false;
         }
         // What was recomputed inside `t` is recomputed inside its readers now.
         inner_ = walk_.inside(*steps_, t);

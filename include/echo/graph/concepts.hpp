@@ -82,6 +82,11 @@ concept has_keep = requires(const G& g, const node_of<G>& n) {
 };
 
 template <class G>
+concept has_fuses = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::fuses(g, n) } -> std::convertible_to<bool>;
+};
+
+template <class G>
 concept has_index = requires(const G& g, const node_of<G>& n) {
     { graph_traits<G>::index(g, n) } -> std::convertible_to<std::size_t>;
 };

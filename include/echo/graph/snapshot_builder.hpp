@@ -20,6 +20,7 @@ struct node_description {
     op_kind kind = op_kind::heavy;
     rerun_kind rerun = rerun_kind::never;
     bool keep = false;
+    bool fuses = true;
     bool unknown_op = false;
     std::span<const value_id> inputs{};
     positions one_bit_inputs{}; ///< positions from 63 on are taken as "all bits needed"
@@ -44,6 +45,7 @@ public:
                              .kind = d.kind,
                              .rerun = d.rerun,
                              .keep = d.keep,
+                             .fuses = d.fuses,
                              .unknown_op = d.unknown_op,
                              .op = intern(d.op, op_index_, s_.ops_),
                              .layer = intern(d.layer, layer_index_, s_.layers_),
