@@ -42,8 +42,10 @@ namespace {
 
 std::size_t allocated = 0, most_allocated = 0;
 
-void* allocate(std::size_t bytes) {
-    void* const p = std::malloc(bytes);
+void* allocate(std::size_t bytes, std::size_t alignment = 0) {
+    // malloc_usable_size tells what there is behind an aligned block: at most a page more than was asked for.
+    void* const p = alignment ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                              : std::malloc(bytes);
     if (!p) throw std::bad_alloc();
     allocated += malloc_usable_size(p);
     most_allocated = std::max(most_allocated, allocated);
@@ -58,6 +60,10 @@ void release(void* p) noexcept {
 } // namespace
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+    return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p) noexcept { release(p); }
 void operator delete(void* p, std::size_t) noexcept { release(p); }
 

@@ -4,7 +4,9 @@
 ///   engine-steps peer resnet|lstm|cells FOLDER   writes parameters and data into FOLDER, then for each number that it
 ///                                             reads runs so many steps; a peer reads the files and does the same.
 ///                                             After the first steps it writes the gradients of the last of them
-///   engine-steps echo MODEL PRESET ROUNDS     one step of every strategy in each round, in turns
+///   engine-steps echo MODEL PRESET ROUNDS     each strategy beside the baseline: both run at the same time, each with one
+///                                             thread on a processor of its own, and swap processors in every round. What
+///                                             slows the machine slows both alike
 /// It answers with a line of JSON each time.
 #include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
@@ -15,11 +17,18 @@
 #include "models/transformer.hpp"
 
 #include <nlohmann/json.hpp>
+#include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <thread>
 
 namespace {
 
@@ -176,15 +185,15 @@ struct contender {
     std::unique_ptr<engine::graph> graph;
     std::unique_ptr<engine::cpu::backend> backend;
     std::unique_ptr<session> run{};
-    json ms = json::array();
+    std::vector<float> losses{};
 };
 
 template <class Model>
 contender contend(const std::string& preset, const std::string& name, const echo::plan_options& how,
-                  bool profile = false, const contender* profiled = nullptr) {
+                  const contender* profiled) {
     contender c{.name = name,
                 .graph = std::make_unique<engine::graph>(),
-                .backend = std::make_unique<engine::cpu::backend>(threads)};
+                .backend = std::make_unique<engine::cpu::backend>(1)};
     const Model m(*c.graph, Model::preset(preset));
     engine::train(*c.graph, m.loss(), Model::optimizer());
     if (profiled) { // the same graph, node by node
@@ -196,56 +205,88 @@ contender contend(const std::string& preset, const std::string& name, const echo
         }
     }
     c.run = std::make_unique<session>(
-        *c.graph, *c.backend, engine::session_options{.plan = how, .execution = {.profile = profile}});
+        *c.graph, *c.backend, engine::session_options{.plan = how, .execution = {.profile = !profiled}});
     m.fill(c.run->outside(), 1);
     return c;
 }
 
+void stay_on(unsigned processor) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor % std::max(1u, std::thread::hardware_concurrency()), &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+}
+
+/// Milliseconds of each of so many steps of both, at the same time. Who is done goes on until the other is too.
+std::array<std::vector<double>, 2> side_by_side(contender& a, contender& b, std::size_t steps,
+                                                unsigned round) {
+    std::array<std::vector<double>, 2> ms;
+    std::array<std::atomic<std::size_t>, 2> done{};
+    const auto run = [&](contender& c, std::size_t mine) {
+        stay_on(static_cast<unsigned>(mine) + round);
+        while (done[0] < steps || done[1] < steps) {
+            float loss = 0;
+            const double took = ms_of(*c.run, loss);
+            c.losses.push_back(loss);
+            if (ms[mine].size() < steps) ms[mine].push_back(took);
+            ++done[mine];
+        }
+    };
+    std::thread other([&] { run(b, 1); });
+    std::thread one([&] { run(a, 0); });
+    one.join(), other.join();
+    return ms;
+}
+
+bool same_bits(const contender& a, const contender& b) {
+    const std::size_t both = std::min(a.losses.size(), b.losses.size());
+    return std::memcmp(a.losses.data(), b.losses.data(), both * sizeof(float)) == 0;
+}
+
 template <class Model>
 void with_and_without(const std::string& preset, int rounds) {
-    float first = 0;
     // Times are taken node by node, and what is timed in that way runs in no chains.
-    contender timed = contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, true);
-    const auto without = timed.run->plan().report();
-    for (int i = 0; i < 2; ++i) ms_of(*timed.run, first);
+    contender timed = contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, nullptr);
+    const auto before = timed.run->plan().report();
+    float loss = 0;
+    ms_of(*timed.run, loss);
     timed.run->execution().store_times();
     timed.run.reset();
-    std::vector<contender> all;
-    const auto plan = [&](const char* name, const echo::plan_options& how) {
-        all.push_back(contend<Model>(preset, name, how, false, &timed));
-    };
-    plan("baseline", {.how = echo::strategy::baseline});
-    constexpr echo::host_abilities host{.fuse = true};
-    plan("echo", {.how = echo::strategy::echo, .host = host});
-    plan("min_cut", {.how = echo::strategy::min_cut, .host = host});
-    plan("budget", {.how = echo::strategy::budget, .budget = without.baseline_peak_bytes / 2, .host = host});
-    std::vector<std::vector<float>> losses(all.size());
-    for (contender& c : all)
-        for (int i = 0; i < 2; ++i) ms_of(*c.run, first);
-    for (int r = 0; r < rounds; ++r)
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            const std::size_t k = (i + static_cast<std::size_t>(r)) % all.size();
-            float loss = 0;
-            all[k].ms.push_back(ms_of(*all[k].run, loss));
-            losses[k].push_back(loss);
-        }
+    contender without = contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, &timed);
     json rows = json::array();
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        const auto& c = all[k];
-        const auto& report = c.run->plan().report();
-        const auto counts = c.run->execution().counts();
-        rows.push_back({{"strategy", c.name},
+    constexpr echo::host_abilities host{.fuse = true};
+    const echo::plan_options plans[] = {
+        {.how = echo::strategy::echo, .host = host},
+        {.how = echo::strategy::min_cut, .host = host},
+        {.how = echo::strategy::budget, .budget = before.baseline_peak_bytes / 2, .host = host}};
+    for (const auto& how : plans) {
+        contender with = contend<Model>(preset, std::string(echo::name_of(how.how)), how, &timed);
+        side_by_side(without, with, 1, 0); // pages are touched, and loops are chosen
+        json ms = json::array(), baseline_ms = json::array();
+        for (int r = 0; r < rounds; ++r) {
+            const auto took = side_by_side(without, with, 2, static_cast<unsigned>(r));
+            for (const double each : took[0]) baseline_ms.push_back(each);
+            for (const double each : took[1]) ms.push_back(each);
+        }
+        const auto& report = with.run->plan().report();
+        const auto counts = with.run->execution().counts();
+        rows.push_back({{"strategy", with.name},
                         {"peak_bytes", report.peak_bytes},
-                        {"arena_bytes", c.run->execution().arena_bytes()},
-                        {"met", c.run->plan().met()},
+                        {"arena_bytes", with.run->execution().arena_bytes()},
+                        {"met", with.run->plan().met()},
                         {"predicted_overhead", report.recompute_time_ratio},
                         {"recomputed", counts.recomputed},
                         {"fused", counts.fused},
                         {"encoded", counts.encoded},
-                        {"same_losses", losses[k] == losses[0]},
-                        {"ms", c.ms}});
+                        {"same_losses", same_bits(with, without)},
+                        {"ms", ms},
+                        {"baseline_ms", baseline_ms}});
     }
-    std::cout << json{{"feature_map_bytes", without.baseline_stash_bytes}, {"strategies", rows}} << std::endl;
+    std::cout << json{{"feature_map_bytes", before.baseline_stash_bytes},
+                      {"baseline_peak_bytes", before.peak_bytes},
+                      {"baseline_arena_bytes", without.run->execution().arena_bytes()},
+                      {"strategies", rows}}
+              << std::endl;
 }
 
 int run(const std::vector<std::string>& words) {

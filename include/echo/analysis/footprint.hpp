@@ -6,7 +6,6 @@
 #include <echo/analysis/liveness.hpp>
 
 #include <cstdint>
-#include <vector>
 
 namespace echo {
 
@@ -74,7 +73,7 @@ private:
     }
 
     liveness_analysis analyse_;
-    std::vector<std::uint64_t> load_;
+    detail::large_vector<std::uint64_t> load_;
     const liveness* live_ = nullptr;
 };
 

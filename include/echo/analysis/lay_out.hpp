@@ -87,7 +87,7 @@ public:
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
     std::span<const turn> turns_{};
-    std::vector<std::uint32_t> first_, next_;
+    detail::large_vector<std::uint32_t> first_, next_;
 };
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
@@ -135,11 +135,11 @@ public:
 private:
     /// Fixes what is really made again (views follow their base) and what the forward pass must run.
     void settle(const choice& decided) {
-        effective_ = decided.again;
+        effective_.assign(decided.again.begin(), decided.again.end());
         needed_.assign(s_.node_count(), 0);
         demanded_.assign(s_.node_count(), 0);
         hoisted_.assign(s_.node_count(), 0);
-        encoded_ = decided.encoded;
+        encoded_.assign(decided.encoded.begin(), decided.encoded.end());
         heavy_ = decided.heavy;
         remade_.assign(s_.node_count(), 0);
         for (const auto& f : decided.forgets) remade_[f.node.index()] = may_run_twice(f.node);
@@ -365,22 +365,22 @@ private:
     const snapshot& s_;
     const candidates& c_;
     schedule steps_, all_;
-    std::vector<std::uint8_t> effective_; ///< node: made again; its copy ends with the forward pass
-    std::vector<std::uint8_t> needed_;    ///< node: the forward pass runs it
-    std::vector<std::uint8_t> demanded_;  ///< node: the backward pass reads a copy
-    std::vector<std::uint8_t> hoisted_;   ///< backward view: runs right after what it looks at
-    std::vector<std::uint8_t> encoded_;   ///< value: as chosen
-    std::vector<std::uint8_t> remade_;    ///< node: its copy is forgotten at some turn
+    detail::large_vector<std::uint8_t> effective_; ///< node: made again; its copy ends with the forward pass
+    detail::large_vector<std::uint8_t> needed_;    ///< node: the forward pass runs it
+    detail::large_vector<std::uint8_t> demanded_;  ///< node: the backward pass reads a copy
+    detail::large_vector<std::uint8_t> hoisted_;   ///< backward view: runs right after what it looks at
+    detail::large_vector<std::uint8_t> encoded_;   ///< value: as chosen
+    detail::large_vector<std::uint8_t> remade_;    ///< node: its copy is forgotten at some turn
     bool heavy_ = false;
-    std::vector<step_id> original_; ///< node: its first run so far
-    std::vector<step_id> copy_;     ///< node: the run whose copy the backward pass reads now
-    std::vector<step_id> encoding_; ///< value: the step that encodes it
-    std::vector<node_id> moments_;
-    std::vector<std::uint32_t> readers_;   // step: reads of its copies
-    std::vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before
-    std::vector<step_id> number_;          // step: its number once what is idle is left out
+    detail::large_vector<step_id> original_; ///< node: its first run so far
+    detail::large_vector<step_id> copy_;     ///< node: the run whose copy the backward pass reads now
+    detail::large_vector<step_id> encoding_; ///< value: the step that encodes it
+    detail::large_vector<node_id> moments_;
+    detail::large_vector<std::uint32_t> readers_;   // step: reads of its copies
+    detail::large_vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before
+    detail::large_vector<step_id> number_;          // step: its number once what is idle is left out
     turn_queue forgets_, early_;
-    std::vector<frame> stack_;
+    detail::large_vector<frame> stack_;
 };
 
 } // namespace echo

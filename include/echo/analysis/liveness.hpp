@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 namespace echo {
 
@@ -41,10 +40,10 @@ public:
     friend class liveness_analysis;
 
 private:
-    std::vector<storage_record> storages_;
-    std::vector<storage_id> of_copy_;
-    std::vector<std::uint32_t> first_copy_;
-    std::vector<step_id> last_read_;
+    detail::large_vector<storage_record> storages_;
+    detail::large_vector<storage_id> of_copy_;
+    detail::large_vector<std::uint32_t> first_copy_;
+    detail::large_vector<step_id> last_read_;
 };
 
 /// One pass forwards over the steps. Reusable: scratch memory is kept between calls.
@@ -224,11 +223,11 @@ private:
 
     liveness live_;
     read_walk walk_;
-    std::vector<step_id> last_on_;        ///< per storage: last step that reads a value already on it
-    std::vector<step_id> written_;        ///< per storage: the last step that wrote on it in place
-    std::vector<step_id> made_by_;        ///< per copy: its step
-    std::vector<std::uint8_t> is_result_; ///< per copy
-    std::vector<step_id> last_copy_;      ///< per node: the last step that runs it
+    detail::large_vector<step_id> last_on_; ///< per storage: last step that reads a value already on it
+    detail::large_vector<step_id> written_; ///< per storage: the last step that wrote on it in place
+    detail::large_vector<step_id> made_by_; ///< per copy: its step
+    detail::large_vector<std::uint8_t> is_result_; ///< per copy
+    detail::large_vector<step_id> last_copy_;      ///< per node: the last step that runs it
 };
 
 } // namespace echo

@@ -6,11 +6,12 @@
 /// what recurrences give, take augmenting paths quadratic time.
 #pragma once
 
+#include <echo/graph/large_vector.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <vector>
 
 namespace echo {
 
@@ -262,12 +263,12 @@ private:
     }
 
     static constexpr vertex none = std::numeric_limits<vertex>::max();
-    std::vector<capacity> source_, sink_;
-    std::vector<arc> arcs_;
-    std::vector<std::uint32_t> first_, place_, reverse_, current_, label_, component_first_{0};
-    std::vector<vertex> head_, parent_, by_component_, queue_, active_head_, next_active_, level_head_,
-        level_next_, level_previous_;
-    std::vector<capacity> residual_, excess_, drain_;
+    detail::large_vector<capacity> source_, sink_;
+    detail::large_vector<arc> arcs_;
+    detail::large_vector<std::uint32_t> first_, place_, reverse_, current_, label_, component_first_{0};
+    detail::large_vector<vertex> head_, parent_, by_component_, queue_, active_head_, next_active_,
+        level_head_, level_next_, level_previous_;
+    detail::large_vector<capacity> residual_, excess_, drain_;
     std::uint32_t highest_ = 0, top_ = 0;
 };
 

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
-#include <vector>
 
 namespace echo {
 
@@ -186,9 +185,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     flow_network flow_;
-    std::vector<std::uint8_t> required_, asked_;
-    std::vector<flow_network::vertex> available_, again_, late_;
-    std::vector<value_id> one_bit_;
+    detail::large_vector<std::uint8_t> required_, asked_;
+    detail::large_vector<flow_network::vertex> available_, again_, late_;
+    detail::large_vector<value_id> one_bit_;
 };
 
 /// What to optimise.

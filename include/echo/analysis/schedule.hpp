@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace echo {
 
@@ -76,9 +75,9 @@ public:
     friend bool operator==(const schedule&, const schedule&) = default;
 
 private:
-    std::vector<step_record> steps_;
-    std::vector<copy_id> inputs_;
-    std::vector<std::uint32_t> first_{0};
+    detail::large_vector<step_record> steps_;
+    detail::large_vector<copy_id> inputs_;
+    detail::large_vector<std::uint32_t> first_{0};
     std::size_t fused_ = 0;
 };
 

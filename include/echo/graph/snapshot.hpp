@@ -8,6 +8,7 @@
 
 #include <echo/graph/graph_traits.hpp>
 #include <echo/graph/ids.hpp>
+#include <echo/graph/large_vector.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -106,15 +107,15 @@ public:
     friend class snapshot_builder;
 
 private:
-    std::vector<node_record> nodes_;
-    std::vector<value_record> values_;
-    std::vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
-    std::vector<value_id> inputs_;
-    std::vector<std::uint8_t> one_bit_;
-    std::vector<node_id> control_;
-    std::vector<use> uses_;
-    std::vector<value_id> results_;
-    std::vector<std::uint8_t> is_result_;
+    detail::large_vector<node_record> nodes_;
+    detail::large_vector<value_record> values_;
+    detail::large_vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
+    detail::large_vector<value_id> inputs_;
+    detail::large_vector<std::uint8_t> one_bit_;
+    detail::large_vector<node_id> control_;
+    detail::large_vector<use> uses_;
+    detail::large_vector<value_id> results_;
+    detail::large_vector<std::uint8_t> is_result_;
     std::vector<std::string> ops_, layers_;
     std::string names_;
     std::vector<std::size_t> first_name_{0};
