@@ -13,8 +13,6 @@
 #include <echo/ops/reductions.hpp>
 #include <echo/ops/softmax.hpp>
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -326,6 +324,26 @@ TEST_CASE("operands are taken by 16 bytes where they can be", "[fused]") {
               .how == access::scalar);
 }
 
+TEST_CASE("what a layout is filled into may have been used before", "[fused]") {
+    alignas(16) static float x[80], y[80];
+    const auto lay = [&](launch_shape& shape, std::span<launch_operand> out, const extents& e,
+                         std::size_t early, const strides& step) {
+        const layout_operand all[] = {{y + early, storage::f32, step, true, true, false},
+                                      {x + early, storage::f32, step, true, false, false}};
+        return lay_out(e, all, 1, false, 4, shape, out);
+    };
+    launch_shape used, fresh;
+    launch_operand used_out[2], fresh_out[2];
+    CHECK(lay(used, used_out, {2, 3, 5}, 0, {25, 6, 1})); // more axes
+    CHECK(lay(used, used_out, {8}, 1, {1}));              // a head
+    CHECK(lay(used, used_out, {8}, 0, {2}));
+    CHECK(lay(fresh, fresh_out, {8}, 0, {2}));
+    CHECK(used.shift == fresh.shift);
+    CHECK(std::equal(used.within, used.within + 3, fresh.within));
+    for (std::size_t i = 0; i < 2; ++i)
+        CHECK(std::equal(used_out[i].step, used_out[i].step + merged_axes, fresh_out[i].step));
+}
+
 TEST_CASE("a packed mask as an operand: bit i of the words is element i", "[fused]") {
     using f = fuse<gradient<echo::relu_op, 0, arg<0>, unused, arg<1>>>;
     numbers draw(3);
@@ -427,9 +445,49 @@ TEST_CASE("what cannot be run is refused with a typed error", "[fused]") {
     CHECK(
         error_of([&] { body_of<two>(results(whole(z, e), whole(z, e)), operands(whole(x, e)), e); }) ==
         "fused, result 0: overlaps result 1; give separate memory, or for an operand the very same elements");
+    // One element too many, one that just fits; bytes of another kind; places beyond counting.
+    static float both[64];
+    CHECK(run(results(whole(both + 31, e)), operands(whole(both, e), whole(y, e)), e)
+              .find("overlaps operand 0") != std::string::npos);
+    CHECK(run(results(whole(both + 32, e)), operands(whole(both, e), whole(y, e)), e) == "none");
+    CHECK(run(results(whole(both, e)), operands(whole(both + 32, e), whole(y, e)), e) == "none");
+    CHECK(run(results(whole(x, e)), operands(whole(reinterpret_cast<half*>(x), e), whole(y, e)), e)
+              .find("overlaps operand 0") != std::string::npos);
+    CHECK(run(results(whole(reinterpret_cast<half*>(x), e)),
+              operands(whole(reinterpret_cast<bfloat16*>(x), e), whole(y, e)), e)
+              .find("overlaps operand 0") != std::string::npos);
+    CHECK(run(results(whole(z, e)), operands(strided(x, {std::int64_t{1} << 55, 1}), whole(y, e)), e) ==
+          "fused, operand 0: its strides reach beyond 2^56 elements; check the strides");
+    // A stride along an axis of one element leads nowhere: these are the very same elements.
+    const extents row{1, 8};
+    CHECK(run(results(strided(x, {8, 1})), operands(strided(x, {100, 1}), whole(y, row)), row) == "none");
+    CHECK(run(results(strided(x, {-8, 1})), operands(strided(x, {0, 1}), whole(y, row)), row) == "none");
+    // Extents whose product does not fit in 64 bits, and ranks that there are not.
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    for (const extents& wide : {extents{most, 1 << 24}, extents{1 << 24, most}, extents{2, most},
+                                extents{0, most, most}, extents{most + 1}}) {
+        const operand<float> nowhere{z, {}}, somewhere{x, {}};
+        CHECK(run(results(nowhere), operands(somewhere, somewhere), wide) ==
+              "fused, extents: are more than 2^40 elements; call once for each part");
+    }
+    CHECK(error_of([&] {
+              return whole(x, {2, most, most});
+          }) == "operand: its strides do not fit in 63 bits; check the extents");
+    CHECK(error_of([&] {
+              return whole(x, {2, -3});
+          }) == "operand: an extent is negative: -3; give extents of 0 or more");
+    extents nine{1, 1, 1, 1, 1, 1, 1, 1};
+    nine.rank = 9;
+    CHECK(error_of([&] { return whole(x, nine); }) == "extents: 9 axes are more than 8; merge axes");
+    CHECK(run(results(operand<float>{z, {}}), operands(operand<float>{x, {}}, operand<float>{y, {}}), nine) ==
+          "extents: 9 axes are more than 8; merge axes");
     CHECK(error_of([&] { return spread(x, {3}, e); }) ==
           "operand: an extent of 3 cannot be repeated to 8; give it 1, or that of the kernel");
-    // Nothing to do needs no memory.
+    // Nothing to do needs no memory, and has no tiles: not even the head of an empty line.
+    const extents empty_lines{3, 0};
+    CHECK(body_of<f>(results(whole(z + 1, empty_lines)),
+                     operands(whole(x + 1, empty_lines), spread(y, {1}, empty_lines)), empty_lines)
+              .tiles() == 0);
     const extents none{0, 8};
     CHECK(run(results(whole(static_cast<float*>(nullptr), none)),
               operands(whole(static_cast<float*>(nullptr), none), whole(static_cast<float*>(nullptr), none)),
@@ -443,34 +501,53 @@ TEST_CASE("what cannot be run is refused with a typed error", "[fused]") {
 }
 
 TEST_CASE("indices are right at 2^31 and up to 2^40 elements", "[fused]") {
-    // The maps are reserved, not held: only what the chosen warps touch becomes memory.
-    const std::int64_t n = std::int64_t{1} << 40;
-    const auto bytes = static_cast<std::size_t>(n) * sizeof(half);
-    const auto reserve = [&] {
-        return static_cast<half*>(
-            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    };
-    half *x = reserve(), *y = reserve();
-    REQUIRE(x != MAP_FAILED);
-    REQUIRE(y != MAP_FAILED);
-    using f = fuse<apply<echo::add_op, arg<0>, arg<1>>>;
+    constexpr std::int64_t n = std::int64_t{1} << 40, per_tile = 32 * 8;
+    const reserved<half> x(n), y(n);
+    const reserved<std::uint32_t> words(n / 32);
     static half bias[1 << 10];
     for (std::size_t i = 0; i < std::size(bias); ++i) bias[i] = half(static_cast<float>(i) / 16);
-    const extents e{n >> 10, 1 << 10};
-    const auto body = body_of<f>(results(whole(y, e)), operands(whole(x, e), spread(bias, {1 << 10}, e)), e);
-    const std::int64_t per_tile = 32 * 8, tiles = n / per_tile;
-    CHECK(body.tiles() == tiles);
-    for (const std::int64_t at : {std::int64_t{0}, (std::int64_t{1} << 31) - per_tile, std::int64_t{1} << 31,
-                                  (std::int64_t{1} << 32) - per_tile, std::int64_t{1} << 32, n - per_tile}) {
-        for (std::int64_t i = 0; i < per_tile; ++i) x[at + i] = half(static_cast<float>(i));
-        echo::cuda::host_warp warp(at / per_tile, tiles);
+    const auto* mask = reinterpret_cast<const mask_word*>(words.data());
+    /// The tile with element `at`, where element i of x and y lies at i · step and so does the mask's bit.
+    const auto tile = [&](const auto& body, std::int64_t at, std::int64_t step, bool with_bias) {
+        const std::int64_t first = at / per_tile * per_tile;
+        for (std::int64_t i = first; i < first + per_tile; ++i) {
+            x[i * step] = half(static_cast<float>(i - first) + 1);
+            if (i % 3 == 0) words[i * step / 32] |= 1u << (i * step % 32);
+        }
+        echo::cuda::host_warp warp(at / per_tile, body.tiles());
         body(warp);
-        for (std::int64_t i = 0; i < per_tile; ++i)
-            REQUIRE(as_float(y[at + i]) ==
-                    as_float(half(static_cast<float>(i) + as_float(bias[(at + i) & 1023]))));
-    }
-    munmap(x, bytes);
-    munmap(y, bytes);
+        for (std::int64_t i = first; i < first + per_tile; ++i) {
+            const float shown = bit_of(words.data(), i * step) ? as_float(x[i * step]) : 0.0f;
+            const float expected = with_bias ? shown + as_float(bias[i & 1023]) : shown;
+            if (as_float(y[i * step]) != as_float(half(expected))) return false;
+        }
+        return true;
+    };
+    const auto everywhere = [&](const auto& body, std::int64_t step, bool with_bias) {
+        CHECK(body.tiles() == n / step / per_tile);
+        for (int power = 8; power < 40; ++power)
+            for (const std::int64_t at :
+                 {(std::int64_t{1} << power) - 1, std::int64_t{1} << power, std::int64_t{3} << (power - 1)})
+                if (at < n / step) {
+                    CAPTURE(power, at, step);
+                    REQUIRE(tile(body, at, step, with_bias));
+                }
+        REQUIRE(tile(body, n / step - 1, step, with_bias));
+    };
+    using shown = gradient<echo::relu_op, 0, arg<0>, unused, arg<1>>;
+    using biased = fuse<apply<echo::add_op, shown, arg<2>>>;
+    // Lines of 1024, one line of all, and elements two apart, which are taken one by one.
+    const extents lines{n >> 10, 1 << 10}, one{n}, half_of{n / 2};
+    everywhere(body_of<biased>(
+                   results(whole(y.data(), lines)),
+                   operands(whole(x.data(), lines), whole(mask, lines), spread(bias, {1024}, lines)), lines),
+               1, true);
+    everywhere(body_of<fuse<shown>>(results(whole(y.data(), one)),
+                                    operands(whole(x.data(), one), whole(mask, one)), one),
+               1, false);
+    everywhere(body_of<fuse<shown>>(results(strided(y.data(), {2})),
+                                    operands(strided(x.data(), {2}), strided(mask, {2})), half_of),
+               2, false);
 }
 
 TEST_CASE("bytes of the fused kernel against the sequence", "[fused]") {

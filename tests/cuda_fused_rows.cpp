@@ -394,7 +394,7 @@ TEST_CASE("cross entropy with labels of 32 bits", "[fused]") {
 TEST_CASE("the order of a sum depends on the row alone: not on addresses, strides or the grid", "[fused]") {
     using f = fuse<apply<echo::sum_op<echo::over(-1)>, arg<0>>>;
     numbers draw(11);
-    for (const std::int64_t length : {3, 31, 130, 1001}) {
+    for (const std::int64_t length : {3, 31, 130, 1001, 70001}) {
         std::optional<float> first;
         std::vector<float> x(static_cast<std::size_t>(length));
         for (auto& v : x) v = static_cast<float>(draw.below(1u << 30)) * 1e-3f;
@@ -430,6 +430,66 @@ TEST_CASE("the order of a sum depends on the row alone: not on addresses, stride
     }
 }
 
+TEST_CASE("rows near 2^31 and up to 2^40 elements", "[fused]") {
+    constexpr std::int64_t n = std::int64_t{1} << 40, length = 1 << 10;
+    const reserved<half> x(n), y(n);
+    const reserved<float> sums(n / length);
+    using shifted = apply<echo::subtract_op, arg<0>, apply<echo::mean_op<echo::over(-1).keep()>, arg<0>>>;
+    using f = fuse<shifted, apply<echo::sum_op<echo::over(-1)>, arg<0>>>;
+    const auto check = [&](const extents& e, const strides& step, std::int64_t row, auto place) {
+        const auto body = body_of<f>(results(operand<half>{y.data(), step}, per_row(sums.data(), e)),
+                                     operands(operand<half>{x.data(), step}), e);
+        for (std::int64_t i = 0; i < length; ++i) x[place(i)] = half(static_cast<float>(i % 4) + 1);
+        echo::cuda::host_warp warp(row, body.tiles());
+        body(warp);
+        REQUIRE(sums[row] == 2.5f * length);
+        for (std::int64_t i = 0; i < length; ++i)
+            REQUIRE(as_float(y[place(i)]) == static_cast<float>(i % 4) - 1.5f);
+    };
+    const extents all{n / length, length};
+    for (const int power : {16, 21, 22, 26, 30})
+        for (const std::int64_t row :
+             {(std::int64_t{1} << power) - 1, (std::int64_t{1} << power) % (n / length)})
+            check(all, {length, 1}, row, [&](std::int64_t i) { return row * length + i; });
+    // One row: of elements that lie far apart, of lines that do, of two axes that do.
+    check({1, length}, {0, n / length}, 0, [](std::int64_t i) { return i * (n / length); });
+    check(extents{1, 4, length / 4}.with_rows_of(2), {0, n / 4, 1}, 0,
+          [](std::int64_t i) { return i / (length / 4) * (n / 4) + i % (length / 4); });
+    check(extents{1, 2, 4, length / 8}.with_rows_of(3), {0, n / 2, n / 16, 1}, 0, [](std::int64_t i) {
+        return i / (length / 2) * (n / 2) + i / (length / 8) % 4 * (n / 16) + i % (length / 8);
+    });
+}
+
+TEST_CASE("labels are compared with positions in rows of several lines, up to where a float counts them",
+          "[fused]") {
+    using loss = apply<echo::softmax_cross_entropy_op, arg<0>, arg<1>>;
+    using f = fuse<loss>;
+    STATIC_REQUIRE(f::reads_row_index);
+    STATIC_REQUIRE(!fuse<apply<echo::softmax_op<>, arg<0>>>::reads_row_index);
+    const extents e = extents{1, 5, 13}.with_rows_of(2);
+    for (std::int32_t label = 0; label < 65; ++label) {
+        exact<float> x(4 * 16 + 13), to(1); // lines lie apart, so that they stay lines
+        for (std::size_t i = 0; i < 65; ++i) x[i / 13 * 16 + i % 13] = static_cast<float>(i) / 8;
+        echo::cuda::host_launch(body_of<f>(results(per_row(to.data(), e)),
+                                           operands(strided(x.data(), {0, 16, 1}), per_row(&label, e)), e));
+        double total = 0;
+        for (std::size_t i = 0; i < 65; ++i) total += std::exp(static_cast<double>(i) / 8);
+        CHECK(to[0] == Approx(std::log(total) - static_cast<double>(label) / 8).epsilon(1e-5));
+    }
+    float x = 0, to = 0;
+    const std::int32_t label = 0;
+    const auto refuse = [&](std::int64_t length) {
+        const extents one{1, length};
+        return body_of<f>(results(per_row(&to, one)), operands(strided(&x, {0, 0}), per_row(&label, one)),
+                          one);
+    };
+    CHECK_NOTHROW(refuse(1 << 24));
+    CHECK_THROWS_WITH(
+        refuse((1 << 24) + 1),
+        "fused, extents: a row has 16777217 elements; labels are exact up to 2^24; give shorter "
+        "rows to an op that compares labels");
+}
+
 TEST_CASE("the maximum of a row with a NaN is NaN, wherever it stands", "[fused]") {
     using f = fuse<apply<echo::max_op<echo::over(-1)>, arg<0>>>;
     const extents e{1, 300};
@@ -451,6 +511,20 @@ TEST_CASE("empty rows and no rows", "[fused]") {
     CHECK(sum == 0);
     CHECK(most == -std::numeric_limits<float>::infinity());
     CHECK(std::isnan(mean));
+    CHECK_THROWS_WITH(
+        body_of<f>(results(per_row(&sum, e), per_row(static_cast<float*>(nullptr), e), per_row(&mean, e)),
+                   operands(operand<float>{}), e),
+        "fused, result 1: is null; give 4 bytes");
+    CHECK_THROWS_WITH(body_of<f>(results(per_row(&sum, e), per_row(&most, e), per_row(&mean, e)),
+                                 operands(operand<float>{}), e.with_rows_of(0)),
+                      "fused, extents: a row has no axes; give row_axes of 1 or more");
+    // A row of one element is an axis still.
+    const extents four{2, 2, 2, 2, 1};
+    static float x[256], to[256];
+    const auto strided_x = strided(x, {100, 40, 15, 6}), strided_to = strided(to, {100, 40, 15, 6});
+    using just_sum = fuse<apply<echo::sum_op<echo::over(-1)>, arg<0>>>;
+    CHECK_THROWS_WITH(body_of<just_sum>(results(strided_to), operands(strided_x), four),
+                      Catch::Contains("5 axes remain when neighbours are merged"));
     const extents none{0, 5};
     CHECK(body_of<f>(results(operand<float>{}, operand<float>{}, operand<float>{}),
                      operands(operand<float>{}), none)

@@ -6,6 +6,7 @@
 #include <echo/ops/matmul.hpp>
 
 #include <catch2/catch.hpp>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +17,8 @@
 #include <ratio>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -137,6 +140,9 @@ TEST_CASE("a graph refuses what it cannot hold, and stays what it was", "[jit]")
               g.gradient("greater_op", 0, {x, x, x, x});
           }) == "op 'greater_op': has no gradient; nothing flows back through it");
     CHECK(refused([&] {
+              g.gradient_of("greater_op", {x, x}, 0, {});
+          }) == "op 'greater_op': has no gradient; nothing flows back through it");
+    CHECK(refused([&] {
               g.gradient("where_op", 0, {x, x, x, x, x});
           }).find("no gradient for that input") != std::string::npos);
     CHECK(refused([&] {
@@ -173,11 +179,88 @@ TEST_CASE("a graph refuses what it cannot hold, and stays what it was", "[jit]")
     CHECK(refused([&] { rows_of_images.apply("layer_norm_op", {image, jit::unused, image}); }) != "none");
     CHECK(refused([&] { rows_of_images.apply("batch_norm_op", {image, image, image}); }) == "none");
 
+    // Nor did the part of a gradient that was made again.
+    jit::graph again, foreign_graph;
+    const auto map = again.operand(storage::f32), elsewhere = foreign_graph.operand(storage::f32);
+    CHECK(refused([&] { again.gradient_of("softmax_op", {map}, 0, {elsewhere}); }) != "none");
+    CHECK(refused([&] { again.apply("batch_norm_op", {map, map, map}); }) == "none");
+
+    // A graph is not longer than it can be; what no longer fits leaves it as it was.
+    jit::graph longest;
+    const auto only = longest.operand(storage::f32);
+    for (int i = 1; i < 4096; ++i) longest.number(i);
+    const std::string too_long = "graph: the kernel has too many steps; see kernel/fused_program.hpp";
+    CHECK(refused([&] { longest.number(-1); }) == too_long);
+    CHECK(refused([&] { longest.operand(storage::f16); }) == too_long);
+    CHECK(refused([&] { longest.rounded(storage::f16, only); }) ==
+          "rounded: the kernel has too many steps; see kernel/fused_program.hpp");
+    CHECK(refused([&] {
+              longest.apply("fully_connected_op", {only, only});
+          }) == "op 'fully_connected_op': is not registered; add it: registry.add<Op>()");
+    CHECK(refused([&] { longest.apply("tanh_op", {jit::unused}); }).find("given as unused") !=
+          std::string::npos);
+    longest.result(only, storage::f32);
+    CHECK(longest.program().kinds.size() == 2);
+
     jit::graph full;
     for (int i = 0; i < 15; ++i) full.operand(storage::f32);
     full.result(full.number(1), storage::f32);
     CHECK(refused([&] { full.operand(storage::f32); }) ==
           "graph: has more than 16 operands and results; make two kernels of it");
+}
+
+TEST_CASE("what one kernel would count wrongly is refused: rows of several shapes", "[jit]") {
+    jit::op_registry ops = jit::op_registry::standard();
+    ops.add<echo::mean_op<echo::all_but(1)>>("channel_mean");
+    const auto refused = [](auto call) { return error_of<echo::cuda::argument_error>(call); };
+    const auto other_axes = std::string("reduces over other axes");
+    // A mean's gradient divides by its own row's length, a loss' compares with its own row's positions.
+    for (const bool first : {true, false}) {
+        jit::graph g(ops);
+        const auto x = g.operand(storage::f32), dy = g.operand(storage::f32);
+        const auto norm = [&] { g.apply("batch_norm_op", {x, x, x}); };
+        const auto back = [&] { g.gradient_of("mean_op", {x}, 0, {dy}); };
+        CHECK(refused([&] { first ? norm() : back(); }) == "none");
+        CHECK(refused([&] { first ? back() : norm(); }).find(other_axes) != std::string::npos);
+        CHECK(refused([&] { g.gradient_of("channel_mean", {x}, 0, {dy}); }).find(other_axes) ==
+              (first ? std::string::npos : std::string("op 'channel_mean': it ").size()));
+    }
+    jit::graph labels(ops);
+    const auto p = labels.operand(storage::f32), label = labels.operand(storage::i32);
+    labels.apply("batch_norm_op", {p, p, p});
+    CHECK(refused([&] {
+              labels.gradient("softmax_cross_entropy_op", 0, {p, jit::unused, label, jit::unused, p});
+          }).find(other_axes) != std::string::npos);
+    // What is left of a row has another last axis.
+    jit::graph twice(ops);
+    const auto y = twice.operand(storage::f32);
+    const auto sum = twice.apply("sum_op", {y});
+    CHECK(refused([&] { twice.apply("mean_op", {sum}); }).find(other_axes) != std::string::npos);
+    CHECK(refused([&] { twice.apply("max_op", {twice.apply("exp_op", {sum})}); }).find(other_axes) !=
+          std::string::npos);
+    CHECK(refused([&] { twice.apply("softmax_op", {sum}); }).find(other_axes) != std::string::npos);
+    CHECK(refused([&] { twice.apply("sum_op", {twice.apply("multiply_op", {sum, y})}); }) == "none");
+    CHECK(refused([&] { twice.apply("sum_op", {twice.number(1)}); }) == "none");
+}
+
+TEST_CASE("a copy of a graph goes its own way", "[jit]") {
+    jit::graph a;
+    const auto x = a.operand(storage::f32);
+    jit::graph b = a;
+    const auto of_b = b.apply("exp_op", {x}); // x was there when b was made
+    const auto of_a = a.apply("negate_op", {x});
+    const auto refused = [](auto call) { return error_of<echo::cuda::argument_error>(call); };
+    const std::string foreign = "op 'result': is given a value of another graph; use values of one graph";
+    CHECK(refused([&] { a.result(of_b, storage::f32); }) == foreign);
+    CHECK(refused([&] { b.result(of_a, storage::f32); }) == foreign);
+    jit::graph c;
+    c = b;
+    c.result(of_b, storage::f32);
+    b.result(of_b, storage::f32);
+    CHECK(fused::source_of(b.program()) == fused::source_of(c.program()));
+    jit::graph moved = std::move(c);
+    CHECK(refused([&] { moved.result(moved.apply("tanh_op", {of_b}), storage::f32); }) == "none");
+    STATIC_REQUIRE(!std::is_constructible_v<jit::graph, jit::op_registry>); // it would be gone
 }
 
 TEST_CASE("source depends on the graph alone; equal graphs share a kernel", "[jit]") {
@@ -205,6 +288,15 @@ TEST_CASE("code for each architecture, without a GPU", "[jit]") {
     const auto newer = compiler.compile(attention(), 999);
     CHECK(newer.code().is_ptx);
     CHECK(newer.code().bytes.find(".visible .entry echo_fused") != std::string::npos);
+    // It is PTX still when it comes from disk.
+    const folder kept;
+    for (const std::size_t found : {0u, 1u}) {
+        jit::compiler c({.cache = kept.path()});
+        const auto k = c.compile(attention(), 999);
+        CHECK(k.code().is_ptx);
+        CHECK(k.code().bytes == newer.code().bytes);
+        CHECK(c.seen().on_disk == found);
+    }
     CHECK(error_of<echo::cuda::error>([&] {
               compiler.compile(attention(), 35);
           }).find("makes no code for sm_35") != std::string::npos);
@@ -304,6 +396,40 @@ TEST_CASE("kernels are kept on disk, and a file is believed only whole", "[jit]"
     CHECK(exact.seen().compiled == 1);
 }
 
+TEST_CASE("what lies in the place of a kept kernel and is no file", "[jit]") {
+    const folder kept;
+    const jit::disk_cache cache(kept.path());
+    const auto file = cache.file_of("key");
+    CHECK(cache.load("key").first == jit::disk_cache::outcome::absent);
+    std::filesystem::create_directory(file);
+    CHECK(cache.load("key").first == jit::disk_cache::outcome::damaged);
+    CHECK(!cache.store("key", "code"));
+    CHECK(kept.files().size() == 1); // nothing half-written lies about
+    std::filesystem::remove(file);
+    REQUIRE(mkfifo(file.c_str(), 0600) == 0); // whoever reads it waits for a writer
+    CHECK(cache.load("key").first == jit::disk_cache::outcome::damaged);
+    CHECK(cache.store("key", "code"));
+    CHECK(cache.load("key") == std::pair(jit::disk_cache::outcome::found, std::string("code")));
+    // A link is followed to read and replaced to write; one to nowhere is as good as nothing.
+    std::filesystem::rename(file, kept.path() / "elsewhere");
+    std::filesystem::create_symlink(kept.path() / "elsewhere", file);
+    CHECK(cache.load("key").second == "code");
+    CHECK(cache.store("key", "other"));
+    CHECK(cache.load("key").second == "other");
+    CHECK(!std::filesystem::is_symlink(file));
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(file, file);
+    CHECK(cache.load("key").first == jit::disk_cache::outcome::absent);
+    // Long code, zeros in it, none at all, an empty key.
+    const std::string code(3 * 4096, '\0');
+    CHECK(cache.store("key", code));
+    CHECK(cache.load("key").second == code);
+    CHECK(cache.store("", ""));
+    CHECK(cache.load("") == std::pair(jit::disk_cache::outcome::found, std::string()));
+    CHECK(jit::disk_cache({}).load("key").first == jit::disk_cache::outcome::absent);
+    CHECK(!jit::disk_cache({}).store("key", code));
+}
+
 TEST_CASE("a folder that cannot be written costs time, not kernels", "[jit]") {
     if (!have_nvrtc()) return;
     const folder kept;
@@ -381,11 +507,43 @@ TEST_CASE("a call is checked before anything is launched", "[jit]") {
     static echo::cuda::half h[24];
     CHECK(prepare({to}, {q, whole(h, e), whole_x}) ==
           "generated kernel, operand 1: is stored in another way than the graph said; give the graph's type");
+    CHECK(prepare({whole(h, e)}, {q, whole_x, whole_x}) ==
+          "generated kernel, result 0: is stored in another way than the graph said; give the graph's type");
+    CHECK(prepare({whole(static_cast<const float*>(y), e)}, {q, whole_x, whole_x}) ==
+          "generated kernel, result 0: is const; give memory that may be written");
+    CHECK(prepare({to}, {q, whole(static_cast<const float*>(x), e), whole_x}) == "none");
     CHECK(prepare({whole_x}, {q, whole_x, whole_x}).find("overlaps operand 0") != std::string::npos);
     const fused::extents none{0, 3, 4};
     CHECK(!k.prepare(std::vector<jit::any_operand>{whole(y, none)},
                      std::vector<jit::any_operand>{whole(x, none), whole(x, none), whole(x, none)}, none,
                      made));
+}
+
+TEST_CASE("an operand that the kernel does not read may be anything; labels are exact", "[jit]") {
+    if (!have_nvrtc()) return;
+    jit::compiler c({.cache = {}});
+    jit::graph g;
+    const auto scores = g.operand(storage::f32);
+    g.operand(storage::f16);
+    const auto label = g.operand(storage::i32);
+    g.result(g.apply("softmax_cross_entropy_op", {scores, label}), storage::f32);
+    const auto k = c.compile(g, 80);
+    CHECK((k.reads(0) && !k.reads(1) && k.reads(2)));
+    static float x[5], y[1];
+    static std::int32_t labels[1];
+    jit::detail::parameters made;
+    const auto prepare = [&](const jit::any_operand& unread, std::int64_t length) {
+        const fused::extents e{1, length};
+        return error_of<echo::cuda::argument_error>([&] {
+            k.prepare(std::vector<jit::any_operand>{per_row(y, e)},
+                      std::vector<jit::any_operand>{fused::strided(x, {0, 0}), unread, per_row(labels, e)}, e,
+                      made);
+        });
+    };
+    CHECK(prepare({}, 5) == "none");
+    CHECK(prepare({y, storage::bf16, {-1, -1}}, 5) == "none"); // though it lies on the result
+    CHECK(prepare({}, 1 << 24) == "none");
+    CHECK(prepare({}, (1 << 24) + 1).find("labels are exact up to 2^24") != std::string::npos);
 }
 
 TEST_CASE("the first use of a kernel, in time", "[jit]") {

@@ -286,10 +286,11 @@ trial random_graph(numbers& draw) {
             from.push_back(values[at.back()]);
         }
         if (draw.below(8) == 0) {
-            values.push_back(t.graph.rounded(storage::bf16, from[0]));
-            steps.push_back([a = at[0]](maps& m) {
+            const storage kind = draw.below(2) == 0 ? storage::bf16 : storage::f16;
+            values.push_back(t.graph.rounded(kind, from[0]));
+            steps.push_back([a = at[0], kind](maps& m) {
                 map r = m[a];
-                for (float& v : r) v = static_cast<float>(bfloat16(v));
+                for (float& v : r) v = stored(kind, v);
                 m.push_back(std::move(r));
             });
             continue;
@@ -414,6 +415,117 @@ TEST_CASE("every registered op is compared with its lambdas", "[source]") {
     CHECK(compared == registered);
 }
 
+namespace {
+
+/// What has elements at 2^31 and up to 2^40: x · mask + bias of fp16, and the sums of rows.
+struct far_programs {
+    fused::run_time_program shown, sums;
+
+    static far_programs made() {
+        jit::graph g, h;
+        const auto x = g.operand(storage::f16), mask = g.operand(storage::bit),
+                   bias = g.operand(storage::f16);
+        g.result(g.apply("add_op", {g.apply("multiply_op", {x, mask}), bias}), storage::f16);
+        h.result(h.apply("sum_op", {h.operand(storage::f16)}), storage::f32);
+        return {g.program(), h.program()};
+    }
+};
+
+/// Runs single warps of kernels over reserved memory: lines of 1024, one line of all, elements two apart; far rows.
+void check_far(const far_programs& programs, library::function* shown, library::function* sums) {
+    constexpr std::int64_t n = std::int64_t{1} << 40, per_tile = 32 * 8;
+    const reserved<half> x(n), y(n);
+    const reserved<std::uint32_t> words(n / 32);
+    static half bias[1 << 10];
+    for (std::size_t i = 0; i < std::size(bias); ++i) bias[i] = half(static_cast<float>(i) / 16);
+    const auto lay = [](const fused::run_time_program& p, const extents& e,
+                        const std::vector<fused::layout_operand>& all) {
+        jit::detail::parameters made;
+        REQUIRE(
+            fused::lay_out(e, all, 1, p.rows.by_row, fused::group_width(p.kinds), made.shape, made.operands));
+        return made;
+    };
+    const auto check = [&](const extents& e, const strides& step, const strides& bias_step,
+                           std::int64_t apart) {
+        const auto arguments = lay(programs.shown, e,
+                                   {{y.data(), storage::f16, step, true, true},
+                                    {x.data(), storage::f16, step},
+                                    {words.data(), storage::bit, step},
+                                    {bias, storage::f16, bias_step}});
+        const std::int64_t tiles = n / apart / per_tile;
+        const auto tile = [&](std::int64_t t) {
+            for (std::int64_t i = t * per_tile; i < (t + 1) * per_tile; ++i) {
+                x[i * apart] = half(static_cast<float>(i % per_tile) + 1);
+                if (i % 3 == 0) words[i * apart / 32] |= 1u << (i * apart % 32);
+            }
+            shown(&arguments, static_cast<unsigned long long>(t), static_cast<unsigned long long>(tiles));
+            for (std::int64_t i = t * per_tile; i < (t + 1) * per_tile; ++i) {
+                const std::int64_t column = e.rank == 2 ? i % 1024 : 0;
+                const float expected = (bit_of(words.data(), i * apart) ? as_float(x[i * apart]) : 0) +
+                                       as_float(bias[column * bias_step[e.rank - 1]]);
+                CAPTURE(i, apart);
+                REQUIRE(as_float(y[i * apart]) == as_float(half(expected)));
+            }
+        };
+        for (std::int64_t t = 1; t < tiles; t *= 2) tile(t - 1), tile(t), tile(t + t / 2);
+        tile(tiles - 1);
+    };
+    check({n / 1024, 1024}, {1024, 1}, {0, 1}, 1);
+    check({n}, {1}, {0}, 1);
+    check({n / 2}, {2}, {0}, 2);
+
+    const reserved<float> totals(n / 1024);
+    const auto check_row = [&](const extents& e, const strides& step, std::int64_t row, auto place) {
+        const auto arguments =
+            lay(programs.sums, e,
+                {{totals.data(), storage::f32, per_row(totals.data(), e).step, true, true, true},
+                 {x.data(), storage::f16, step}});
+        for (std::int64_t i = 0; i < 1024; ++i) x[place(i)] = half(static_cast<float>(i % 4));
+        sums(&arguments, static_cast<unsigned long long>(row), static_cast<unsigned long long>(e.of[0]));
+        REQUIRE(totals[row] == 1.5f * 1024);
+    };
+    for (const std::int64_t row : {65535, 65536, 1 << 21, 1 << 22, (1 << 30) - 1})
+        check_row({n / 1024, 1024}, {1024, 1}, row, [&](std::int64_t i) { return row * 1024 + i; });
+    check_row({1, 1024}, {0, n / 1024}, 0, [](std::int64_t i) { return i * (n / 1024); });
+    check_row(extents{1, 4, 256}.with_rows_of(2), {0, n / 4, 1}, 0,
+              [](std::int64_t i) { return i / 256 * (n / 4) + i % 256; });
+}
+
+/// A loss with labels, which are compared with positions in a row of five lines.
+fused::run_time_program made_loss() {
+    jit::graph g;
+    const auto x = g.operand(storage::f16), label = g.operand(storage::i32);
+    g.result(g.apply("softmax_cross_entropy_op", {x, label}), storage::f32);
+    return g.program();
+}
+void check_loss(const fused::run_time_program& p, library::function* f, numbers& draw) {
+    using type = fused::fuse<
+        fused::output<0, fused::apply<echo::softmax_cross_entropy_op, fused::arg<0>, fused::arg<1>>>>;
+    const extents e = extents{3, 5, 13}.with_rows_of(2);
+    const exact<half> x(3 * 80); // lines lie apart, so that they stay lines
+    const strides step{80, 16, 1};
+    const exact<float> got(3), expected(3);
+    const exact<std::int32_t> label(3);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = half(static_cast<float>(draw.below(4000)) / 1000 - 2);
+    for (std::int32_t first = 0; first < 65; ++first) {
+        for (std::int32_t row = 0; row < 3; ++row)
+            label[static_cast<std::size_t>(row)] = (first + 7 * row) % 65;
+        const std::vector<fused::layout_operand> all{
+            {got.data(), storage::f32, per_row(got.data(), e).step, true, true, true},
+            {x.data(), storage::f16, step},
+            {label.data(), storage::i32, per_row(label.data(), e).step}};
+        jit::detail::parameters made;
+        REQUIRE(fused::lay_out(e, all, 1, true, fused::group_width(p.kinds), made.shape, made.operands));
+        f(&made, 0, 1);
+        echo::cuda::host_launch(fused::body_of<type>(
+            fused::results(per_row(expected.data(), e)),
+            fused::operands(fused::operand<half>{x.data(), step}, per_row(label.data(), e)), e));
+        for (std::size_t row = 0; row < 3; ++row) REQUIRE(got[row] == expected[row]);
+    }
+}
+
+} // namespace
+
 TEST_CASE("generated source computes what the lambdas do", "[source]") {
     numbers draw(1);
     library made;
@@ -443,6 +555,11 @@ TEST_CASE("generated source computes what the lambdas do", "[source]") {
     backward(echo::batch_norm_op{}, float{}, std::integral_constant<std::size_t, 1>{});
     backward(echo::softmax_op<>{}, float{}, first);
     for (const auto& t : rows) made.add(fused::source_of(t.program));
+    const far_programs far = far_programs::made();
+    made.add(fused::source_of(far.shown));
+    made.add(fused::source_of(far.sums));
+    const auto loss = made_loss();
+    made.add(fused::source_of(loss));
 
     if (!made.compile()) {
         WARN("not run: there is no C++ compiler here");
@@ -473,6 +590,8 @@ TEST_CASE("generated source computes what the lambdas do", "[source]") {
             CAPTURE(n);
             rows[n].check(made.at(trials.size() + n), rows[n].program, draw);
         }
+    check_far(far, made.at(made.size() - 3), made.at(made.size() - 2));
+    check_loss(loss, made.at(made.size() - 1), draw);
 }
 
 TEST_CASE("literals read back as they were", "[source]") {

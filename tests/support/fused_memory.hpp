@@ -6,6 +6,8 @@
 #include <echo/cuda/kernel/fused_operand.hpp>
 #include <echo/cuda/kernel/launch.hpp>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,6 +17,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <random>
 #include <utility>
 #include <vector>
@@ -43,6 +46,32 @@ private:
     T* data_;
     std::size_t size_;
 };
+
+/// Address space for `size` elements, of which only what is touched becomes memory. Zeros.
+template <class T>
+class reserved {
+public:
+    explicit reserved(std::int64_t size) : bytes_(static_cast<std::size_t>(size) * sizeof(T)) {
+        void* at =
+            mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) throw std::bad_alloc();
+        data_ = static_cast<T*>(at);
+    }
+    reserved(const reserved&) = delete;
+    reserved& operator=(const reserved&) = delete;
+    ~reserved() { munmap(data_, bytes_); }
+    T* data() const { return data_; }
+    T& operator[](std::int64_t i) const { return data_[i]; }
+
+private:
+    std::size_t bytes_;
+    T* data_ = nullptr;
+};
+
+/// Bit i of words.
+inline bool bit_of(const std::uint32_t* words, std::int64_t i) {
+    return (words[i / 32] >> (i % 32) & 1) != 0;
+}
 
 template <class T>
 float as_float(T x) {

@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,13 +45,14 @@ struct any_operand {
     void* data = nullptr;
     storage kind = storage::f32;
     fused::strides step{};
+    bool constant = false; ///< may be read only
 
     any_operand() = default;
     any_operand(void* at, storage k, const fused::strides& s) : data(at), kind(k), step(s) {}
     template <class T>
     any_operand(const fused::operand<T>& o)
-        : data(const_cast<void*>(static_cast<const void*>(o.data))), kind(fused::storage_of<T>),
-          step(o.step) {}
+        : data(const_cast<void*>(static_cast<const void*>(o.data))), kind(fused::storage_of<T>), step(o.step),
+          constant(std::is_const_v<T>) {}
 };
 
 namespace detail {
@@ -123,10 +125,15 @@ public:
                 throw argument_error("generated kernel, " + std::string(written ? "result " : "operand ") +
                                          std::to_string(written ? i : i - to.size()),
                                      "is stored in another way than the graph said", "give the graph's type");
+            if (written && o.constant)
+                throw argument_error("generated kernel, result " + std::to_string(i), "is const",
+                                     "give memory that may be written");
             all[i] = {o.data, p.kinds[i], o.step, used, written, written && p.result_by_row(i)};
         }
-        return fused::lay_out(e, std::span(all).first(p.kinds.size()), results(), by_row(),
-                              fused::group_width(p.kinds), out.shape, out.operands);
+        const bool any = fused::lay_out(e, std::span(all).first(p.kinds.size()), results(), by_row(),
+                                        fused::group_width(p.kinds), out.shape, out.operands);
+        if (fused::has_row_index(p.steps)) fused::check_row_index(out.shape);
+        return any;
     }
 
     /// Runs on the stream, in the current context, into which the first call loads the code (that allocates; not while

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,9 +59,16 @@ public:
     /// The bytes kept under the key. `damaged`: there is a file, but it is cut, changed, or another key's.
     std::pair<outcome, std::string> load(std::string_view key) const {
         if (folder_.empty()) return {outcome::absent, {}};
-        std::ifstream in(file_of(key), std::ios::binary);
+        const auto file = file_of(key);
+        std::error_code code;
+        const auto status = std::filesystem::status(file, code);
+        if (!std::filesystem::exists(status)) return {outcome::absent, {}};
+        if (!std::filesystem::is_regular_file(status)) return {outcome::damaged, {}};
+        std::ifstream in(file, std::ios::binary);
         if (!in) return {outcome::absent, {}};
-        const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+        std::string all;
+        for (char part[4096]; in.read(part, sizeof part), in.gcount() > 0;)
+            all.append(part, static_cast<std::size_t>(in.gcount()));
         header h;
         if (all.size() < sizeof h) return {outcome::damaged, {}};
         std::memcpy(&h, all.data(), sizeof h);

@@ -45,17 +45,35 @@ inline constexpr value unused{};
 /// can hold, for an argument that is unused and read. After an error the graph is what it was before the call.
 class graph {
 public:
+    /// `ops` must outlive the graph.
     explicit graph(const op_registry& ops = op_registry::standard()) : ops_(&ops) {}
+    explicit graph(const op_registry&&) = delete;
+    /// A copy is a graph of its own: it takes the values that the first had until then, not those that it makes later.
+    graph(const graph& from)
+        : ops_(from.ops_), before_(from.before_), linker_(from.linker_), operands_(from.operands_),
+          results_(from.results_) {
+        before_.emplace_back(from.id_, from.linker_.steps.size());
+    }
+    graph(graph&&) = default;
+    graph& operator=(const graph& from) {
+        graph copy(from);
+        return *this = std::move(copy);
+    }
+    graph& operator=(graph&&) = default;
+    ~graph() = default;
 
     /// The next operand of the kernel.
     value operand(storage kind) {
         if (operands_.size() + results_.size() == most) too_many();
+        const value v = linked("graph", [&] { return linker_.operand(operands_.size()); });
         operands_.push_back(kind);
-        return made(linker_.operand(operands_.size() - 1));
+        return v;
     }
 
     /// A number, the same for all elements.
-    value number(double x) { return made(linker_.number({fused::step_kind::literal, {}, 0, {}, x})); }
+    value number(double x) {
+        return linked("graph", [&] { return linker_.number({fused::step_kind::literal, {}, 0, {}, x}); });
+    }
 
     /// Output `output` of the op on these arguments; a random op takes its uniform draws last.
     value apply(std::string_view op, const std::vector<value>& arguments, std::size_t output = 0) {
@@ -63,28 +81,29 @@ public:
         expect(op, "arguments", arguments.size(), r.inputs + (r.draws ? 1 : 0));
         expect_below(op, "output", output, r.outputs);
         check(op, arguments);
-        return linked(op, [&] {
-            return linker_.append(r.forward, output, [&](symbol::operation role, std::size_t index) {
-                return arguments[role == symbol::operation::seed ? r.inputs : index].at_;
-            });
+        return linked(named(op), [&] {
+            return linker_.append(
+                r.forward, r.forward, output, [&](symbol::operation role, std::size_t index) {
+                    return arguments[role == symbol::operation::seed ? r.inputs : index].at_;
+                });
         });
     }
 
     /// The gradient of input `input`: arguments are dy…, x…, y… as the op's gradient lambda has them.
     value gradient(std::string_view op, std::size_t input, const std::vector<value>& arguments) {
         const registered_op& r = ops_->at(op);
-        if (r.gradients == 0)
-            throw argument_error(named(op), "has no gradient", "nothing flows back through it");
+        expect_gradient(op, r);
         expect(op, "arguments", arguments.size(), r.gradients + r.inputs + r.outputs);
         expect_below(op, "input", input, r.inputs);
         check(op, arguments);
-        return linked(op, [&] {
-            return linker_.append(r.gradient, input, [&](symbol::operation role, std::size_t index) {
-                std::size_t position = index;
-                if (role != symbol::operation::output_gradient) position += r.gradients;
-                if (role == symbol::operation::output) position += r.inputs;
-                return arguments[position].at_;
-            });
+        return linked(named(op), [&] {
+            return linker_.append(r.gradient, r.forward, input,
+                                  [&](symbol::operation role, std::size_t index) {
+                                      std::size_t position = index;
+                                      if (role != symbol::operation::output_gradient) position += r.gradients;
+                                      if (role == symbol::operation::output) position += r.inputs;
+                                      return arguments[position].at_;
+                                  });
         });
     }
 
@@ -92,14 +111,17 @@ public:
     value gradient_of(std::string_view op, const std::vector<value>& x, std::size_t input,
                       const std::vector<value>& dy) {
         const registered_op& r = ops_->at(op);
+        expect_gradient(op, r);
         expect(op, "inputs", x.size(), r.inputs + (r.draws ? 1 : 0));
         expect(op, "output gradients", dy.size(), r.gradients);
         expect_below(op, "input", input, r.inputs);
-        std::vector<value> arguments = dy;
-        arguments.insert(arguments.end(), x.begin(), x.begin() + static_cast<std::ptrdiff_t>(r.inputs));
-        for (std::size_t k = 0; k < r.outputs; ++k)
-            arguments.push_back(reads(r.gradient, input, k) ? apply(op, x, k) : unused);
-        return gradient(op, input, arguments);
+        return all_or_nothing([&] {
+            std::vector<value> arguments = dy;
+            arguments.insert(arguments.end(), x.begin(), x.begin() + static_cast<std::ptrdiff_t>(r.inputs));
+            for (std::size_t k = 0; k < r.outputs; ++k)
+                arguments.push_back(reads(r.gradient, input, k) ? apply(op, x, k) : unused);
+            return gradient(op, input, arguments);
+        });
     }
 
     /// The value as a tensor of 16 bits would have stored it.
@@ -110,9 +132,9 @@ public:
         case storage::f32:
             return of;
         case storage::f16:
-            return made(linker_.unary(fused::step_kind::round_f16, of.at_));
+            return linked("rounded", [&] { return linker_.unary(fused::step_kind::round_f16, of.at_); });
         case storage::bf16:
-            return made(linker_.unary(fused::step_kind::round_bf16, of.at_));
+            return linked("rounded", [&] { return linker_.unary(fused::step_kind::round_bf16, of.at_); });
         default:
             throw argument_error("rounded", "rounds to fp16 or bf16", "give one of them");
         }
@@ -172,6 +194,10 @@ private:
             throw argument_error(named(op), std::to_string(given) + " " + what + " given",
                                  "it takes " + std::to_string(taken));
     }
+    static void expect_gradient(std::string_view op, const registered_op& r) {
+        if (r.gradients == 0)
+            throw argument_error(named(op), "has no gradient", "nothing flows back through it");
+    }
     static void expect_below(std::string_view op, const char* what, std::size_t given, std::size_t count) {
         if (given >= count)
             throw argument_error(named(op), std::string("has no ") + what + " " + std::to_string(given),
@@ -179,34 +205,51 @@ private:
     }
     void check(std::string_view op, const std::vector<value>& arguments) const {
         for (const value v : arguments)
-            if (v != unused && (v.graph_ != id_ || v.at_ >= linker_.steps.size()))
+            if (v != unused && !has(v))
                 throw argument_error(named(op), "is given a value of another graph",
                                      "use values of one graph");
+    }
+    bool has(value v) const noexcept {
+        if (v.graph_ == id_) return v.at_ < linker_.steps.size();
+        for (const auto& [id, size] : before_)
+            if (v.graph_ == id) return v.at_ < size;
+        return false;
     }
     /// Whether gradient `input` reads output k.
     static bool reads(const symbol::program_view& p, std::size_t input, std::size_t k) {
         if (p.results[input] == symbol::program_view::none) return false;
         fused::linker<steps> probe;
         bool read = false;
-        probe.append(p, input, [&](symbol::operation role, std::size_t index) {
+        probe.append(p, p, input, [&](symbol::operation role, std::size_t index) {
             read = read || (role == symbol::operation::output && index == k);
             return probe.operand(0);
         });
         return read;
     }
-    template <class Append>
-    value linked(std::string_view op, Append append) {
+    /// What `make` gives; if it throws, its steps are taken back.
+    template <class Make>
+    value all_or_nothing(Make make) {
         const auto size = linker_.steps.size();
         const auto reduced = linker_.reduced;
         const bool reduces = linker_.reduces;
-        const std::uint16_t at = append();
-        if (at != linker_.none) return made(at);
-        const auto words = fused::words_of(linker_.fault);
-        linker_.steps.resize(size);
-        linker_.reduced = reduced;
-        linker_.reduces = reduces;
-        linker_.fault = fused::link_fault::none;
-        throw argument_error(named(op), words, "see kernel/fused_program.hpp");
+        try {
+            return make();
+        } catch (...) {
+            linker_.steps.resize(size);
+            linker_.reduced = reduced;
+            linker_.reduces = reduces;
+            linker_.fault = fused::link_fault::none;
+            throw;
+        }
+    }
+    template <class Append>
+    value linked(std::string_view what, Append append) {
+        return all_or_nothing([&] {
+            const std::uint16_t at = append();
+            if (at == linker_.none)
+                throw argument_error(what, fused::words_of(linker_.fault), "see kernel/fused_program.hpp");
+            return made(at);
+        });
     }
 
     value made(std::uint16_t at) const { return {at, id_}; }
@@ -216,7 +259,9 @@ private:
     }
 
     const op_registry* ops_;
-    std::uint32_t id_ = next_id(); ///< a copy's too: the values of the first are its own
+    std::uint32_t id_ = next_id();
+    std::vector<std::pair<std::uint32_t, std::size_t>>
+        before_; ///< graphs that this is a copy of, and their steps then
     fused::linker<steps> linker_;
     std::vector<storage> operands_;
     std::vector<std::pair<std::uint16_t, storage>> results_;

@@ -76,6 +76,7 @@ auto body_of(const std::tuple<operand<R>...>& to, const std::tuple<operand<A>...
         body.shape.groups = 0;
         body.shape.rows = 0;
     }
+    if constexpr (F::reads_row_index) check_row_index(body.shape);
     return body;
 }
 

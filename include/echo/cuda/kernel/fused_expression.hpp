@@ -163,9 +163,10 @@ struct linked<output<K, apply<Op, E...>>> {
     template <class Linker, class At>
     static constexpr std::uint16_t append(Linker& to, At at) {
         const std::array<std::uint16_t, sizeof...(E)> given{at(canonical_t<E>{})...};
-        return to.append(forward_program<Op>.view(), K, [&](symbol::operation role, std::size_t index) {
-            return given[role == symbol::operation::seed ? input_count<Op> : index];
-        });
+        return to.append(forward_program<Op>.view(), forward_program<Op>.view(), K,
+                         [&](symbol::operation role, std::size_t index) {
+                             return given[role == symbol::operation::seed ? input_count<Op> : index];
+                         });
     }
 };
 template <class Op, std::size_t I, class... E>
@@ -175,12 +176,13 @@ struct linked<gradient<Op, I, E...>> {
     template <class Linker, class At>
     static constexpr std::uint16_t append(Linker& to, At at) {
         const std::array<std::uint16_t, sizeof...(E)> given{at(canonical_t<E>{})...};
-        return to.append(gradient_program<Op>.view(), I, [&](symbol::operation role, std::size_t index) {
-            std::size_t position = index;
-            if (role != symbol::operation::output_gradient) position += gradient_count<Op>;
-            if (role == symbol::operation::output) position += input_count<Op>;
-            return given[position];
-        });
+        return to.append(gradient_program<Op>.view(), forward_program<Op>.view(), I,
+                         [&](symbol::operation role, std::size_t index) {
+                             std::size_t position = index;
+                             if (role != symbol::operation::output_gradient) position += gradient_count<Op>;
+                             if (role == symbol::operation::output) position += input_count<Op>;
+                             return given[position];
+                         });
     }
 };
 template <class T, class E>

@@ -91,15 +91,15 @@ private:
     bool in_row(std::size_t a) const noexcept { return by_row_ && a >= row_begin(); }
 
     void check_extents() const {
+        check_rank(extents_);
         std::uint64_t n = 1;
         for (std::size_t a = 0; a < extents_.rank; ++a) {
             if (extent(a) < 0)
                 throw argument_error("fused, extents", "an extent is negative: " + std::to_string(extent(a)),
                                      "give extents of 0 or more");
-            if (extent(a) > most_elements)
-                throw argument_error("fused, extents", "are more than 2^40 elements",
-                                     "call once for each part");
-            if (extent(a) != 0) n *= static_cast<std::uint64_t>(extent(a));
+            const auto product =
+                checked_multiply(n, static_cast<std::uint64_t>(extent(a) == 0 ? 1 : extent(a)));
+            n = product.value_or(~std::uint64_t{0});
             if (n > static_cast<std::uint64_t>(most_elements))
                 throw argument_error("fused, extents", "are more than 2^40 elements",
                                      "call once for each part");
@@ -195,9 +195,10 @@ private:
                              [](const axis& a, const axis& b) { return a.step[0] > b.step[0]; });
             join(inner_, inner_count_);
         }
-        if (outer_count_ + std::max<std::size_t>(inner_count_, 1) > merged_axes)
+        const std::size_t remain = outer_count_ + std::max<std::size_t>(inner_count_, 1); // a row is an axis
+        if (remain > merged_axes)
             throw argument_error("fused, extents",
-                                 std::to_string(outer_count_ + inner_count_) +
+                                 std::to_string(remain) +
                                      " axes remain when neighbours are merged, more than 4",
                                  "copy an operand, or call once for each part");
     }
@@ -249,6 +250,8 @@ private:
     }
 
     void place(std::uint32_t width, launch_shape& shape, std::span<launch_operand> out) {
+        shape = {};
+        for (launch_operand& o : out.first(operands_.size())) o = {};
         const axis last = inner_count_ == 0 ? axis{} : inner_[inner_count_ - 1];
         std::uint64_t best = 0;
         for (std::uint32_t shift = 0; shift < (by_row_ ? 1 : width); ++shift) {
@@ -306,6 +309,15 @@ constexpr std::uint32_t group_width(std::span<const storage> kinds) noexcept {
     for (const storage k : kinds)
         if (k == storage::f16 || k == storage::bf16) return 8;
     return 4;
+}
+
+/// Refuses rows so long that a position in them, or a label that names one, is no exact float: more than 2^24 elements.
+inline void check_row_index(const launch_shape& shape) {
+    if (shape.row_length > std::int64_t{1} << 24)
+        throw argument_error("fused, extents",
+                             "a row has " + std::to_string(shape.row_length) +
+                                 " elements; labels are exact up to 2^24",
+                             "give shorter rows to an op that compares labels");
 }
 
 /// Fills what a kernel with these results and operands, in this order, is launched with; false if there is nothing to do.

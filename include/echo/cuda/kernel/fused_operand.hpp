@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -84,6 +85,16 @@ struct extents {
     }
 };
 
+namespace detail {
+
+/// `rank` is there to be set: it may say more than there is.
+inline void check_rank(const extents& e) {
+    if (e.rank > most_axes)
+        throw argument_error("extents", std::to_string(e.rank) + " axes are more than 8", "merge axes");
+}
+
+} // namespace detail
+
 using strides = std::array<std::int64_t, most_axes>;
 
 /// An operand or a result: `data` and, for each axis of the kernel's extents, how many elements lie between neighbours;
@@ -96,8 +107,10 @@ struct operand {
 };
 
 /// Strides of a tensor of these extents without gaps, laid over `over` from the last axis on: an extent of 1, or an axis
-/// that it lacks, is repeated. Errors: an extent that is neither 1 nor that of `over`.
+/// that it lacks, is repeated. Errors: an extent that is negative or neither 1 nor that of `over`, strides beyond 63 bits.
 inline strides laid_over(const extents& own, const extents& over) {
+    detail::check_rank(own);
+    detail::check_rank(over);
     if (own.rank > over.rank)
         throw argument_error("operand", "has more axes than the kernel's extents",
                              "give the kernel all axes");
@@ -110,7 +123,13 @@ inline strides laid_over(const extents& own, const extents& over) {
                                  "an extent of " + std::to_string(extent) + " cannot be repeated to " +
                                      std::to_string(whole),
                                  "give it 1, or that of the kernel");
+        if (extent < 0)
+            throw argument_error("operand", "an extent is negative: " + std::to_string(extent),
+                                 "give extents of 0 or more");
         s[over.rank - back] = extent == 1 ? 0 : step;
+        if (back == own.rank) break;
+        if (extent != 0 && step > std::numeric_limits<std::int64_t>::max() / extent)
+            throw argument_error("operand", "its strides do not fit in 63 bits", "check the extents");
         step *= extent;
     }
     return s;

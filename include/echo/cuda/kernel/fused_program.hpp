@@ -106,9 +106,10 @@ struct linker {
     }
 
     /// Appends the steps of an op that its result number `wanted` needs; `leaf(role, index)` is the step that stands
-    /// for each leaf, or `none`. Returns the result's step, or sets `fault`. O(op's steps × steps).
+    /// for each leaf, or `none`. `forward` says over which axes the op reduces. Returns the result's step, or sets `fault`. O(op's steps × steps).
     template <class Leaf>
-    constexpr std::uint16_t append(const symbol::program_view& p, std::size_t wanted, Leaf leaf) {
+    constexpr std::uint16_t append(const symbol::program_view& p, const symbol::program_view& forward,
+                                   std::size_t wanted, Leaf leaf) {
         using symbol::program_view;
         if (p.steps.size() > most_op_steps) return fail(link_fault::too_long);
         if (p.results[wanted] == program_view::none) return fail(link_fault::no_gradient);
@@ -121,7 +122,7 @@ struct linker {
         std::array<std::uint16_t, most_op_steps> at{};
         for (std::size_t i = 0; i < p.steps.size(); ++i)
             if (needed[i]) {
-                at[i] = translate(p.steps[i], at, leaf);
+                at[i] = translate(p.steps[i], at, leaf, forward);
                 if (at[i] == none) return none;
             }
         return at[p.results[wanted]];
@@ -157,9 +158,35 @@ private:
         reduces = true;
         return reduced == these;
     }
+    /// The same for a step that tells no axes, but counts along those that its op reduces.
+    constexpr bool same_row(const symbol::program_view& forward) noexcept {
+        for (const auto& s : forward.steps)
+            if (is_reduction(s.op) && !same_row(s.parameter.axes)) return false;
+        return true;
+    }
+    static constexpr bool is_reduction(symbol::operation o) noexcept {
+        using enum symbol::operation;
+        return o == sum || o == mean || o == max_over;
+    }
+    /// Whether step `a` has one value per row because the row was reduced: it has no such axes any more, so that whoever
+    /// reduces it means others.
+    constexpr bool is_reduced(std::uint16_t a) const noexcept {
+        enum class is : std::uint8_t { constant, per_row, per_element };
+        std::array<is, most_steps> known{};
+        for (std::size_t i = 0; i <= a; ++i) {
+            const step& s = steps[i];
+            known[i] = s.kind == step_kind::operand || s.kind == step_kind::row_index ? is::per_element
+                                                                                      : is::constant;
+            for (std::size_t k = 0; s.kind != step_kind::operand && k < s.arity; ++k)
+                if (known[s.operands[k]] > known[i]) known[i] = known[s.operands[k]];
+            if (is_row_reduction(s.kind)) known[i] = is::per_row;
+        }
+        return known[a] == is::per_row;
+    }
     template <class Leaf>
     constexpr std::uint16_t translate(const symbol::step& s,
-                                      const std::array<std::uint16_t, most_op_steps>& at, Leaf leaf) {
+                                      const std::array<std::uint16_t, most_op_steps>& at, Leaf leaf,
+                                      const symbol::program_view& forward) {
         using enum symbol::operation;
         const auto a = at[s.operands[0]];
         if (s.op == literal) return number({step_kind::literal, {}, 0, {}, s.parameter.number});
@@ -177,8 +204,10 @@ private:
         case along_axis:
             return a;
         case broadcast_mean:
+            if (!same_row(forward)) return fail(link_fault::different_axes);
             return elementwise(divide, 2, {a, number({step_kind::row_length, {}, 0, {}, 0})});
         case one_hot: {
+            if (!same_row(forward)) return fail(link_fault::different_axes);
             const auto index = number({step_kind::row_index, {}, 0, {}, 0});
             const auto one = number({step_kind::literal, {}, 0, {}, 1});
             const auto zero = number({step_kind::literal, {}, 0, {}, 0});
@@ -187,7 +216,8 @@ private:
         case sum:
         case mean:
         case max_over: {
-            if (!same_row(s.parameter.axes)) return fail(link_fault::different_axes);
+            if ((reduces && is_reduced(a)) || !same_row(s.parameter.axes))
+                return fail(link_fault::different_axes);
             const auto total = unary(s.op == max_over ? step_kind::row_max : step_kind::row_sum, a);
             if (s.op != mean) return total;
             return elementwise(divide, 2, {total, number({step_kind::row_length, {}, 0, {}, 0})});

@@ -37,6 +37,12 @@ constexpr std::size_t step_operands(const step& s) noexcept {
     return s.kind == step_kind::operand ? 0 : s.arity;
 }
 
+/// Whether a step asks where in its row an element stands.
+constexpr bool has_row_index(std::span<const step> steps) noexcept {
+    return std::any_of(steps.begin(), steps.end(),
+                       [](const step& s) { return s.kind == step_kind::row_index; });
+}
+
 /// Fills `of` (one per step) and returns the passes. More than `most_passes` are reported as that many plus one: the
 /// caller refuses them. O(steps × passes).
 constexpr row_schedule schedule(std::span<const step> steps, std::span<const std::uint16_t> results,

@@ -119,6 +119,8 @@ public:
     }();
     /// Whether the program knows rows: it reduces over the last axes of its shape, or asks for a row's length.
     static constexpr bool by_row = program.rows.by_row;
+    /// Whether it compares labels with positions in a row.
+    static constexpr bool reads_row_index = has_row_index(program.of);
     /// Results that have one element per row.
     static constexpr positions result_by_row = [] {
         positions r;
