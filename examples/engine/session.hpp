@@ -24,10 +24,12 @@ struct session_options {
 /// Removes dead nodes and infers all shapes. Errors: those of the passes.
 void complete(graph& g);
 
-/// The same, and asks the backend what scratch memory each node wants.
+/// The same, and asks the backend what it fuses and what scratch memory each node wants.
 template <class Backend>
 void complete(graph& g, Backend& backend) {
     complete(g);
+    if constexpr (requires(const op& o) { backend.in_parts(o); })
+        for (node* n : g.nodes()) n->fuses = engine::fuses(n->op) && backend.in_parts(n->op);
     for (node* n : g.nodes())
         if (n->phase != echo::phase::input && engine::facts(n->op).kind != echo::op_kind::view)
             n->scratch = backend.scratch(n->op, g.inputs_of(*n), n->outputs);

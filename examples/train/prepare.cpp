@@ -49,7 +49,8 @@ prepared prepare(const options& asked, engine::cpu::backend& on, echo::format::p
     const auto start = std::chrono::steady_clock::now();
     echo::snapshot s = echo::read(g);
     const auto baseline = echo::baseline_schedule(s);
-    echo::plan_options wanted{.how = asked.how, .host = {.fuse = true}};
+    const bool plain = asked.how == echo::strategy::baseline || asked.how == echo::strategy::mirror;
+    echo::plan_options wanted{.how = asked.how, .host = {.fuse = !plain}};
     if (asked.budget) wanted.budget = asked.budget->bytes(echo::footprint(s, baseline).peak_bytes);
     if (asked.max_overhead) wanted.max_overhead = *asked.max_overhead;
     const auto show = [&](double part) { line.part_done(part); };
