@@ -15,7 +15,7 @@ import command
 
 MODELS = ["nmt", "ds2", "transformer", "resnet"]
 STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
-STEP_KEYS = ["step", "loss", "loss_hex", "arena_bytes", "step_ms"]
+STEP_KEYS = ["step", "loss", "loss_hex", "arena_bytes", "step_ms", "device"]
 BUDGETS = {"nmt": "0.7", "ds2": "0.9", "transformer": "0.5", "resnet": "0.6"}
 # oneDNN's normalisation has barriers that spin: two threads of it on a busy core wait for each other long.
 SIZES = {"nmt": ("--batch", "4", "--threads", "2"), "ds2": ("--threads", "1"),
@@ -25,6 +25,8 @@ WORDS = "ein haus steht am see und wir gehen heim".split()
 
 # Threads that wait leave their core to others: tests run at the same time.
 os.environ["OMP_WAIT_POLICY"] = "passive"
+# The same everywhere: as if there were no device.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 class Train(command.Command):
@@ -39,6 +41,7 @@ class Train(command.Command):
             self.assertEqual(float.fromhex(step["loss_hex"]), step_loss(step))
             self.assertEqual(step["arena_bytes"], steps[0]["arena_bytes"])
             self.assertGreater(step["step_ms"], 0)
+            self.assertEqual(step["device"], "cpu")
         return steps
 
     def losses(self, *arguments):
@@ -151,12 +154,38 @@ class Train(command.Command):
             self.assertLess(less, arena)
         self.assertIn("of the file", self.good("nmt", "--data", file, "--steps", "1"))
 
+    def test_what_a_step_would_call_on_a_device(self):
+        place = r"(?:(?:\d+|\[[^]]+\])\+\d+(?: bits)?)"
+        line = re.compile(rf"(\d+) (run|recompute|encode) (\w+) \S+: (.+) \| in (-|{place}(?:, {place})*)"
+                          rf" \| out ({place}(?:, {place})*) \| scratch (-|{place})")
+        for model in MODELS:
+            with self.subTest(model):
+                budget = BUDGETS[model]
+                text = self.good(model, "--device", "cuda", "--dry-run", "--budget", budget)
+                found = [line.fullmatch(each) for each in text.splitlines()]
+                self.assertTrue(all(found), next((t for t, f in zip(text.splitlines(), found) if not f), ""))
+                numbers = [int(f[1]) for f in found]
+                self.assertEqual(numbers, sorted(set(numbers)))
+                kinds = {f[2] for f in found}
+                self.assertIn("recompute", kinds)
+                for f in found:
+                    self.assertRegex(f[4], r"^(kernel \w+ \(\d+\)(, |$))+$|^cuBLAS |^cuDNN ")
+                    self.assertEqual(f[4].startswith("cu"), bool(re.match("fully_connected|batch_dot|convolution", f[3])))
+        text = self.good("nmt", "--device", "cuda", "--dry-run", "--strategy", "baseline")
+        self.assertNotIn(" recompute ", text)
+        self.bad(3, "nmt", "--device", "cuda", "--dry-run", "--budget", "1000", words=("1000 bytes",))
+
+    def test_no_device(self):
+        for more in ((), ("--json",), ("--tf32",)):
+            self.bad(1, "nmt", "--preset", "tiny", "--device", "cuda", *more, words=("nmt: ", "no CUDA device", "; "))
+
     def test_help(self):
         for flag in ("--help", "-h"):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--preset",
                          "--strategy", "--budget", "--max-overhead", "--baseline", "--batch", "--steps", "--rate",
-                         "--seed", "--threads", "--data", "--evaluate", "--profile", "--json", *MODELS, *STRATEGIES):
+                         "--seed", "--threads", "--data", "--evaluate", "--profile", "--json", "--device", "--tf32",
+                         "--dry-run", *MODELS, *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
         self.assertRegex(self.good("--version"), r"^echo-train \d+\.\d+\.\d+\n$")
@@ -174,6 +203,10 @@ class Train(command.Command):
                 (("--max-overhead",), ["nmt", "--strategy", "echo", "--max-overhead", "0.1"]),
                 (("antique", "paper"), ["nmt", "--baseline", "antique"]), (("--data",), ["ds2", "--data", "x"]),
                 (("--data",), ["resnet", "--data", "x"]), (("--data",), ["nmt", "--data", ""]),
+                (("gpu", "cuda"), ["nmt", "--device", "gpu"]),
+                (("--threads",), ["nmt", "--device", "cuda", "--threads", "2"]),
+                (("--tf32",), ["nmt", "--tf32"]), (("--dry-run",), ["nmt", "--dry-run"]),
+                (("--dry-run",), ["nmt", "--device", "cuda", "--dry-run", "--json"]),
                 (("--json",), ["nmt", "--json", "--profile"]), (("--json",), ["nmt", "--json", "--evaluate", "3"])):
             with self.subTest(arguments):
                 self.bad(2, *arguments, words=(*words, "--help"))

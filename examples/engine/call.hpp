@@ -7,9 +7,21 @@
 ///   in_parts(const op&) -> bool                                 whether this op is one
 ///   run(span<const op_call>)                                       runs such ops of equal size, a part of each in turn;
 ///                                                               values in slots pass from op to op and are stored nowhere
+/// where ops find their tensors elsewhere than on the host (memory.hpp)
+///   memory() -> tensor_memory&
+/// where they may run later than they are issued
+///   timed(const op&, const call&) -> double                        runs the op and waits; its time, in microseconds
+///   timed(span<const op_call>) -> double                        the same of ops that run together, where they do
+/// where a sequence of runs can be recorded and run again with what lies in memory then
+///   records() -> bool                                              whether it can, now
+///   begin_recording(), end_recording() -> std::size_t              the runs between them are kept, and not done
+///   replay(std::size_t)                                            does the runs of a recording
+/// and, where it wants to know what a run is for,
+///   at_step(std::size_t, echo::step_kind, const node&)             the step of the plan that is issued next
 /// The graph side knows nothing else of it.
 #pragma once
 
+#include "engine/mix.hpp"
 #include "engine/op.hpp"
 
 #include <algorithm>
@@ -53,6 +65,10 @@ struct call {
     std::span<std::byte> scratch{};
     std::uint64_t seed = 0;      ///< of this node in this step: equal for a node and its recomputation
     std::uint64_t iteration = 1; ///< training steps so far, this one included
+    /// For kernels that run later than they are issued, and again: where `seed` and `iteration` come from, in the memory
+    /// of the backend: `seed` is `seed_of(*numbers, node_seed)`. Null: take them as they stand above.
+    const step_numbers* numbers = nullptr;
+    std::uint64_t node_seed = 0;
 
     /// Elements of its largest tensor.
     std::size_t size() const {

@@ -13,6 +13,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
 
 namespace engine {
 
@@ -37,7 +40,8 @@ struct executor_options {
     bool check = false;   ///< what a step reads has the very bits that were written; O(bytes read)
     bool profile = false; ///< time each step
     bool chain =
-        true; ///< run chains of element-wise steps together (chains.hpp); not while checking or profiling
+        true; ///< on the host, run chains of element-wise steps together (chains.hpp); not while checking or profiling
+    bool record = true; ///< have the backend record a step, where it can; not while checking or profiling
 };
 
 template <class Backend>
@@ -46,27 +50,31 @@ public:
     /// All are kept by reference but the plans, which are not needed later. `s` is the graph as it is now.
     executor(graph& g, const echo::snapshot& s, const echo::schedule& steps, const echo::memory_plan& memory,
              residents& outside, Backend& backend, executor_options options = {})
-        : backend_(backend), outside_(outside), options_(options), arena_(memory.bytes()) {
+        : backend_(backend), memory_(memory_of(backend)), outside_(outside), options_(options),
+          arena_(memory_, memory.bytes(), "the arena"),
+          numbers_(memory_, sizeof(step_numbers), "the step's numbers") {
         for (node* n : g.nodes()) nodes_.push_back(n);
         prepare(s, steps, memory, g);
         for (std::size_t t = 0; t < steps_.size(); ++t) require_fusable(t);
         if constexpr (runs_parts)
-            if (options.chain && !options.check && !options.profile) find_chains();
+            if (options.chain && memory_.on_host() && !options.check && !options.profile) find_chains();
     }
 
     /// One training step. Errors: the loss (the first result) is not finite: the error names the first node whose
     /// output is not, and nothing has been updated; with `check`, a value that was overwritten while it was live.
+    ///
+    /// A backend that records is issued the first step as any other, so that what it makes once is made. The second is
+    /// recorded, in two pieces, as the loss is looked at in between.
     float run(std::uint64_t seed, std::uint64_t iteration) {
-        counts_ = {};
-        for (std::size_t t = 0; t < steps_.size(); ++t) {
-            if (steps_[t].chain > 1)
-                t = run_chain(t, seed, iteration);
-            else
-                run_step(t, seed, iteration);
-            if (t != loss_step_) continue;
-            std::memcpy(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
-            if (!std::isfinite(loss_)) refuse_loss(seed, iteration);
-        }
+        outside_.before_step();
+        now_ = {.seed = seed, .iteration = iteration};
+        memory_.write(numbers_.data(), &now_, sizeof now_);
+        if (runs_ > 0 && recordings_.empty() && records()) record();
+        if (recordings_.empty()) counts_ = {};
+        run_piece(0, 0, loss_step_ + 1);
+        memory_.read(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
+        if (!std::isfinite(loss_)) refuse_loss();
+        run_piece(1, loss_step_ + 1, steps_.size());
         ++runs_;
         return loss_;
     }
@@ -75,6 +83,8 @@ public:
     float loss() const noexcept { return loss_; }
 
     std::uint64_t arena_bytes() const noexcept { return arena_.size(); }
+    /// Whether the steps are a recording's by now.
+    bool recorded() const noexcept { return !recordings_.empty(); }
     /// Steps that run in chains of two or more.
     std::size_t chained() const noexcept { return chained_; }
     /// The largest end of a tensor that a step has touched in the arena.
@@ -82,6 +92,12 @@ public:
     /// Of the last run.
     const step_counts& counts() const noexcept { return counts_; }
     const std::map<std::string, layer_profile>& profile() const noexcept { return layers_; }
+    /// What `latest` has, on the host.
+    std::vector<float> read(const value& v) const {
+        std::vector<float> made(elements(v.producer->outputs[v.output]));
+        memory_.read(made.data(), latest(v), made.size() * sizeof(float));
+        return made;
+    }
     /// Where the latest copy of an output lies; nothing says it is still there but for results and residents.
     const std::byte* latest(const value& v) const {
         const auto at = latest_.find({v.producer, v.output});
@@ -193,6 +209,9 @@ private:
                 made.late =
                     backward && n->phase == echo::phase::forward && record.kind == echo::step_kind::run;
             }
+            if (made.runs)
+                for (const auto& out : made.out)
+                    if (!in_arena(out.data)) outside_.note_written(out.data);
             steps_.push_back(std::move(made));
         }
         const value loss = g.results().at(0);
@@ -222,18 +241,52 @@ private:
                 static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_.data()) + bytes);
     }
 
-    call call_of(const step& each, std::uint64_t seed, std::uint64_t iteration) const {
+    call call_of(const step& each) const {
         return {.inputs = each.in,
                 .outputs = each.out,
                 .scratch = each.scratch,
-                .seed = each.at->seed ? residents::mix(residents::mix(seed, each.at->seed), iteration) : 0,
-                .iteration = iteration};
+                .seed = each.at->seed ? seed_of(now_, each.at->seed) : 0,
+                .iteration = now_.iteration,
+                .numbers = reinterpret_cast<const step_numbers*>(numbers_.data()),
+                .node_seed = each.at->seed};
+    }
+
+    bool records() {
+        if constexpr (requires { backend_.records(); })
+            return options_.record && !options_.check && !options_.profile && backend_.records();
+        else
+            return false;
+    }
+    void record() {
+        if constexpr (requires { backend_.records(); }) {
+            counts_ = {};
+            std::vector<std::size_t> made;
+            for (const std::size_t end : {loss_step_ + 1, steps_.size()}) {
+                backend_.begin_recording();
+                issue(made.empty() ? 0 : loss_step_ + 1, end);
+                made.push_back(backend_.end_recording());
+            }
+            recordings_ = std::move(made);
+        }
+    }
+    /// Before the loss, or behind it.
+    void run_piece(std::size_t piece, std::size_t first, std::size_t last) {
+        if constexpr (requires { backend_.records(); })
+            if (!recordings_.empty()) return backend_.replay(recordings_[piece]);
+        issue(first, last);
+    }
+    void issue(std::size_t first, std::size_t last) {
+        for (std::size_t t = first; t < last; ++t)
+            if (steps_[t].chain > 1)
+                t = run_chain(t);
+            else
+                run_step(t);
     }
 
     /// Adds a step and what runs inside it, and says whether all of it can be in the chain; if not, the chain is spoilt.
     bool add_to(chain_builder& chain, std::size_t t) {
         const auto add = [&](std::size_t k) {
-            return backend_.in_parts(*steps_[k].what) && chain.add(call_of(steps_[k], 0, 0));
+            return backend_.in_parts(*steps_[k].what) && chain.add(call_of(steps_[k]));
         };
         return std::all_of(steps_[t].inside.begin(), steps_[t].inside.end(), add) && add(t);
     }
@@ -272,46 +325,63 @@ private:
     }
 
     /// Returns the last step of the chain that starts at t.
-    std::size_t run_chain(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
+    std::size_t run_chain(std::size_t t) {
         const std::size_t end = t + steps_[t].chain;
-        run_together(t, end, seed, iteration);
+        run_together(t, end);
         for (std::size_t k = t; k < end; ++k) note_run(steps_[k]);
         return end - 1;
     }
 
     /// Steps [t, end), and what runs inside them.
-    void run_together(std::size_t t, std::size_t end, std::uint64_t seed, std::uint64_t iteration) {
-        if constexpr (runs_parts) {
-            chain_.clear();
-            const auto add = [&](std::size_t k) {
-                chain_.push_back({steps_[k].what, call_of(steps_[k], seed, iteration)});
-            };
-            for (std::size_t k = t; k < end; ++k) {
-                if (!steps_[k].runs) continue;
-                std::for_each(steps_[k].inside.begin(), steps_[k].inside.end(), add);
-                add(k);
-            }
-            backend_.run(std::span<const op_call>(chain_));
+    void run_together(std::size_t t, std::size_t end) {
+        if constexpr (runs_parts) backend_.run(together(t, end));
+    }
+    std::span<const op_call> together(std::size_t t, std::size_t end) {
+        chain_.clear();
+        const auto add = [&](std::size_t k) { chain_.push_back({steps_[k].what, call_of(steps_[k])}); };
+        for (std::size_t k = t; k < end; ++k) {
+            if (!steps_[k].runs) continue;
+            std::for_each(steps_[k].inside.begin(), steps_[k].inside.end(), add);
+            add(k);
         }
+        return chain_;
     }
 
-    void run_step(std::size_t t, std::uint64_t seed, std::uint64_t iteration) {
+    void run_step(std::size_t t) {
         step& each = steps_[t];
         if (options_.check) check_reads(t);
         if (each.runs) {
-            using clock = std::chrono::steady_clock;
-            const auto begin = options_.profile ? clock::now() : clock::time_point{};
-            if (each.inside.empty())
-                backend_.run(*each.what, call_of(each, seed, iteration));
-            else
-                run_together(t, t + 1, seed, iteration);
+            if constexpr (requires { backend_.at_step(t, each.kind, *each.at); })
+                backend_.at_step(t, each.kind, *each.at);
             if (options_.profile)
-                note_time(each, std::chrono::duration<double, std::micro>(clock::now() - begin).count());
+                note_time(each, timed(t));
+            else
+                run_alone(t);
         }
         note_run(each);
         if (options_.check && !each.fused)
             for (std::size_t k = 0; k < each.out.size(); ++k)
                 hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
+    }
+
+    /// The step, and what runs inside it.
+    void run_alone(std::size_t t) {
+        if (steps_[t].inside.empty())
+            backend_.run(*steps_[t].what, call_of(steps_[t]));
+        else
+            run_together(t, t + 1);
+    }
+
+    /// Runs it; microseconds.
+    double timed(std::size_t t) {
+        if constexpr (requires { backend_.timed(*steps_[t].what, call_of(steps_[t])); }) {
+            if (steps_[t].inside.empty()) return backend_.timed(*steps_[t].what, call_of(steps_[t]));
+            if constexpr (runs_parts) return backend_.timed(together(t, t + 1));
+        }
+        using clock = std::chrono::steady_clock;
+        const auto begin = clock::now();
+        run_alone(t);
+        return std::chrono::duration<double, std::micro>(clock::now() - begin).count();
     }
 
     void note_run(const step& each) {
@@ -349,9 +419,17 @@ private:
             layer.update_us += us;
     }
 
-    static std::uint64_t hash(const void* data, std::uint64_t bytes) {
+    /// The same bytes on the host, until the next call.
+    const void* on_host(const void* data, std::uint64_t bytes) const {
+        if (memory_.on_host()) return data;
+        looked_at_.resize(bytes);
+        memory_.read(looked_at_.data(), data, bytes);
+        return looked_at_.data();
+    }
+
+    std::uint64_t hash(const void* data, std::uint64_t bytes) const {
         std::uint64_t h = 0xcbf29ce484222325u;
-        const auto* at = static_cast<const unsigned char*>(data);
+        const auto* at = static_cast<const unsigned char*>(on_host(data, bytes));
         for (; bytes >= 8; bytes -= 8, at += 8) {
             std::uint64_t word;
             std::memcpy(&word, at, 8);
@@ -383,35 +461,42 @@ private:
     }
 
     /// Runs again up to the loss and looks at everything that is made on the way.
-    [[noreturn]] void refuse_loss(std::uint64_t seed, std::uint64_t iteration) {
+    [[noreturn]] void refuse_loss() {
         const std::string advice = "lower the learning rate, or clip the gradients";
         for (std::size_t t = 0; t <= loss_step_; ++t) {
-            run_step(t, seed, iteration);
+            run_step(t);
             if (steps_[t].fused) continue;
             for (const auto& out : steps_[t].out) {
                 if (out.what->type != echo::dtype::f32) continue;
+                const auto* const made =
+                    static_cast<const float*>(on_host(out.data, echo::byte_count(*out.what)));
                 for (std::size_t i = 0; i < out.size(); ++i)
-                    if (!std::isfinite(out.f32()[i]))
+                    if (!std::isfinite(made[i]))
                         throw echo::error(steps_[t].at->name, "loss",
-                                          "not finite in step " + std::to_string(iteration) +
+                                          "not finite in step " + std::to_string(now_.iteration) +
                                               "; this node is the first with such an output",
                                           advice);
             }
         }
         throw echo::error(steps_[loss_step_].at->name, "loss",
-                          "not finite in step " + std::to_string(iteration), advice);
+                          "not finite in step " + std::to_string(now_.iteration), advice);
     }
 
     Backend& backend_;
+    tensor_memory& memory_;
     residents& outside_;
     executor_options options_;
-    aligned_bytes arena_;
+    memory_piece arena_;
+    memory_piece numbers_; ///< `now_` where ops read it
+    step_numbers now_{};
     std::vector<node*> nodes_;
     std::vector<tensors> graph_tensors_; ///< per node: its inputs
     std::vector<std::unique_ptr<echo::tensor>> encoded_;
     op encode_ = ops::encode{};
     std::vector<step> steps_;
-    std::vector<op_call> chain_; ///< the one that runs
+    std::vector<op_call> chain_;            ///< the one that runs
+    std::vector<std::size_t> recordings_{}; ///< of the steps up to the loss's, and behind it
+    mutable std::vector<std::byte> looked_at_{};
     std::size_t chained_ = 0;
     std::vector<std::byte*> places_;    ///< per copy
     std::vector<std::uint64_t> hashes_; ///< per copy, with `check`

@@ -51,17 +51,20 @@ public:
         : session(g, backend, options, (complete(g, backend), make_plans(g, options))) {}
     /// The same of a complete graph whose plans are made. Errors: none of the passes.
     session(graph& g, Backend& backend, const session_options& options, planned made)
-        : seed_(options.seed), outside_(options.seed), plan_(std::move(made.plan)),
+        : seed_(options.seed), outside_(options.seed, memory_of(backend)), plan_(std::move(made.plan)),
           memory_(std::move(made.memory)) {
         for (const value& v : g.inputs(role::parameter)) outside_(v);
         for (const value& v : g.inputs(role::state)) outside_(v);
         executor_.emplace(g, made.graph, plan_.steps(), memory_, outside_, backend, options.execution);
     }
 
-    /// Storage of data, parameters and kept gradients: fill data here before a step.
+    /// Storage of data, parameters and kept gradients: fill data here before a step. What it hands out is good until the
+    /// step.
     residents& outside() noexcept { return outside_; }
     /// Runs one training step and returns the loss before it.
     float step() { return executor_->run(seed_, ++iteration_); }
+    /// Until all of the last step is done: `step` returns when the loss is there.
+    void wait() { outside_.memory().wait(); }
 
     std::uint64_t iteration() const noexcept { return iteration_; }
     const echo::plan& plan() const noexcept { return plan_; }

@@ -4,33 +4,33 @@
 /// keeps no byte for it.
 #pragma once
 
-#include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
 #include "train/prepare.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace train {
 
+template <class Place>
 class evaluator {
 public:
     static constexpr std::int64_t samples_wanted = 256;
 
     /// Plans and allocates. Errors: those of the model and of the passes; no room for the graph.
-    evaluator(model_request asked, engine::baseline habits, engine::cpu::backend& on)
+    evaluator(model_request asked, engine::baseline habits, Place& on)
         : graph_(habits), built_(make(graph_, asked)),
           batches_(std::max<std::int64_t>(1, samples_wanted / built_.batch)) {
         const engine::session_options options{.plan = {.how = echo::strategy::baseline},
-                                              .memory = {.align = 64, .limit = 0}};
-        engine::complete(graph_, on);
+                                              .memory = {.align = alignment(on.kind), .limit = 0}};
+        engine::complete(graph_, on.backend);
         engine::planned p = engine::make_plans(graph_, options);
-        expect_room(p);
-        session_.emplace(graph_, on, options, std::move(p));
+        on.expect_room(p);
+        session_.emplace(graph_, on.backend, options, std::move(p));
     }
 
     /// The mean over the samples, with the parameters that `trained` has now. The samples are the same every time.
@@ -48,9 +48,8 @@ public:
         for (std::int64_t i = 0; i < batches_; ++i) {
             built_.model.fill(session_->outside(), first_step + static_cast<std::uint64_t>(i));
             session_->step();
-            const std::byte* const at = session_->execution().latest(watched);
-            sum += built_.model.metric(
-                session_->outside(), {reinterpret_cast<const float*>(at), engine::elements(graph_[watched])});
+            const std::vector<float> seen = session_->execution().read(watched);
+            sum += built_.model.metric(session_->outside(), seen);
         }
         return sum / static_cast<double>(batches_);
     }
@@ -73,7 +72,7 @@ private:
     engine::graph graph_;
     built_model built_;
     std::int64_t batches_;
-    std::optional<engine::session<engine::cpu::backend>> session_;
+    std::optional<engine::session<decltype(Place::backend)>> session_;
 };
 
 } // namespace train

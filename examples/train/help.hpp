@@ -18,14 +18,15 @@ SYNOPSIS
     echo-train MODEL [--preset NAME] [--strategy NAME] [--budget BYTES|RATIO]
                [--max-overhead RATIO] [--baseline paper|modern] [--batch N]
                [--steps N] [--rate RATE] [--seed N] [--threads N] [--data FILE]
-               [--evaluate N] [--profile | --json]
+               [--evaluate N] [--profile | --json] [--device cpu|cuda]
+               [--tf32] [--dry-run]
     echo-train --help | --version
 
 DESCRIPTION
     Builds the training graph of a model, plans what to stash, to recompute
-    and to encode, and trains on the CPU in one arena of exactly the planned
-    size. Whatever the strategy and the budget, the losses, gradients and
-    parameters have the same bits.
+    and to encode, and trains in one arena of exactly the planned size, on the
+    CPU or on a CUDA device. Whatever the strategy and the budget, the losses,
+    gradients and parameters have the same bits.
 
     MODEL is one of
         nmt          translation by LSTMs with attention
@@ -78,11 +79,26 @@ OPTIONS
         Measure how good the model is after the first step and every N steps,
         and not only at the end: on samples it was not trained on (of --data:
         on its lines), without dropout.
+    --device cpu|cuda
+        Where to train (default cpu). On cuda tensors begin at multiples of 256
+        bytes, and from the second step on a step is run as CUDA graphs.
+    --tf32
+        On cuda: products and convolutions may round to TF32, which is faster
+        and gives other bits.
+    --dry-run
+        On cuda, without a device: train nothing, and print what a step would
+        call, a line each: STEP KIND OP NODE: CALLS | in RANGES | out RANGES |
+        scratch RANGE. A range is OFFSET+BYTES in the arena, or [NAME]+BYTES of
+        what stays from step to step; a kernel's name has the number of warps'
+        tiles behind it. cuDNN's scratch memory, which only a device can say,
+        counts as none.
     --profile
         Print the time and the bytes of each layer.
     --json
         Print one JSON object per step and nothing else: step, loss, loss_hex
-        (the same, exactly), arena_bytes, step_ms.
+        (the same, exactly), arena_bytes, step_ms, device, and on cuda
+        driver_bytes: what the driver says was taken of the device's memory, the
+        context not counted.
 )";
     constexpr std::string_view end =
         R"(    3  a budget cannot be met: one line on standard error gives the certified

@@ -24,8 +24,13 @@ namespace train {
 
 using echo::format::usage_error;
 
+/// Where a model is trained.
+enum class device : std::uint8_t { cpu, cuda };
+constexpr std::string_view name_of(device d) noexcept { return d == device::cpu ? "cpu" : "cuda"; }
+
 struct options {
     std::string model{}, preset = "tiny";
+    device on = device::cpu;
     echo::strategy how = echo::strategy::min_cut;
     std::optional<echo::format::budget_text> budget{}; ///< of the peak
     std::optional<double> max_overhead{};              ///< part of the graph's time
@@ -37,7 +42,9 @@ struct options {
     std::uint64_t evaluate = 0; ///< every so many steps; 0: at the end only
     std::string data{};         ///< empty: a generated task
     bool json = false, profile = false;
-    std::string print{}; ///< not empty: print this and do nothing else
+    bool tf32 = false;    ///< on cuda
+    bool dry_run = false; ///< on cuda: print what a step would call
+    std::string print{};  ///< not empty: print this and do nothing else
 };
 
 /// Errors: `usage_error`, also where it is not within [least, most].
@@ -69,12 +76,20 @@ inline engine::baseline parse_baseline(std::string_view text) {
 }
 
 /// Errors: `usage_error`.
+inline device parse_device(std::string_view text) {
+    if (text == "cpu") return device::cpu;
+    if (text == "cuda") return device::cuda;
+    throw usage_error(fmt::format("--device {} is none of cpu, cuda", text));
+}
+
+/// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
-    std::string strategy, budget, overhead, baseline, batch, steps, rate, seed, threads, evaluate;
+    std::string on, strategy, budget, overhead, baseline, batch, steps, rate, seed, threads, evaluate;
     CLI::App app;
     app.add_option("MODEL", chosen.model)->required();
     app.add_option("--preset", chosen.preset);
+    app.add_option("--device", on);
     app.add_option("--strategy", strategy);
     app.add_option("--budget", budget);
     app.add_option("--max-overhead", overhead);
@@ -88,11 +103,14 @@ inline options parse_options(int count, const char* const* arguments) {
     auto* const data = app.add_option("--data", chosen.data);
     app.add_flag("--json", chosen.json);
     app.add_flag("--profile", chosen.profile);
+    app.add_flag("--tf32", chosen.tf32);
+    app.add_flag("--dry-run", chosen.dry_run);
     chosen.print = echo::format::parse(app, count, arguments, "echo-train", help_text());
     if (!chosen.print.empty()) return chosen;
 
     constexpr auto most = std::numeric_limits<std::int64_t>::max();
     const auto given = [&](const char* option) { return app.count(option) > 0; };
+    if (given("--device")) chosen.on = parse_device(on);
     if (given("--budget")) chosen.budget = echo::format::parse_budget(budget);
     if (given("--max-overhead")) chosen.max_overhead = echo::format::parse_overhead(overhead);
     if (given("--baseline")) chosen.habits = parse_baseline(baseline);
@@ -117,6 +135,13 @@ inline options parse_options(int count, const char* const* arguments) {
         throw usage_error("--max-overhead goes with --strategy budget only");
     if (chosen.json && (chosen.profile || chosen.evaluate))
         throw usage_error("--json goes with none of --profile and --evaluate");
+    if (chosen.on == device::cuda && given("--threads"))
+        throw usage_error("--threads goes with --device cpu only");
+    if (chosen.on == device::cpu && (chosen.tf32 || chosen.dry_run))
+        throw usage_error(
+            fmt::format("{} goes with --device cuda only", chosen.tf32 ? "--tf32" : "--dry-run"));
+    if (chosen.dry_run && (chosen.json || chosen.profile || chosen.evaluate))
+        throw usage_error("--dry-run goes with none of --json, --profile and --evaluate: nothing is trained");
     if (data->count() > 0 && chosen.data.empty()) throw usage_error("--data names no file");
     return chosen;
 }

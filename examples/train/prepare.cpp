@@ -11,16 +11,16 @@
 namespace train {
 namespace {
 
-/// Aligned for vectors where that takes no byte more than the plan's peak.
+/// Aligned for vectors; on the CPU only where that takes no byte more than the plan's peak.
 echo::memory_plan place(const echo::snapshot& s, const echo::plan& plan, const options& asked) {
-    echo::memory_options wanted{.align = 64};
+    echo::memory_options wanted{.align = alignment(asked.on)};
     if (asked.habits == engine::baseline::paper &&
         (asked.how == echo::strategy::baseline || asked.how == echo::strategy::mirror)) {
         wanted.pool.emplace();
         return echo::plan_memory(s, plan, wanted);
     }
     auto aligned = echo::plan_memory(s, plan, wanted);
-    if (aligned.bytes() <= plan.report().peak_bytes) return aligned;
+    if (asked.on == device::cuda || aligned.bytes() <= plan.report().peak_bytes) return aligned;
     wanted.align = 4;
     auto dense = echo::plan_memory(s, plan, wanted);
     return dense.bytes() < aligned.bytes() ? dense : aligned;
@@ -28,7 +28,8 @@ echo::memory_plan place(const echo::snapshot& s, const echo::plan& plan, const o
 
 } // namespace
 
-prepared prepare(const options& asked, engine::cpu::backend& on, echo::format::progress& line) {
+prepared prepare(const options& asked, const std::function<void(engine::graph&)>& complete,
+                 echo::format::progress& line) {
     line.stage("building");
     prepared made;
     made.graph = std::make_unique<engine::graph>(asked.habits);
@@ -41,7 +42,7 @@ prepared prepare(const options& asked, engine::cpu::backend& on, echo::format::p
     engine::training how = made.built.model.optimizer;
     if (asked.rate) how.with_sgd.rate = how.with_adam.rate = *asked.rate;
     engine::train(g, made.built.model.loss, how);
-    engine::complete(g, on);
+    complete(g);
     for (const engine::value& v : g.inputs(engine::role::parameter))
         made.parameters += engine::elements(g[v]);
 

@@ -3,14 +3,15 @@
 /// From the command line to a graph that is planned and placed, before anything is allocated.
 #pragma once
 
-#include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
 #include "plan/progress.hpp"
 #include "train/models.hpp"
 #include "train/options.hpp"
+#include "train/room.hpp"
 
 #include <echo/analysis/profile.hpp>
 
+#include <functional>
 #include <memory>
 
 namespace train {
@@ -24,13 +25,13 @@ struct prepared {
     double pass_ms = 0;
 };
 
-/// Errors: `usage_error`; those of the model and of the passes. A budget that is not met is none.
-prepared prepare(const options& asked, engine::cpu::backend& on, echo::format::progress& line);
+/// `complete` has the shapes of a graph inferred and asks a backend for scratch memory (engine::complete). Errors:
+/// `usage_error`; those of the model and of the passes. A budget that is not met is none.
+prepared prepare(const options& asked, const std::function<void(engine::graph&)>& complete,
+                 echo::format::progress& line);
 
-/// Bytes that training takes beside those of the process itself.
-inline std::uint64_t needed_bytes(const engine::planned& p) {
-    return p.memory.bytes() + p.plan.report().resident_bytes;
-}
+/// Where every tensor begins; bytes. On a device never less: its libraries' choices hang on it, and bits on those.
+constexpr std::uint64_t alignment(device on) { return on == device::cuda ? 256 : 64; }
 
 /// Errors: the system does not have that much; one line says how much is missing and what to do.
 void expect_room(const engine::planned& p);

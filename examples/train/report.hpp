@@ -14,9 +14,11 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace train {
@@ -36,8 +38,9 @@ private:
     std::string text_;
 };
 
-/// The model and its plan.
-inline std::string opening(const options& asked, const prepared& p, int threads) {
+/// The model and its plan; `place` says where it is trained: a word and what belongs to it.
+inline std::string opening(const options& asked, const prepared& p,
+                           const std::pair<std::string, std::string>& place) {
     using echo::format::show_bytes;
     const echo::plan_report& r = p.plans.plan.report();
     lines out;
@@ -55,7 +58,7 @@ inline std::string opening(const options& asked, const prepared& p, int threads)
     out.add("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
             100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
     out.add("arena", "{} bytes, the peak is {} bytes", p.plans.memory.bytes(), r.peak_bytes);
-    out.add("threads", "{}", threads);
+    out.add(place.first, "{}", place.second);
     for (const auto& note : r.notes) out.add("note", "{}", echo::format::one_line(note));
     return out.text();
 }
@@ -68,6 +71,7 @@ struct measured {
     engine::step_counts counts{};
     std::uint64_t process_before = 0,
                   process_after = 0; ///< most bytes in use: before memory was allocated, after training
+    std::optional<std::uint64_t> driver_bytes{}; ///< of a device, taken
 };
 
 /// Training and its memory; `planned` is the size of the arena.
@@ -82,6 +86,14 @@ inline std::string closing(const options& asked, const prepared& p, std::uint64_
     out.add("steps", "{} run, {} recomputed ({} seeded), {} encoded, {} late, {} in place", m.counts.run,
             m.counts.recomputed, m.counts.seeded, m.counts.encoded, m.counts.late, m.counts.inplace);
     const std::uint64_t known = m.arena_bytes + m.resident_bytes;
+    if (m.driver_bytes) {
+        out.add("device", "{} taken, says the driver: {} arena and residents, {} besides",
+                show_bytes(*m.driver_bytes), show_bytes(known),
+                show_bytes(*m.driver_bytes - std::min(known, *m.driver_bytes)));
+        out.add("process", "{} at most ({} were there before)", show_bytes(m.process_after),
+                show_bytes(m.process_before));
+        return out.text();
+    }
     out.add("process", "{} at most: {} arena and residents, {} besides ({} were there before)",
             show_bytes(m.process_after), show_bytes(known),
             show_bytes(m.process_after - std::min(known, m.process_after)), show_bytes(m.process_before));
@@ -127,10 +139,12 @@ inline std::string profile_table(const prepared& p,
     return shown.text();
 }
 
-inline std::string step_json(const step_done& s, std::uint64_t arena_bytes) {
+inline std::string step_json(const step_done& s, std::uint64_t arena_bytes, device on,
+                             std::optional<std::uint64_t> driver_bytes) {
     return fmt::format("{{\"step\": {}, \"loss\": {:.9g}, \"loss_hex\": \"{:a}\", \"arena_bytes\": {}, "
-                       "\"step_ms\": {:.3f}}}\n",
-                       s.step, s.loss, s.loss, arena_bytes, s.ms);
+                       "\"step_ms\": {:.3f}, \"device\": \"{}\"{}}}\n",
+                       s.step, s.loss, s.loss, arena_bytes, s.ms, name_of(on),
+                       driver_bytes ? fmt::format(", \"driver_bytes\": {}", *driver_bytes) : "");
 }
 
 } // namespace train
