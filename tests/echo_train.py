@@ -156,7 +156,7 @@ class Train(command.Command):
 
     def test_what_a_step_would_call_on_a_device(self):
         place = r"(?:(?:\d+|\[[^]]+\])\+\d+(?: bits)?)"
-        line = re.compile(rf"(\d+) (run|recompute|encode) (\w+) \S+: (.+) \| in (-|{place}(?:, {place})*)"
+        line = re.compile(rf"(\d+) (run|recompute|encode) ([\w.]+) \S+: (.+) \| in (-|{place}(?:, {place})*)"
                           rf" \| out ({place}(?:, {place})*) \| scratch (-|{place})")
         for model in MODELS:
             with self.subTest(model):

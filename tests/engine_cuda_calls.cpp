@@ -116,7 +116,8 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
         const recorded_step& is = issued[next++];
         expect(is.step == t.index() && is.kind == record.kind && is.at == n,
                "is not the next one that was issued");
-        expect(is.op == (encoding ? "encode" : std::string(name_of(n->op))), "is another op");
+        expect(is.op == (encoding ? std::string(ops::encode::name) : std::string(name_of(n->op))),
+               "is another op");
 
         // Where it reads.
         expect(is.in.size() == (encoding ? 1 : copies.size()), "reads another number of tensors");
@@ -257,7 +258,7 @@ TEST_CASE("a step is one line of text") {
     has("fully_connected", ": cuBLAS ");
     has("fully_connected", " b^T +bias | in ");
     has("fully_connected", ".weight]+");
-    has("tanh", ": kernel ");
+    has("tanh_op", ": kernel ");
     has("adam", " | scratch -");
 }
 

@@ -52,7 +52,7 @@ public:
 
 private:
     alignas(256) std::byte workspace_[256];
-    cuda::products products_{echo::cuda::default_stream, workspace_};
+    cuda::products products_{echo::cuda::default_stream, workspace_, false, ECHO_FAKE_CUBLAS_LIBRARY};
     cuda::convolutions convolutions_{echo::cuda::default_stream};
 };
 
@@ -125,6 +125,19 @@ TEST_CASE("scratch memory is what cuDNN needs, and turned weights where channels
     CHECK(theirs.scratch(ops::convolution{}, in, out) == 1536);
     const tensors last{f32({2, 7, 8, 4}), f32({6, 4, 3, 2})}, made{f32({2, 5, 7, 6})};
     CHECK(theirs.scratch(ops::convolution{{.channels_last = true}}, last, made) == 1536 + 4 * 6 * 4 * 3 * 2);
+}
+
+TEST_CASE("a library that is not cuBLAS is refused in one line") {
+    std::byte workspace[1];
+    const auto refusal = [&](const std::string& library) -> std::string {
+        try {
+            cuda::products(echo::cuda::default_stream, workspace, false, library);
+        } catch (const echo::cuda::error& e) {
+            return e.what();
+        }
+        return "accepted";
+    };
+    CHECK(refusal("libm.so.6").find("cuBLAS: has no cublasLtCreate; ") != std::string::npos);
 }
 
 TEST_CASE("a tensor that begins at no multiple of 16 is refused") {

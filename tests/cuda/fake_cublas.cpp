@@ -55,7 +55,6 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* made) {
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-const char* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_FAKE"; }
 const char* cublasLtGetStatusString(cublasStatus_t) { return "refused"; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,

@@ -3,6 +3,7 @@
 #include "engine/cuda/products.hpp"
 
 #include <echo/cuda/error.hpp>
+#include <echo/cuda/jit/shared_library.hpp>
 
 #include <cublasLt.h>
 
@@ -15,31 +16,82 @@
 namespace engine::cuda {
 namespace {
 
-void check(cublasStatus_t status, const char* call) {
-    if (status == CUBLAS_STATUS_SUCCESS) return;
-    using echo::cuda::fault;
-    const fault kind = status == CUBLAS_STATUS_ALLOC_FAILED    ? fault::out_of_memory
-                       : status == CUBLAS_STATUS_ARCH_MISMATCH ? fault::wrong_architecture
-                       : status == CUBLAS_STATUS_INVALID_VALUE ? fault::invalid
-                                                               : fault::other;
-    throw echo::cuda::error(kind, 0, call,
-                            std::string(cublasLtGetStatusString(status)) + " (" +
-                                cublasLtGetStatusName(status) + ")");
-}
+/// The library's functions, found when the first device is used: it is large, and nothing else needs it.
+struct functions {
+    decltype(cublasLtCreate)* create = nullptr;
+    decltype(cublasLtDestroy)* destroy = nullptr;
+    decltype(cublasLtGetStatusString)* words = nullptr;
+    decltype(cublasLtMatmulDescCreate)* create_description = nullptr;
+    decltype(cublasLtMatmulDescDestroy)* destroy_description = nullptr;
+    decltype(cublasLtMatmulDescSetAttribute)* set_description = nullptr;
+    decltype(cublasLtMatrixLayoutCreate)* create_layout = nullptr;
+    decltype(cublasLtMatrixLayoutDestroy)* destroy_layout = nullptr;
+    decltype(cublasLtMatrixLayoutSetAttribute)* set_layout = nullptr;
+    decltype(cublasLtMatmulPreferenceCreate)* create_preference = nullptr;
+    decltype(cublasLtMatmulPreferenceDestroy)* destroy_preference = nullptr;
+    decltype(cublasLtMatmulPreferenceSetAttribute)* set_preference = nullptr;
+    decltype(cublasLtMatmulAlgoGetHeuristic)* choose = nullptr;
+    decltype(cublasLtMatmul)* multiply = nullptr;
 
-template <auto Destroy>
-struct destroyer {
-    template <class T>
-    void operator()(T* handle) const {
-        static_cast<void>(Destroy(handle));
+    explicit functions(const std::string& library) {
+        const std::string usual = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+        const auto found = echo::cuda::jit::shared_library::first_of({library, usual});
+        if (!found.loaded()) refuse("cannot be loaded: " + found.problem());
+        const auto find = [&]<class Function>(Function*& to, const char* name) {
+            to = found.function<Function>(name);
+            if (!to) refuse(std::string("has no ") + name);
+        };
+        find(create, "cublasLtCreate");
+        find(destroy, "cublasLtDestroy");
+        find(words, "cublasLtGetStatusString");
+        find(create_description, "cublasLtMatmulDescCreate");
+        find(destroy_description, "cublasLtMatmulDescDestroy");
+        find(set_description, "cublasLtMatmulDescSetAttribute");
+        find(create_layout, "cublasLtMatrixLayoutCreate");
+        find(destroy_layout, "cublasLtMatrixLayoutDestroy");
+        find(set_layout, "cublasLtMatrixLayoutSetAttribute");
+        find(create_preference, "cublasLtMatmulPreferenceCreate");
+        find(destroy_preference, "cublasLtMatmulPreferenceDestroy");
+        find(set_preference, "cublasLtMatmulPreferenceSetAttribute");
+        find(choose, "cublasLtMatmulAlgoGetHeuristic");
+        find(multiply, "cublasLtMatmul");
+    }
+
+    void check(cublasStatus_t status, const char* call) const {
+        if (status == CUBLAS_STATUS_SUCCESS) return;
+        using echo::cuda::fault;
+        const fault kind = status == CUBLAS_STATUS_ALLOC_FAILED    ? fault::out_of_memory
+                           : status == CUBLAS_STATUS_ARCH_MISMATCH ? fault::wrong_architecture
+                           : status == CUBLAS_STATUS_INVALID_VALUE ? fault::invalid
+                                                                   : fault::other;
+        throw echo::cuda::error(kind, 0, call,
+                                std::string(words(status)) + " (" + std::to_string(status) + ")");
+    }
+
+private:
+    [[noreturn]] static void refuse(const std::string& why) {
+        throw echo::cuda::error(
+            echo::cuda::fault::other, 0, "cuBLAS", why,
+            "install the CUDA toolkit's libraries, or name their folder in LD_LIBRARY_PATH");
     }
 };
-template <class Handle, auto Destroy>
-using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Destroy>>;
 
-using layout = owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
-using description = owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
-using preference = owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
+/// Gives back what the library made.
+template <class Function>
+struct destroyer {
+    Function* destroy = nullptr;
+    template <class T>
+    void operator()(T* handle) const {
+        static_cast<void>(destroy(handle));
+    }
+};
+template <class Handle, class Function>
+using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Function>>;
+
+using layout = owned<cublasLtMatrixLayout_t, decltype(cublasLtMatrixLayoutDestroy)>;
+using description = owned<cublasLtMatmulDesc_t, decltype(cublasLtMatmulDescDestroy)>;
+using preference = owned<cublasLtMatmulPreference_t, decltype(cublasLtMatmulPreferenceDestroy)>;
+using library_handle = owned<cublasLtHandle_t, decltype(cublasLtDestroy)>;
 
 /// Multiples of this are all that is promised of addresses.
 constexpr std::uint32_t alignment = 16;
@@ -48,12 +100,12 @@ constexpr std::uint32_t alignment = 16;
 
 class products::cublas {
 public:
-    cublas(echo::cuda::stream_ref stream, void* workspace, bool tf32)
-        : stream_(stream), workspace_(workspace),
+    cublas(echo::cuda::stream_ref stream, void* workspace, bool tf32, const std::string& library)
+        : lib_(library), stream_(stream), workspace_(workspace),
           compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F) {
         cublasLtHandle_t made = nullptr;
-        check(cublasLtCreate(&made), "cublasLtCreate");
-        handle_.reset(made);
+        lib_.check(lib_.create(&made), "cublasLtCreate");
+        handle_ = {made, {lib_.destroy}};
     }
 
     /// y = a · b (+ bias) (+ added). `y` may lie on `added`.
@@ -69,10 +121,10 @@ public:
         if (bias) set(p.what.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         const float one = 1, beta = added ? 1 : 0;
         // cuBLAS has columns one behind the other: what it sees of our c is cᵀ, and cᵀ = bᵀ · aᵀ.
-        check(cublasLtMatmul(handle_.get(), p.what.get(), &one, b, p.b.get(), a, p.a.get(), &beta,
-                             added ? added : y, p.c.get(), y, p.c.get(), &p.how, workspace_, workspace_bytes,
-                             stream_.get()),
-              "cublasLtMatmul");
+        lib_.check(lib_.multiply(handle_.get(), p.what.get(), &one, b, p.b.get(), a, p.a.get(), &beta,
+                                 added ? added : y, p.c.get(), y, p.c.get(), &p.how, workspace_,
+                                 workspace_bytes, stream_.get()),
+                   "cublasLtMatmul");
     }
 
 private:
@@ -83,27 +135,25 @@ private:
     };
 
     template <class T>
-    static void set(cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t which, const T& to) {
-        check(cublasLtMatmulDescSetAttribute(of, which, &to, sizeof to), "cublasLtMatmulDescSetAttribute");
+    void set(cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t which, const T& to) const {
+        lib_.check(lib_.set_description(of, which, &to, sizeof to), "cublasLtMatmulDescSetAttribute");
     }
     template <class T>
-    static void set(cublasLtMatmulPreference_t of, cublasLtMatmulPreferenceAttributes_t which, const T& to) {
-        check(cublasLtMatmulPreferenceSetAttribute(of, which, &to, sizeof to),
-              "cublasLtMatmulPreferenceSetAttribute");
+    void set(cublasLtMatmulPreference_t of, cublasLtMatmulPreferenceAttributes_t which, const T& to) const {
+        lib_.check(lib_.set_preference(of, which, &to, sizeof to), "cublasLtMatmulPreferenceSetAttribute");
     }
     template <class T>
-    static void set(cublasLtMatrixLayout_t of, cublasLtMatrixLayoutAttribute_t which, const T& to) {
-        check(cublasLtMatrixLayoutSetAttribute(of, which, &to, sizeof to),
-              "cublasLtMatrixLayoutSetAttribute");
+    void set(cublasLtMatrixLayout_t of, cublasLtMatrixLayoutAttribute_t which, const T& to) const {
+        lib_.check(lib_.set_layout(of, which, &to, sizeof to), "cublasLtMatrixLayoutSetAttribute");
     }
 
     /// Rows of `columns` elements as cuBLAS sees them: columns of `columns` elements.
-    static layout rows_of(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+    layout rows_of(std::int64_t batch, std::int64_t rows, std::int64_t columns) const {
         cublasLtMatrixLayout_t made = nullptr;
-        check(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, static_cast<std::uint64_t>(columns),
-                                         static_cast<std::uint64_t>(rows), columns),
-              "cublasLtMatrixLayoutCreate");
-        layout kept(made);
+        lib_.check(lib_.create_layout(&made, CUDA_R_32F, static_cast<std::uint64_t>(columns),
+                                      static_cast<std::uint64_t>(rows), columns),
+                   "cublasLtMatrixLayoutCreate");
+        layout kept(made, {lib_.destroy_layout});
         if (batch == 1) return kept;
         if (batch > std::numeric_limits<std::int32_t>::max())
             throw echo::cuda::error(echo::cuda::fault::invalid, 0, "a product of matrices",
@@ -118,8 +168,8 @@ private:
         if (known != known_.end()) return known->second;
         prepared p;
         cublasLtMatmulDesc_t what = nullptr;
-        check(cublasLtMatmulDescCreate(&what, compute_, CUDA_R_32F), "cublasLtMatmulDescCreate");
-        p.what.reset(what);
+        lib_.check(lib_.create_description(&what, compute_, CUDA_R_32F), "cublasLtMatmulDescCreate");
+        p.what = {what, {lib_.destroy_description}};
         set(what, CUBLASLT_MATMUL_DESC_TRANSA, g.tb ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(what, CUBLASLT_MATMUL_DESC_TRANSB, g.ta ? CUBLAS_OP_T : CUBLAS_OP_N);
         if (g.bias) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
@@ -128,8 +178,8 @@ private:
         p.c = rows_of(g.batch, g.m, g.n);
 
         cublasLtMatmulPreference_t made = nullptr;
-        check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
-        const preference wanted(made);
+        lib_.check(lib_.create_preference(&made), "cublasLtMatmulPreferenceCreate");
+        const preference wanted(made, {lib_.destroy_preference});
         set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
         for (const auto which :
              {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -137,26 +187,27 @@ private:
             set(made, which, alignment);
         cublasLtMatmulHeuristicResult_t best{};
         int count = 0;
-        check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), what, p.b.get(), p.a.get(), p.c.get(), p.c.get(),
-                                             made, 1, &best, &count),
-              "cublasLtMatmulAlgoGetHeuristic");
+        lib_.check(lib_.choose(handle_.get(), what, p.b.get(), p.a.get(), p.c.get(), p.c.get(), made, 1,
+                               &best, &count),
+                   "cublasLtMatmulAlgoGetHeuristic");
         if (count == 0)
             throw echo::cuda::error(echo::cuda::fault::other, 0, "a product of matrices",
                                     "cuBLAS has no algorithm for " + to_string(g));
-        check(best.state, "cublasLtMatmulAlgoGetHeuristic");
+        lib_.check(best.state, "cublasLtMatmulAlgoGetHeuristic");
         p.how = best.algo;
         return known_.emplace(g, std::move(p)).first->second;
     }
 
+    functions lib_;
     echo::cuda::stream_ref stream_;
     void* workspace_;
     cublasComputeType_t compute_;
-    owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
+    library_handle handle_;
     std::map<matrix_product, prepared> known_;
 };
 
-products::products(echo::cuda::stream_ref stream, void* workspace, bool tf32)
-    : library_(std::make_unique<cublas>(stream, workspace, tf32)) {}
+products::products(echo::cuda::stream_ref stream, void* workspace, bool tf32, const std::string& library)
+    : library_(std::make_unique<cublas>(stream, workspace, tf32, library)) {}
 products::~products() = default;
 products::products(products&&) noexcept = default;
 products& products::operator=(products&&) noexcept = default;

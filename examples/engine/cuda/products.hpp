@@ -9,6 +9,7 @@
 #include <echo/cuda/stream_ref.hpp>
 
 #include <memory>
+#include <string>
 
 namespace engine::cuda {
 
@@ -20,8 +21,10 @@ public:
     /// What cuBLAS works with beside the arena, all products together; as NVIDIA advises for Hopper.
     static constexpr std::uint64_t workspace_bytes = std::uint64_t{32} << 20;
 
-    /// `workspace` has as many bytes and begins at a multiple of 256. Errors: cuBLAS does not start.
-    products(echo::cuda::stream_ref stream, void* workspace, bool tf32 = false);
+    /// `workspace` has as many bytes and begins at a multiple of 256. cuBLAS is loaded here; `library` is for tests.
+    /// Errors: it is not installed, or does not start.
+    products(echo::cuda::stream_ref stream, void* workspace, bool tf32 = false,
+             const std::string& library = {});
     ~products();
     products(products&&) noexcept;
     products& operator=(products&&) noexcept;

@@ -274,9 +274,9 @@ void run_reordered(std::string_view name, const void* x, void* y, const axis_lis
         launcher(name, body);
         return;
     }
-    bool wide = is_wide(x) && is_wide(y) && rank > 0 && list.step(rank - 1)[0] == 1 &&
-                list.extent(rank - 1) % group_size == 0;
-    for (std::size_t a = 0; a + 1 < rank; ++a) wide = wide && list.step(a)[0] % group_size == 0;
+    // Along the others x, which lies in order along the last, steps over whole lines.
+    const bool wide = is_wide(x) && is_wide(y) && rank > 0 && list.step(rank - 1)[0] == 1 &&
+                      list.extent(rank - 1) % group_size == 0;
     with_unit(wide, [&]<class Unit>(Unit) {
         constexpr std::int64_t words = words_of_unit<Unit>;
         axis_list<1> units;

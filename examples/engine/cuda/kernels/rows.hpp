@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// What kernels of rows share: a warp takes a row, its lanes every 32nd element, and lanes are put together over
-/// distances 16, 8, 4, 2, 1, so that every lane has the same bits.
+/// distances 16, 8, 4, 2, 1. What lane 0 has then is the result, of all lanes.
 #pragma once
 
 #include "engine/call.hpp"
@@ -46,7 +46,7 @@ ECHO_HOST_DEVICE T over_lanes(Warp& w, typename Warp::template value<T>& v, F bo
         const auto other = w.shuffle(v, [distance](int lane) { return lane ^ distance; });
         w.lanes([&](int lane) { v[lane] = both(v[lane], other[lane]); });
     }
-    return v[0];
+    return w.shuffle(v, [](int) { return 0; })[0];
 }
 
 template <class T>

@@ -74,9 +74,8 @@ void run_strided(std::string_view name, const F& f, const std::vector<strided_op
     body.whole = last == 0 ? false : list.extent(last - 1) % group_size == 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(reads); ++i) {
         body.x[i] = operands[i].data;
-        bool wide = body.whole && list.step(last - 1)[i] == 1 && is_wide(operands[i].data);
-        for (std::size_t a = 0; a + 1 < last; ++a) wide = wide && list.step(a)[i] % group_size == 0;
-        body.wide[i] = wide;
+        // Along the others an operand that lies in order here steps over whole lines.
+        body.wide[i] = body.whole && list.step(last - 1)[i] == 1 && is_wide(operands[i].data);
     }
     run_groups(name, y.size(), body, launcher);
 }
