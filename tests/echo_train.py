@@ -169,7 +169,7 @@ class Train(command.Command):
                 kinds = {f[2] for f in found}
                 self.assertIn("recompute", kinds)
                 for f in found:
-                    self.assertRegex(f[4], r"^(kernel \w+ \(\d+\)(, |$))+$|^cuBLAS |^cuDNN ")
+                    self.assertRegex(f[4], r"^(kernel [\w.]+ \(\d+\)(, |$))+$|^cuBLAS |^cuDNN ")
                     self.assertEqual(f[4].startswith("cu"), bool(re.match("fully_connected|batch_dot|convolution", f[3])))
         text = self.good("nmt", "--device", "cuda", "--dry-run", "--strategy", "baseline")
         self.assertNotIn(" recompute ", text)

@@ -6,8 +6,8 @@
 namespace train {
 
 status train_on_cuda(const options&) {
-    throw echo::error({}, "--device cuda", "no CUDA device: the program was built without the CUDA toolkit",
-                      "install CUDA 13, and configure and build it again");
+    throw echo::error({}, "--device cuda", "no CUDA device: the program was built without its CUDA back end",
+                      "install CUDA 13, configure with -D ECHO_BUILD_ENGINE_CUDA=ON, and build again");
 }
 
 } // namespace train
