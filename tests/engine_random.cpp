@@ -191,11 +191,14 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
         CHECK(same_bits(o.bits, plain.bits));
         CHECK(same_bits(c.bits, plain.bits));
         CHECK(c.counts == o.counts);
-        options.host.fuse = true;
-        const outcome f = run(seed, options, seed % 3 ? running::chained : running::checked);
-        CHECK(same_bits(f.bits, plain.bits));
-        CHECK(f.peak <= (options.how == echo::strategy::budget ? std::max(o.peak, options.budget) : o.peak));
-        all.fused += f.counts.fused;
+        if (seed / 4 % 4 == 0) {
+            options.host.fuse = true;
+            const outcome f = run(seed, options, seed % 3 ? running::chained : running::checked);
+            CHECK(same_bits(f.bits, plain.bits));
+            CHECK(f.peak <=
+                  (options.how == echo::strategy::budget ? std::max(o.peak, options.budget) : o.peak));
+            all.fused += f.counts.fused;
+        }
         chained += c.chained;
         CHECK(o.peak <= plain.peak);
         smaller += o.peak < plain.peak;
@@ -208,7 +211,7 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     CHECK(chained > graphs);
     CHECK(smaller > graphs * 3 / 10);
     CHECK(all.recomputed > graphs / 2);
-    CHECK(all.fused > graphs / 10);
+    CHECK(all.fused > graphs / 40);
     CHECK(all.seeded > graphs / 20);
     CHECK(all.encoded > graphs / 10);
     CHECK(all.late > graphs / 20);
