@@ -83,8 +83,9 @@ inline std::string closing(const options& asked, const prepared& p, std::uint64_
     out.add("speed", "{:.4g} samples/s, {:.1f} ms a step (median)",
             1000 * static_cast<double>(p.built.batch) / std::max(m.median_ms, 1e-3), m.median_ms);
     out.add("arena", "{} bytes planned, {} taken, {} reached", planned, m.arena_bytes, m.high_water);
-    out.add("steps", "{} run, {} recomputed ({} seeded), {} encoded, {} late, {} in place", m.counts.run,
-            m.counts.recomputed, m.counts.seeded, m.counts.encoded, m.counts.late, m.counts.inplace);
+    out.add("steps", "{} run, {} recomputed ({} fused, {} seeded), {} encoded, {} late, {} in place",
+            m.counts.run, m.counts.recomputed, m.counts.fused, m.counts.seeded, m.counts.encoded,
+            m.counts.late, m.counts.inplace);
     const std::uint64_t known = m.arena_bytes + m.resident_bytes;
     if (m.driver_bytes) {
         out.add("device", "{} taken, says the driver: {} arena and residents, {} besides",
