@@ -62,18 +62,21 @@ struct noting_launcher {
     }
 };
 
+template <class Op>
+concept product = requires(const Op& op, const call& c) { product_of(op, c); };
+template <class Op>
+concept slides = requires(const Op& op) { op.window.groups; } && !std::is_same_v<Op, ops::pooling>;
+
 class noting_library {
 public:
     explicit noting_library(notes& to) : to_(&to) {}
 
-    template <class Op>
-        requires requires(const Op& op, const call& c) { product_of(op, c); }
+    template <product Op>
     void run(const Op& op, const call& c) {
         if (c.outputs[0].size() > 0)
             to_->calls.push_back({"cuBLAS " + to_string(product_of(op, c)), 0, true});
     }
-    template <class Op>
-        requires requires(const Op& op) { op.window.groups; } && (!std::is_same_v<Op, ops::pooling>)
+    template <slides Op>
     void run(const Op& op, const call& c) {
         if (c.outputs[0].size() > 0)
             to_->calls.push_back({"cuDNN " + std::string(op.name) + " " +
@@ -82,7 +85,7 @@ public:
                                   0, true});
     }
     template <class Op>
-        requires requires(noting_library& l, const Op& op, const call& c) { l.run(op, c); }
+        requires product<Op> || slides<Op>
     std::uint64_t scratch(const Op&, tensor_span, tensor_span) {
         return 0;
     }
