@@ -211,7 +211,7 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     CHECK(chained > graphs);
     CHECK(smaller > graphs * 3 / 10);
     CHECK(all.recomputed > graphs / 2);
-    CHECK(all.fused > graphs / 40);
+    CHECK(all.fused > 0);
     CHECK(all.seeded > graphs / 20);
     CHECK(all.encoded > graphs / 10);
     CHECK(all.late > graphs / 20);
