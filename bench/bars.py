@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Every bar of speed, arena and laws beside what was measured, from bench/results: prints the table, and writes it into
-README.md between the line `<!-- table: bench/run bars -->` and the next `<!-- end of table -->`. The bars against peers have
-a section of their own (bench/peers)."""
+"""Every bar of speed, arena and laws beside what was measured, and what fused recomputation saves, from bench/results: prints
+the tables, and writes them into README.md between the lines `<!-- table: bench/run … -->` and the next
+`<!-- end of table -->`. The bars against peers have a section of their own (bench/peers)."""
 import json
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- table: bench/run bars -->", "<!-- end of table -->"
+END = "<!-- end of table -->"
 
 
 def load(name):
@@ -46,30 +46,48 @@ SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_me
            "laws": lambda result: result["bars"]}
 
 
-def section():
+def measured(*loaded):
+    """When and where."""
+    dates = {f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}" for result in loaded}
+    return f"Measured on {', and on '.join(sorted(dates))}."
+
+
+def bars():
     lines = ["| bar | measured | asked | |", "|---|--:|--:|--:|"]
-    dates = set()
-    for name, bars in SOURCES.items():
-        result = load(name)
-        if result is None:
-            continue
-        dates.add(f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}")
-        for one in bars(result):
+    loaded = {name: result for name in SOURCES if (result := load(name)) is not None}
+    for name, result in loaded.items():
+        for one in SOURCES[name](result):
             sign = "≥" if one["limit"] >= 1_000_000 else "≤"
             lines.append(f"| {one['bar']} | {one['value']:,.6g} | {sign} {one['limit']:,g} | "
                          f"{'passed' if one['passed'] else '**failed**'} |")
-    return "\n".join([BEGIN, "", f"Measured on {', and on '.join(sorted(dates))}.", "", *lines, "", END])
+    return [measured(*loaded.values()), "", *lines]
+
+
+def fused():
+    result = load("fused")
+    if result is None:
+        return ["Not measured yet."]
+    lines = ["| graph | peak MB | fused | overhead % | fused | recomputed | of them fused | not written MB |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        lines.append(f"| {row['graph']} | {row['peak MB']:,.1f} | {row['fused peak MB']:,.1f} | {row['overhead %']:.2f} | "
+                     f"{row['fused overhead %']:.2f} | {row['recomputed']} | {row['fused']} | {row['not written MB']:,.1f} |")
+    return [measured(result), "", *lines]
 
 
 def main():
     file = ROOT / "README.md"
     text = file.read_text(encoding="utf-8")
-    begin = text.find(BEGIN)
-    end = text.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"README.md holds no line '{BEGIN}' with '{END}' behind it")
-    print(section())
-    file.write_text(text[:begin] + section() + text[end + len(END):], encoding="utf-8")
+    for name, made in {"bars": bars(), "fused": fused()}.items():
+        mark = f"<!-- table: bench/run {name} -->"
+        begin = text.find(mark)
+        end = text.find(END, begin)
+        if begin < 0 or end < 0:
+            sys.exit(f"README.md holds no line '{mark}' with '{END}' behind it")
+        section = "\n".join([mark, "", *made, "", END])
+        print(section)
+        text = text[:begin] + section + text[end + len(END):]
+    file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,6 @@ void check(const subject& s) {
         other(1, {.blocks = 3, .warps_per_block = 2, .warps_backwards = true, .lanes_backwards = true});
     INFO(text(s));
     const auto first = run_once(one, s, {});
-    if (std::all_of(first.begin(), first.end(), [](const bytes& y) { return y.empty(); })) return;
     const auto expected = run_once(processor, s, {.numbers = false});
     REQUIRE(first.size() == expected.size());
     for (std::size_t k = 0; k < first.size(); ++k) {

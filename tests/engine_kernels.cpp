@@ -990,3 +990,14 @@ TEST_CASE("large tensors on all threads: the same bits again") {
     run(ops::convolution{window}, image); // and the number of threads is the backend's own again
     CHECK(run(ops::convolution{window}, image)[0].f32 == y[0].f32);
 }
+
+TEST_CASE("an op that makes nothing reads nothing, whatever is repeated") {
+    const tensor_data none = noise({0, 4}, 1), row = noise({4}, 2);
+    CHECK(run(ops::broadcast<echo::add_op>{}, {none, row})[0].f32.empty());
+    CHECK(run(ops::broadcast<echo::add_op>{}, {row, none})[0].f32.empty());
+    CHECK(run(ops::add_n{}, {none, none})[0].f32.empty());
+    CHECK(run(ops::encode{}, {none})[0].i32.empty());
+    // Of no terms, the sum is 0.
+    const op gradient = ops::broadcast_gradient<echo::add_op, 1>{row.what.shape};
+    CHECK(run(gradient, {none})[0].f32 == std::vector<float>(4, 0.0f));
+}

@@ -70,11 +70,15 @@ struct call {
     const step_numbers* numbers = nullptr;
     std::uint64_t node_seed = 0;
 
-    /// Elements of its largest tensor.
+    /// Elements that an op which computes element by element goes over: those of its largest tensor, or none where it
+    /// makes none, whatever it is to be repeated from.
     std::size_t size() const {
         std::size_t most = 0;
         for (const auto& t : inputs) most = std::max(most, t.size());
-        for (const auto& t : outputs) most = std::max(most, t.size());
+        for (const auto& t : outputs) {
+            if (t.size() == 0) return 0;
+            most = std::max(most, t.size());
+        }
         return most;
     }
 };

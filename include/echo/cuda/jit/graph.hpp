@@ -45,8 +45,11 @@ inline constexpr value unused{};
 /// can hold, for an argument that is unused and read. After an error the graph is what it was before the call.
 class graph {
 public:
+    /// Of the standard ops. A template, as their programs are made only where it is called.
+    template <class = void>
+    graph() : graph(op_registry::standard()) {}
     /// `ops` must outlive the graph.
-    explicit graph(const op_registry& ops = op_registry::standard()) : ops_(&ops) {}
+    explicit graph(const op_registry& ops) : ops_(&ops) {}
     explicit graph(const op_registry&&) = delete;
     /// A copy is a graph of its own: it takes the values that the first had until then, not those that it makes later.
     graph(const graph& from)
