@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -71,6 +72,17 @@ private:
     std::vector<std::size_t> owner_;
 };
 
+/// The fused steps that a step reads, and those that they read.
+std::set<std::size_t> inside_of(const echo::schedule& steps, echo::step_id t) {
+    std::set<std::size_t> found;
+    for (const auto c : steps.inputs(t))
+        if (steps[c.step].fused) {
+            found.insert(c.step.index());
+            found.merge(inside_of(steps, c.step));
+        }
+    return found;
+}
+
 bool overlap(const memory_range& a, const memory_range& b) {
     return a.piece == b.piece && a.bytes && b.bytes && a.offset < b.offset + b.bytes &&
            b.offset < a.offset + a.bytes;
@@ -109,6 +121,7 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
             }
             continue;
         }
+        if (record.fused) continue; // inside those that read it
         if (next == issued.size()) {
             expect(false, "was not issued");
             break;
@@ -119,10 +132,17 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
         expect(is.op == (encoding ? std::string(ops::encode::name) : std::string(name_of(n->op))),
                "is another op");
 
-        // Where it reads.
-        expect(is.in.size() == (encoding ? 1 : copies.size()), "reads another number of tensors");
+        // Where it reads: what is fused into it reads first, in the order of the plan.
+        const auto inside = encoding ? std::set<std::size_t>{} : inside_of(steps, t);
+        std::vector<echo::copy_id> reads;
+        for (const std::size_t k : inside)
+            for (const auto c : steps.inputs(echo::step_id(k)))
+                if (!steps[c.step].fused) reads.push_back(c);
+        for (const auto c : copies)
+            if (encoding || !steps[c.step].fused) reads.push_back(c);
+        expect(is.in.size() == (encoding ? 1 : reads.size()), "reads another number of tensors");
         for (std::size_t i = 0; i < is.in.size(); ++i) {
-            const auto c = copies[i];
+            const auto c = reads[i];
             const auto& v = s[s.output(steps[c.step].node, c.output)];
             const auto at = memory.offset(c);
             const bool packed = steps[c.step].kind == echo::step_kind::encode;
@@ -163,8 +183,8 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
             expect((is.out[k].piece == w.arena) == at.has_value(), "writes to the wrong memory");
             for (std::size_t i = 0; i < is.in.size(); ++i)
                 if (overlap(is.out[k], is.in[i]))
-                    expect(!encoding && v.inplace == i && is.out[k].offset == is.in[i].offset &&
-                               is.out[k].bytes == is.in[i].bytes,
+                    expect(!encoding && v.inplace != echo::no_input && reads[i] == copies[v.inplace] &&
+                               is.out[k].offset == is.in[i].offset && is.out[k].bytes == is.in[i].bytes,
                            "writes over input " + std::to_string(i));
             for (std::size_t other = 0; other < k; ++other)
                 expect(!overlap(is.out[k], is.out[other]), "writes two outputs to one place");
@@ -189,6 +209,13 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
             expect(c.library == by_library.contains(is.op), "is run by the wrong hands: " + c.what);
             expect(c.library || c.tiles > 0, "starts an empty kernel");
             calls.push_back(c.what + " " + std::to_string(c.tiles));
+        }
+        if (!inside.empty()) {
+            std::string kernel = "fused";
+            for (const std::size_t k : inside)
+                kernel += "." + std::string(name_of(nodes[steps[echo::step_id(k)].node.index()]->op));
+            expect(is.calls.size() == 1 && is.calls[0].what == kernel + "." + is.op, "is another kernel");
+            continue;
         }
         if (!encoding && !first.emplace(n, calls).second)
             expect(first.at(n) == calls, "is not recomputed as it was computed");
@@ -224,6 +251,25 @@ TEST_CASE("a step is issued as the plan has it, at the offsets of the memory pla
         CHECK(scratch > 0);
         CHECK(library > 10);
     }
+}
+
+TEST_CASE("what is fused is issued inside what reads it, as one kernel") {
+    const std::string model = GENERATE("nmt", "ds2", "transformer", "resnet");
+    INFO(model);
+    written_step w(model, {.how = echo::strategy::min_cut, .host = {.fuse = true}});
+    const auto found = faults(w, w.p.memory);
+    INFO(text(found));
+    CHECK(found.empty());
+    std::size_t kernels = 0, ops = 0;
+    for (const auto& each : w.on.steps())
+        for (const auto& c : each.calls)
+            if (c.what.starts_with("fused.")) {
+                ++kernels;
+                ops += static_cast<std::size_t>(std::count(c.what.begin(), c.what.end(), '.')) - 1;
+            }
+    CHECK((kernels > 0) == (w.p.plan.report().fused_nodes > 0));
+    CHECK((kernels > 0) == (model != "resnet")); // batch norm is not in generated kernels
+    CHECK(ops >= w.p.plan.report().fused_nodes); // one may run inside several
 }
 
 TEST_CASE("a memory plan in which two live tensors meet is seen in what is issued") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "engine/cuda/backend.hpp"
+#include "engine/cuda/fused_graph.hpp"
 #include "engine/cuda/matrix_product.hpp"
 #include "engine/cuda/recording.hpp"
 #include "engine/graph.hpp"
@@ -109,6 +110,19 @@ public:
     backend<noting_launcher, noting_library> ops{launcher, library};
     std::vector<recorded_step> steps{};
     recorded_step next{};
+
+    void note_tensors(const call& c, recorded_step& made) const {
+        for (const input_view& in : c.inputs) {
+            if (in.slot != no_slot) continue;
+            const std::uint64_t bytes =
+                in.packed ? echo::encoded_bytes(in.size()) : echo::byte_count(*in.what);
+            made.in.push_back(memory.find(in.data, bytes));
+            made.in.back().packed = in.packed;
+        }
+        for (const output_view& out : c.outputs)
+            if (out.slot == no_slot) made.out.push_back(memory.find(out.data, echo::byte_count(*out.what)));
+        if (!c.scratch.empty()) made.scratch = memory.find(c.scratch.data(), c.scratch.size());
+    }
 };
 
 recording_backend::recording_backend() : all_(std::make_unique<implementation>()) {}
@@ -117,17 +131,24 @@ recording_backend::~recording_backend() = default;
 void recording_backend::run(const op& o, const call& c) {
     recorded_step made = all_->next;
     made.op = engine::name_of(o);
-    for (const input_view& in : c.inputs) {
-        const std::uint64_t bytes = in.packed ? echo::encoded_bytes(in.size()) : echo::byte_count(*in.what);
-        made.in.push_back(all_->memory.find(in.data, bytes));
-        made.in.back().packed = in.packed;
-    }
-    for (const output_view& out : c.outputs)
-        made.out.push_back(all_->memory.find(out.data, echo::byte_count(*out.what)));
-    if (!c.scratch.empty()) made.scratch = all_->memory.find(c.scratch.data(), c.scratch.size());
+    all_->note_tensors(c, made);
     all_->written.calls.clear();
     all_->ops.run(o, c);
     made.calls = all_->written.calls;
+    all_->steps.push_back(std::move(made));
+}
+
+bool recording_backend::in_parts(const op& o) const { return in_fused_kernels(o); }
+
+void recording_backend::run(std::span<const op_call> together) {
+    recorded_step made = all_->next;
+    made.op = engine::name_of(*together.back().what);
+    recorded_call kernel{"fused", tiles_of(fuse(together)), false};
+    for (const op_call& each : together) {
+        kernel.what += "." + std::string(engine::name_of(*each.what));
+        all_->note_tensors(each.with, made);
+    }
+    made.calls.push_back(std::move(kernel));
     all_->steps.push_back(std::move(made));
 }
 

@@ -60,6 +60,10 @@ public:
     /// Errors: those of the back end; an address that no piece of memory has.
     void run(const op& o, const call& c);
     std::uint64_t scratch(const op& o, tensor_span in, tensor_span out);
+    /// Steps that run together are one kernel, named after its ops; what it reads and writes is listed op by op, in their
+    /// order, but for values in slots.
+    bool in_parts(const op& o) const;
+    void run(std::span<const op_call> together);
     tensor_memory& memory() noexcept;
     void at_step(std::size_t step, echo::step_kind kind, const node& at);
 
