@@ -65,7 +65,7 @@ struct compiled {
     std::vector<bool> reads;
 
     struct loaded {
-        driver::context context;
+        std::uint64_t context; ///< its number
         driver::function function;
         int resident;
     };
@@ -74,14 +74,20 @@ struct compiled {
 
     loaded here() {
         const driver& d = driver::get();
-        const auto context = d.current_context();
+        const auto context = d.context_number();
         const std::lock_guard lock(mutex);
         for (const auto& l : in)
             if (l.context == context) return l;
         // A module stays for the life of its context: a kernel of it may still run.
-        const auto function = d.find(d.load(code.bytes), "echo_fused");
-        in.push_back(
-            {context, function, std::max(1, d.resident_blocks(function, 128) * d.multiprocessors())});
+        const auto code_module = d.load(code.bytes);
+        try {
+            const auto function = d.find(code_module, "echo_fused");
+            in.push_back(
+                {context, function, std::max(1, d.resident_blocks(function, 128) * d.multiprocessors())});
+        } catch (...) {
+            d.unload(code_module);
+            throw;
+        }
         return in.back();
     }
 };

@@ -7,6 +7,7 @@
 #include <echo/cuda/jit/shared_library.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,12 @@ public:
             throw error(fault::invalid, 0, "cuCtxGetCurrent", "the thread has no context",
                         "choose a device first: cudaSetDevice(0)");
         return found;
+    }
+    /// Of the calling thread's context; no other has had it, nor a later one at the same address.
+    std::uint64_t context_number() const {
+        unsigned long long number = 0;
+        check(context_id_(current_context(), &number), "cuCtxGetId");
+        return number;
     }
     /// As nvcc numbers it: 90 of sm_90.
     int architecture() const {
@@ -79,6 +86,7 @@ private:
         load_function(error_name_, "cuGetErrorName");
         load_function(error_string_, "cuGetErrorString");
         load_function(context_current_, "cuCtxGetCurrent");
+        load_function(context_id_, "cuCtxGetId");
         load_function(context_device_, "cuCtxGetDevice");
         load_function(attribute_, "cuDeviceGetAttribute");
         load_function(module_load_, "cuModuleLoadData");
@@ -115,6 +123,7 @@ private:
     int (*error_name_)(int, const char**) = nullptr;
     int (*error_string_)(int, const char**) = nullptr;
     int (*context_current_)(context*) = nullptr;
+    int (*context_id_)(context, unsigned long long*) = nullptr;
     int (*context_device_)(int*) = nullptr;
     int (*attribute_)(int*, int, int) = nullptr;
     int (*module_load_)(code_module*, const void*) = nullptr;
