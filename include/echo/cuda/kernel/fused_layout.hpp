@@ -157,9 +157,13 @@ private:
     void check_places(std::size_t i) const {
         std::array<std::pair<std::int64_t, std::int64_t>, most_axes> by_step{};
         std::size_t n = 0;
-        for (std::size_t a = 0; a < extents_.rank; ++a)
-            if (extent(a) > 1 && operands_[i].step[a] != 0) by_step[n++] = {operands_[i].step[a], extent(a)};
-        std::sort(by_step.begin(), by_step.begin() + static_cast<std::ptrdiff_t>(n));
+        for (std::size_t a = 0; a < extents_.rank; ++a) {
+            const std::pair next{operands_[i].step[a], extent(a)};
+            if (next.second <= 1 || next.first == 0) continue;
+            std::size_t at = n++;
+            for (; at > 0 && next < by_step[at - 1]; --at) by_step[at] = by_step[at - 1];
+            by_step[at] = next;
+        }
         std::int64_t reach = 0;
         for (std::size_t k = 0; k < n; ++k) {
             if (by_step[k].first <= reach)

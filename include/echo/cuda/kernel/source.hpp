@@ -70,7 +70,7 @@ public:
 
 private:
     void line(const std::string& text) { out_ += text + "\n"; }
-    static std::string v(std::size_t i) { return "v" + std::to_string(i); }
+    static std::string v(std::size_t i) { return std::to_string(i).insert(0, 1, 'v'); }
     static bool is_truth(const step& s) noexcept {
         return s.kind == step_kind::elementwise && symbol::is_mask(s.op);
     }
