@@ -27,7 +27,7 @@ constexpr std::int64_t batch = 4, width = 24;
 
 // A tenth of the graphs where every step costs a sanitizer's price.
 #if defined(__has_feature)
-constexpr std::size_t graphs = __has_feature(address_sanitizer) ? 100 : 1000;
+constexpr std::size_t graphs = __has_feature(address_sanitizer) ? 40 : 1000;
 #else
 constexpr std::size_t graphs = 1000;
 #endif
