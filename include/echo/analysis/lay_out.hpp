@@ -155,9 +155,9 @@ private:
             if (!c_.live[i]) continue;
             const phase p = s_[n].phase;
             if (is_backward(p)) {
-                for (std::size_t k = 0; const auto v : s_.inputs(n)) {
-                    const std::size_t maker = s_[v].producer.index();
-                    const bool packed = reads_encoding(n, k++, v);
+                for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
+                    const std::size_t maker = s_.sources(n)[k].producer.index();
+                    const bool packed = reads_encoding(n, k, s_.inputs(n)[k]);
                     (packed || hoisted_[i] ? needed_ : demanded_)[maker] = 1;
                     if (c_.hoistable[maker] && (packed || hoisted_[i])) hoisted_[maker] = 1;
                 }
@@ -189,12 +189,12 @@ private:
             if (!may) effective_[i] = 0;
             if (!effective_[i]) needed_[i] = 1;
             if (effective_[i] || remade_[i])
-                for (const auto v : s_.inputs(n)) demanded_[s_[v].producer.index()] = 1;
+                for (const source& from : s_.sources(n)) demanded_[from.producer.index()] = 1;
         }
         // What may run again may still not run late; then it runs in its place as well.
         if (!c_.movable[i]) needed_[i] = 1;
         if (!needed_[i]) return;
-        for (const auto v : s_.inputs(n)) needed_[s_[v].producer.index()] = 1;
+        for (const source& from : s_.sources(n)) needed_[from.producer.index()] = 1;
         for (const auto c : s_.control(n)) needed_[c.index()] = 1;
     }
 
@@ -225,10 +225,7 @@ private:
         const step_id t = steps_.add({.node = n});
         original_[n.index()] = t;
         if (!effective_[n.index()]) copy_[n.index()] = t;
-        for (std::size_t k = 0; const auto v : s_.inputs(n)) {
-            steps_.read(copy_for(n, k, v));
-            ++k;
-        }
+        for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) steps_.read(copy_for(n, k));
     }
 
     /// An encoding is made right after its value, as are the views that it looks through: nothing forces the
@@ -266,21 +263,20 @@ private:
         return false;
     }
 
-    copy_id copy_for(node_id reader, std::size_t position, value_id v) const {
-        const node_id maker = s_[v].producer;
+    copy_id copy_for(node_id reader, std::size_t position) const {
+        const auto [maker, output] = s_.sources(reader)[position];
         if (is_backward(s_[reader].phase) && !hoisted_[reader.index()]) {
+            const value_id v = s_.inputs(reader)[position];
             if (reads_encoding(reader, position, v)) return {encoding_[v.index()], 0};
-            return {copy_[maker.index()], s_.output_index(v)};
+            return {copy_[maker.index()], output};
         }
-        return {original_[maker.index()], s_.output_index(v)};
+        return {original_[maker.index()], output};
     }
 
     /// Everything the backward node reads that is made again and not there yet, in the order of its inputs.
     void make_inputs(node_id reader) {
-        for (std::size_t k = 0; const auto v : s_.inputs(reader)) {
-            if (!reads_encoding(reader, k, v)) make(s_[v].producer);
-            ++k;
-        }
+        for (std::size_t k = 0; k < s_.inputs(reader).size(); ++k)
+            if (!reads_encoding(reader, k, s_.inputs(reader)[k])) make(s_.sources(reader)[k].producer);
     }
 
     bool missing(node_id n) const { return !copy_[n.index()].valid(); }
@@ -291,15 +287,15 @@ private:
         stack_.push_back({wanted, 0});
         while (!stack_.empty()) {
             auto& [n, next] = stack_.back();
-            const auto inputs = s_.inputs(n);
-            while (next < inputs.size() && !missing(s_[inputs[next]].producer)) ++next;
-            if (next < inputs.size()) {
-                stack_.push_back({s_[inputs[next]].producer, 0});
+            const auto sources = s_.sources(n);
+            while (next < sources.size() && !missing(sources[next].producer)) ++next;
+            if (next < sources.size()) {
+                stack_.push_back({sources[next].producer, 0});
                 continue;
             }
             const bool first = !original_[n.index()].valid();
             const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
-            for (const auto v : inputs) steps_.read({copy_[s_[v].producer.index()], s_.output_index(v)});
+            for (const source& from : sources) steps_.read({copy_[from.producer.index()], from.output});
             copy_[n.index()] = t;
             if (first) original_[n.index()] = t;
             stack_.pop_back();

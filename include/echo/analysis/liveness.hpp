@@ -76,8 +76,9 @@ public:
             if (last_on_[i].valid()) storages[i].last = std::max(storages[i].last, last_on_[i]);
             if (storages[i].holds_result) storages[i].last = end;
         }
-        for (std::size_t c = 0; c < is_result_.size(); ++c)
-            if (is_result_[c] && overwritten(c))
+        for (const auto v : s.results())
+            if (const copy_id c{last_copy_[s[v].producer.index()], s.output_index(v)};
+                c.step.valid() && overwritten(c))
                 refuse_overwritten(s, steps, c, "a graph output is written over in place");
         return live_;
     }
@@ -92,7 +93,6 @@ private:
         live_.of_copy_.assign(first.back(), storage_id::none());
         live_.last_read_.assign(first.back(), step_id::none());
         is_result_.assign(first.back(), 0);
-        made_by_.assign(first.back(), step_id::none());
     }
 
     void find_last_reads(const snapshot& s, const schedule& steps) {
@@ -134,25 +134,23 @@ private:
     }
 
     /// A step after the one that made the copy has written on its storage.
-    bool overwritten(std::size_t copy) const {
-        const step_id write = written_[live_.of_copy_[copy].index()];
-        return write.valid() && write > made_by_[copy];
+    bool overwritten(copy_id c) const {
+        const step_id write = written_[live_.storage(c).index()];
+        return write.valid() && write > c.step;
     }
 
     void check_reads(const snapshot& s, const schedule& steps, step_id t) {
         walk_(steps, t, [&](std::uint32_t, copy_id c) {
-            const auto at = live_.copy_index(c);
-            if (overwritten(at))
-                refuse_overwritten(s, steps, at,
+            if (overwritten(c))
+                refuse_overwritten(s, steps, c,
                                    "read by '" + s.name(steps[t].node) + "' after a write in place");
         });
     }
 
-    [[noreturn]] void refuse_overwritten(const snapshot& s, const schedule& steps, std::size_t copy,
-                                         const std::string& problem) const {
-        const auto at = std::upper_bound(live_.first_copy_.begin(), live_.first_copy_.end(), copy) - 1;
-        const step_id t(static_cast<std::size_t>(at - live_.first_copy_.begin()));
-        throw error(s.name(steps[t].node), "inplace", problem, "read the value before it is overwritten");
+    [[noreturn]] static void refuse_overwritten(const snapshot& s, const schedule& steps, copy_id c,
+                                                const std::string& problem) {
+        throw error(s.name(steps[c.step].node), "inplace", problem,
+                    "read the value before it is overwritten");
     }
 
     void run(const snapshot& s, const schedule& steps, step_id t) {
@@ -212,7 +210,6 @@ private:
     void lie_on(storage_id target, copy_id made) {
         const auto at = live_.copy_index(made);
         live_.of_copy_[at] = target;
-        made_by_[at] = made.step;
         if (is_result_[at]) live_.storages_[target.index()].holds_result = true;
         const step_id read = live_.last_read_[at];
         step_id& last = last_on_[target.index()];
@@ -225,7 +222,6 @@ private:
     read_walk walk_;
     detail::large_vector<step_id> last_on_; ///< per storage: last step that reads a value already on it
     detail::large_vector<step_id> written_; ///< per storage: the last step that wrote on it in place
-    detail::large_vector<step_id> made_by_; ///< per copy: its step
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     detail::large_vector<step_id> last_copy_;      ///< per node: the last step that runs it
 };

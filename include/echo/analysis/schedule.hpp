@@ -24,10 +24,10 @@ struct copy_id {
 struct step_record {
     node_id node{};
     step_kind kind = step_kind::run;
-    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
     /// whoever reads them reads its inputs instead, then (read_walk.hpp).
     bool fused = false;
+    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     friend bool operator==(const step_record&, const step_record&) = default;
 };
 
@@ -93,7 +93,7 @@ inline schedule baseline_schedule(const snapshot& s) {
     all.reserve(s.node_count(), s.edge_count());
     for (const auto n : s.nodes()) {
         all.add({.node = n});
-        for (const auto v : s.inputs(n)) all.read({step_id(s[v].producer.index()), s.output_index(v)});
+        for (const source& from : s.sources(n)) all.read({step_id(from.producer.index()), from.output});
     }
     return all;
 }

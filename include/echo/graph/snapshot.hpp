@@ -55,6 +55,13 @@ struct use {
     friend bool operator==(const use&, const use&) = default;
 };
 
+/// One input of one node, seen from the node that made it.
+struct source {
+    node_id producer{};
+    std::uint32_t output = 0;
+    friend bool operator==(const source&, const source&) = default;
+};
+
 class snapshot {
 public:
     std::size_t node_count() const noexcept { return nodes_.size(); }
@@ -71,6 +78,10 @@ public:
 
     std::span<const value_id> inputs(node_id n) const {
         return {inputs_.data() + first_input_[n.index()], inputs_.data() + first_input_[n.index() + 1]};
+    }
+    /// The same inputs by who made them: passes over all edges read no values for it.
+    std::span<const source> sources(node_id n) const {
+        return {sources_.data() + first_input_[n.index()], sources_.data() + first_input_[n.index() + 1]};
     }
     /// Whether the node needs only one bit per element of the value at this input.
     bool one_bit(node_id n, std::size_t position) const {
@@ -111,6 +122,7 @@ private:
     detail::large_vector<value_record> values_;
     detail::large_vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
     detail::large_vector<value_id> inputs_;
+    detail::large_vector<source> sources_;
     detail::large_vector<std::uint8_t> one_bit_;
     detail::large_vector<node_id> control_;
     detail::large_vector<use> uses_;

@@ -115,6 +115,7 @@ private:
     void add_inputs(const node_description& d) {
         for (std::size_t i = 0; i < d.inputs.size(); ++i) {
             s_.inputs_.push_back(d.inputs[i]);
+            s_.sources_.push_back({s_[d.inputs[i]].producer, s_.output_index(d.inputs[i])});
             s_.one_bit_.push_back(i < 63 && d.one_bit_inputs.contains(i));
         }
         s_.first_input_.push_back(static_cast<std::uint32_t>(s_.inputs_.size()));
