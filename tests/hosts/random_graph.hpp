@@ -224,8 +224,9 @@ private:
         echo::copy_id copy{d_.chance(80) ? all.back() : all[d_.below(all.size())], s.output_index(v)};
         if (s.one_bit(n, i) && d_.chance(may_.encode)) {
             ++encoded;
-            const auto t =
-                steps_.add({producer, echo::step_kind::encode, echo::encoded_bytes(s[v].elements)});
+            const auto t = steps_.add({.node = producer,
+                                       .kind = echo::step_kind::encode,
+                                       .bytes = echo::encoded_bytes(s[v].elements)});
             steps_.read(copy);
             copy = {t, 0};
         }

@@ -189,12 +189,12 @@ private:
             if (!may) effective_[i] = 0;
             if (!effective_[i]) needed_[i] = 1;
             if (effective_[i] || remade_[i])
-                for (const source& from : s_.sources(n)) demanded_[from.producer.index()] = 1;
+                for (const edge_source& from : s_.sources(n)) demanded_[from.producer.index()] = 1;
         }
         // What may run again may still not run late; then it runs in its place as well.
         if (!c_.movable[i]) needed_[i] = 1;
         if (!needed_[i]) return;
-        for (const source& from : s_.sources(n)) needed_[from.producer.index()] = 1;
+        for (const edge_source& from : s_.sources(n)) needed_[from.producer.index()] = 1;
         for (const auto c : s_.control(n)) needed_[c.index()] = 1;
     }
 
@@ -295,7 +295,7 @@ private:
             }
             const bool first = !original_[n.index()].valid();
             const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
-            for (const source& from : sources) steps_.read({copy_[from.producer.index()], from.output});
+            for (const edge_source& from : sources) steps_.read({copy_[from.producer.index()], from.output});
             copy_[n.index()] = t;
             if (first) original_[n.index()] = t;
             stack_.pop_back();

@@ -93,7 +93,7 @@ inline schedule baseline_schedule(const snapshot& s) {
     all.reserve(s.node_count(), s.edge_count());
     for (const auto n : s.nodes()) {
         all.add({.node = n});
-        for (const source& from : s.sources(n)) all.read({step_id(from.producer.index()), from.output});
+        for (const edge_source& from : s.sources(n)) all.read({step_id(from.producer.index()), from.output});
     }
     return all;
 }

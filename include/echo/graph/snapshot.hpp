@@ -56,10 +56,10 @@ struct use {
 };
 
 /// One input of one node, seen from the node that made it.
-struct source {
+struct edge_source {
     node_id producer{};
     std::uint32_t output = 0;
-    friend bool operator==(const source&, const source&) = default;
+    friend bool operator==(const edge_source&, const edge_source&) = default;
 };
 
 class snapshot {
@@ -80,7 +80,7 @@ public:
         return {inputs_.data() + first_input_[n.index()], inputs_.data() + first_input_[n.index() + 1]};
     }
     /// The same inputs by who made them: passes over all edges read no values for it.
-    std::span<const source> sources(node_id n) const {
+    std::span<const edge_source> sources(node_id n) const {
         return {sources_.data() + first_input_[n.index()], sources_.data() + first_input_[n.index() + 1]};
     }
     /// Whether the node needs only one bit per element of the value at this input.
@@ -122,7 +122,7 @@ private:
     detail::large_vector<value_record> values_;
     detail::large_vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
     detail::large_vector<value_id> inputs_;
-    detail::large_vector<source> sources_;
+    detail::large_vector<edge_source> sources_;
     detail::large_vector<std::uint8_t> one_bit_;
     detail::large_vector<node_id> control_;
     detail::large_vector<use> uses_;
