@@ -24,10 +24,10 @@ struct copy_id {
 struct step_record {
     node_id node{};
     step_kind kind = step_kind::run;
+    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
     /// whoever reads them reads its inputs instead, then (read_walk.hpp).
     bool fused = false;
-    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     friend bool operator==(const step_record&, const step_record&) = default;
 };
 
