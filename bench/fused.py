@@ -4,17 +4,16 @@
 
 One minimum cut of each graph for an engine that cannot fuse and one for an engine that can. `not written` counts what a
 fused step would have written; it would have been read at least once as well."""
-import gzip
 import json
-import math
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-import results
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
 
-BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "u8": 1, "i8": 1, "bool": 1}
+import replay  # noqa: E402
+import results  # noqa: E402
 
 
 def planned(echo_plan, graph, *options):
@@ -25,19 +24,14 @@ def planned(echo_plan, graph, *options):
         return json.loads(done.stdout), json.loads(plan.read_text(encoding="utf-8"))["schedule"]
 
 
-def output_bytes(node):
-    return sum(o["bytes"] if "bytes" in o else math.prod(o["shape"]) * BYTES[o["dtype"]] for o in node["outputs"])
-
-
 def main():
     echo_plan, *graphs = sys.argv[1:]
     rows = []
     for graph in sorted(graphs):
-        with gzip.open(graph, "rt", encoding="utf-8") as file:
-            nodes = json.load(file)["nodes"]
+        nodes = replay.read_graph(replay.load(graph)).nodes
         apart, _ = planned(echo_plan, graph)
         inside, steps = planned(echo_plan, graph, "--fuse")
-        unwritten = sum(output_bytes(nodes[step["node"]]) for step in steps if step.get("fused"))
+        unwritten = sum(out.bytes for step in steps if step.get("fused") for out in nodes[step["node"]].outputs)
         rows.append({"graph": pathlib.Path(graph).name.removesuffix(".json.gz"),
                      "peak MB": apart["peak_bytes"] / 1e6, "fused peak MB": inside["peak_bytes"] / 1e6,
                      "overhead %": 100 * apart["recompute_time_ratio"],

@@ -68,17 +68,10 @@ private:
                                                  std::size_t number) const {
         const std::size_t n = static_cast<std::size_t>(kernel.extents.elements());
         std::vector<std::vector<float>> made(kernel.results.size(), std::vector<float>(n));
-        std::vector<fused::layout_operand> all;
-        for (std::size_t k = 0; k < made.size(); ++k)
-            all.push_back(
-                {made[k].data(), kernel.results[k].kind, kernel.results[k].step, true, true, false});
-        for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-            const auto& from = kernel.operands[i];
-            all.push_back({from.data, from.kind, from.step, program.reads(i), false, false});
-        }
+        auto results = kernel.results;
+        for (std::size_t k = 0; k < made.size(); ++k) results[k].data = made[k].data();
         echo::cuda::jit::detail::parameters arguments;
-        if (fused::lay_out(kernel.extents, all, made.size(), program.rows.by_row,
-                           fused::group_width(program.kinds), arguments.shape, arguments.operands))
+        if (echo::cuda::jit::detail::prepare(program, results, kernel.operands, kernel.extents, arguments))
             for (unsigned long long warp = 0; warp < 3; ++warp) library_.at(number)(&arguments, warp, 3);
         return made;
     }

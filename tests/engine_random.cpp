@@ -25,7 +25,7 @@ struct random_task {
 
 constexpr std::int64_t batch = 4, width = 24;
 
-// A tenth of the graphs where every step costs a sanitizer's price.
+// Few of the graphs where every step costs a sanitizer's price.
 #if defined(__has_feature)
 constexpr std::size_t graphs = __has_feature(address_sanitizer) ? 40 : 1000;
 #else
@@ -145,7 +145,7 @@ enum class running { checked, chained };
 
 outcome run(unsigned seed, const echo::plan_options& how, running in) {
     random_task t = draw_task(seed);
-    cpu::backend on(seed % 4 ? 1 : 2, 32);
+    cpu::backend on(seed % 5 < 2 ? 2 : 1, 32); // strategies take turns of four
     session<cpu::backend> s(
         *t.graph, on,
         {.plan = how, .memory = {.align = 64, .limit = 0}, .execution = {.check = in == running::checked}});
@@ -183,10 +183,10 @@ TEST_CASE("a thousand random graphs give the same bits with every strategy") {
     for (unsigned seed = 0; seed < graphs; ++seed) {
         INFO("seed " << seed);
         const outcome plain = run(seed, {.how = echo::strategy::baseline}, running::checked);
-        echo::plan_options options{
-            .how = std::array{echo::strategy::mirror, echo::strategy::echo, echo::strategy::min_cut,
-                              echo::strategy::budget}[seed % 4],
-            .exchange_replays = 200}; // what else is planned is seen in tests of budgets
+        echo::plan_options options{.how =
+                                       std::array{echo::strategy::mirror, echo::strategy::echo,
+                                                  echo::strategy::min_cut, echo::strategy::budget}[seed % 4],
+                                   .exchange_replays = 200}; // longer searches give plans of the same kind
         if (options.how == echo::strategy::budget) options.budget = plain.peak * (5 + seed / 4 % 5) / 10;
         const outcome o = run(seed, options, running::checked), c = run(seed, options, running::chained);
         CHECK(same_bits(o.bits, plain.bits));

@@ -46,7 +46,12 @@ void cover_graph(const echo::snapshot& s, const support::definition& before) {
         several |= s.outputs(n).size() > 1;
         kept |= node.keep;
         timed |= node.time_us == node.time_us;
-        for (std::size_t i = 0; i < s.inputs(n).size(); ++i) bit |= s.one_bit(n, i);
+        for (std::size_t i = 0; i < s.inputs(n).size(); ++i) {
+            const auto v = s.inputs(n)[i];
+            require(s.sources(n)[i] == echo::edge_source{s[v].producer, s.output_index(v)},
+                    "an input has another source than the value's producer");
+            bit |= s.one_bit(n, i);
+        }
         for (const auto v : s.outputs(n)) zero |= s[v].bytes == 0;
         late |= node.phase == echo::phase::forward && c.live[n.index()] && c.late_is_free(n);
         resident |= node.phase == echo::phase::forward && before.writes_resident[n.index()];

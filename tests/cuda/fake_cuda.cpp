@@ -10,7 +10,8 @@
 namespace {
 
 fake_cuda state;
-int here; // an address for everything
+int here;          // an address for everything but
+int functions[16]; // what is found in what was loaded
 std::string code;
 
 } // namespace
@@ -85,7 +86,7 @@ int cuModuleUnload(void*) {
     return 0;
 }
 int cuModuleGetFunction(void** function, void*, const char* name) {
-    *function = &here + state.loaded;
+    *function = &functions[state.loaded % 16];
     return std::strcmp(name, "echo_fused") == 0 ? std::exchange(state.find, 0) : 500;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, std::size_t) {

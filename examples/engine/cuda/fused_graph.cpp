@@ -159,18 +159,4 @@ bool in_fused_kernels(const op& o) {
 
 fused_kernel fuse(std::span<const op_call> ops) { return translator(ops).take(); }
 
-std::int64_t tiles_of(const fused_kernel& k) {
-    const fused::run_time_program p = k.graph.program();
-    std::vector<fused::layout_operand> all;
-    for (const jit::any_operand& to : k.results) all.push_back({to.data, to.kind, to.step, true, true});
-    for (std::size_t i = 0; i < k.operands.size(); ++i)
-        all.push_back({k.operands[i].data, k.operands[i].kind, k.operands[i].step, p.reads(i)});
-    fused::launch_shape shape;
-    std::vector<fused::launch_operand> launched(all.size());
-    if (!fused::lay_out(k.extents, all, k.results.size(), false, fused::group_width(p.kinds), shape,
-                        launched))
-        return 0;
-    return static_cast<std::int64_t>((shape.groups + 31) / 32);
-}
-
 } // namespace engine::cuda

@@ -27,8 +27,4 @@ bool in_fused_kernels(const op& o);
 /// `in_fused_kernels` refuses, a slot read before it is written, more than 16 tensors.
 fused_kernel fuse(std::span<const op_call> ops);
 
-/// What the kernel's warps share out, once it is generated; 0 where there is nothing to do. Errors: those of its first
-/// call: a result that lies on an operand other than in place, a misaligned pointer.
-std::int64_t tiles_of(const fused_kernel& k);
-
 } // namespace engine::cuda

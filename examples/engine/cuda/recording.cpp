@@ -143,7 +143,10 @@ bool recording_backend::in_parts(const op& o) const { return in_fused_kernels(o)
 void recording_backend::run(std::span<const op_call> together) {
     recorded_step made = all_->next;
     made.op = engine::name_of(*together.back().what);
-    recorded_call kernel{"fused", tiles_of(fuse(together)), false};
+    const fused_kernel generated = fuse(together);
+    const auto tiles = echo::cuda::jit::tiles_of(generated.graph.program(), generated.results,
+                                                 generated.operands, generated.extents);
+    recorded_call kernel{"fused", static_cast<std::int64_t>(tiles), false};
     for (const op_call& each : together) {
         kernel.what += "." + std::string(engine::name_of(*each.what));
         all_->note_tensors(each.with, made);

@@ -17,6 +17,7 @@
 /// ```
 #pragma once
 
+#include <echo/cuda/jit/call.hpp>
 #include <echo/cuda/jit/disk_cache.hpp>
 #include <echo/cuda/jit/driver.hpp>
 #include <echo/cuda/jit/graph.hpp>
@@ -24,7 +25,6 @@
 #include <echo/cuda/stream_ref.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -34,26 +34,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace echo::cuda::jit {
-
-/// An operand or a result of any type: `fused::whole(data, e)` and its like convert.
-struct any_operand {
-    void* data = nullptr;
-    storage kind = storage::f32;
-    fused::strides step{};
-    bool constant = false; ///< may be read only
-
-    any_operand() = default;
-    any_operand(void* at, storage k, const fused::strides& s) : data(at), kind(k), step(s) {}
-    template <class T>
-    any_operand(const fused::operand<T>& o)
-        : data(const_cast<void*>(static_cast<const void*>(o.data))), kind(fused::storage_of<T>), step(o.step),
-          constant(std::is_const_v<T>) {}
-};
 
 namespace detail {
 
@@ -62,7 +46,6 @@ struct compiled {
     fused::run_time_program program;
     std::string source;
     device_code code;
-    std::vector<bool> reads;
 
     struct loaded {
         std::uint64_t context; ///< its number
@@ -92,14 +75,6 @@ struct compiled {
     }
 };
 
-/// The kernel's one parameter.
-struct parameters {
-    fused::launch_shape shape{};
-    fused::launch_operand operands[fused::most_operands]{};
-};
-static_assert(sizeof(fused::launch_shape) == 96 && sizeof(fused::launch_operand) == 48,
-              "the generated source declares the same");
-
 } // namespace detail
 
 /// A compiled kernel: shared, cheap to copy, safe to run from several threads.
@@ -108,7 +83,7 @@ public:
     std::size_t results() const noexcept { return self_->program.results.size(); }
     std::size_t operands() const noexcept { return self_->program.operands(); }
     /// Whether the kernel reads that operand; others may be null.
-    bool reads(std::size_t operand) const { return self_->reads.at(operand); }
+    bool reads(std::size_t operand) const { return self_->program.reads(operand); }
     bool by_row() const noexcept { return self_->program.rows.by_row; }
     const std::string& source() const noexcept { return self_->source; }
     const device_code& code() const noexcept { return self_->code; }
@@ -116,30 +91,7 @@ public:
     /// Checks a call and fills its parameters; false if there is nothing to do. What `operator()` launches.
     bool prepare(std::span<const any_operand> to, std::span<const any_operand> from, const fused::extents& e,
                  detail::parameters& out) const {
-        const auto& p = self_->program;
-        if (to.size() != results() || from.size() != operands())
-            throw argument_error(
-                "generated kernel",
-                std::to_string(to.size()) + " results and " + std::to_string(from.size()) + " operands given",
-                "it has " + std::to_string(results()) + " and " + std::to_string(operands()));
-        std::array<fused::layout_operand, fused::most_operands> all{};
-        for (std::size_t i = 0; i < p.kinds.size(); ++i) {
-            const bool written = i < to.size();
-            const any_operand& o = written ? to[i] : from[i - to.size()];
-            const bool used = written || self_->reads[i - to.size()];
-            if (used && o.kind != p.kinds[i])
-                throw argument_error("generated kernel, " + std::string(written ? "result " : "operand ") +
-                                         std::to_string(written ? i : i - to.size()),
-                                     "is stored in another way than the graph said", "give the graph's type");
-            if (written && o.constant)
-                throw argument_error("generated kernel, result " + std::to_string(i), "is const",
-                                     "give memory that may be written");
-            all[i] = {o.data, p.kinds[i], o.step, used, written, written && p.result_by_row(i)};
-        }
-        const bool any = fused::lay_out(e, std::span(all).first(p.kinds.size()), results(), by_row(),
-                                        fused::group_width(p.kinds), out.shape, out.operands);
-        if (fused::has_row_index(p.steps)) fused::check_row_index(out.shape);
-        return any;
+        return detail::prepare(self_->program, to, from, e, out);
     }
 
     /// Runs on the stream, in the current context, into which the first call loads the code (that allocates; not while
@@ -150,9 +102,8 @@ public:
         detail::parameters arguments;
         if (!prepare(to, from, e, arguments)) return;
         const auto loaded = self_->here();
-        const std::uint64_t tiles = by_row() ? arguments.shape.rows : (arguments.shape.groups + 31) / 32;
-        const auto blocks = static_cast<unsigned>(
-            std::min<std::uint64_t>((tiles + 3) / 4, static_cast<std::uint64_t>(loaded.resident)));
+        const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
+            (arguments.tiles(by_row()) + 3) / 4, static_cast<std::uint64_t>(loaded.resident)));
         void* list[] = {&arguments};
         driver::get().launch(loaded.function, blocks, 128, stream.get(), list);
     }
@@ -212,7 +163,6 @@ public:
         auto made = std::make_shared<detail::compiled>();
         made->code = code_of(key, source, flags);
         made->source = std::move(source);
-        for (std::size_t i = 0; i < program.operands(); ++i) made->reads.push_back(program.reads(i));
         made->program = std::move(program);
         made_.emplace(std::move(key), made);
         return kernel(std::move(made));

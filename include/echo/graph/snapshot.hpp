@@ -79,7 +79,7 @@ public:
     std::span<const value_id> inputs(node_id n) const {
         return {inputs_.data() + first_input_[n.index()], inputs_.data() + first_input_[n.index() + 1]};
     }
-    /// The same inputs by who made them: passes over all edges read no values for it.
+    /// `inputs(n)` by who made them, kept beside them so that passes over all edges read no values.
     std::span<const edge_source> sources(node_id n) const {
         return {sources_.data() + first_input_[n.index()], sources_.data() + first_input_[n.index() + 1]};
     }

@@ -42,7 +42,8 @@ public:
                         "choose a device first: cudaSetDevice(0)");
         return found;
     }
-    /// Of the calling thread's context; no other has had it, nor a later one at the same address.
+    /// Of the calling thread's context, unique in this process: a later one at the same address has another (cuCtxGetId).
+    /// Throws as `current_context`.
     std::uint64_t context_number() const {
         unsigned long long number = 0;
         check(context_id_(current_context(), &number), "cuCtxGetId");
