@@ -6,6 +6,7 @@
 
 #include <echo/cuda/jit.hpp>
 #include <echo/cuda/kernel/fused_call.hpp>
+#include <echo/cuda/kernel/philox.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -117,6 +118,17 @@ tensor random_tensor(storage kind, const extents& e, numbers& draw, bool repeats
             p.memory[i] = static_cast<std::int32_t>(draw.below(2001)) - 1000;
         return typed(std::move(p));
     }
+    case storage::draws: {
+        const strides step = random_strides(e, draw, repeats);
+        auto key =
+            std::make_shared<std::uint64_t>(std::uint64_t{draw.below(1u << 31)} << 32 | draw.below(1u << 31));
+        return {storage::draws, step, key, {key.get(), storage::draws, step}, [key](std::size_t i) {
+                    const auto words = echo::cuda::philox(
+                        {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i / 4 >> 32), 0, 0}},
+                        *key);
+                    return static_cast<float>(words.at[i % 4] >> 8) / 16777216.0f;
+                }};
+    }
     case storage::bit:
         break;
     }
@@ -220,10 +232,10 @@ trial random_graph(numbers& draw) {
     using maps = std::vector<map>;
     std::vector<std::function<void(maps&)>> steps; // each appends a map
     std::vector<jit::value> values;
-    static constexpr storage kinds[] = {storage::f32, storage::f16, storage::bf16, storage::bit,
-                                        storage::i32};
+    static constexpr storage kinds[] = {storage::f32, storage::f16, storage::bf16,
+                                        storage::bit, storage::i32, storage::draws};
     for (std::size_t i = 0; i < 3; ++i) {
-        t.operands.push_back(kinds[draw.below(5)]);
+        t.operands.push_back(kinds[draw.below(6)]);
         values.push_back(t.graph.operand(t.operands.back()));
     }
     t.operands.push_back(storage::f32); // dy

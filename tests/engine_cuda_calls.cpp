@@ -267,8 +267,7 @@ TEST_CASE("what is fused is issued inside what reads it, as one kernel") {
                 ++kernels;
                 ops += static_cast<std::size_t>(std::count(c.what.begin(), c.what.end(), '.')) - 1;
             }
-    CHECK((kernels > 0) == (w.p.plan.report().fused_nodes > 0));
-    CHECK((kernels > 0) == (model != "resnet")); // batch norm is not in generated kernels
+    CHECK(kernels > 0);
     CHECK(ops >= w.p.plan.report().fused_nodes); // one may run inside several
 }
 

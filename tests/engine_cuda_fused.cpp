@@ -113,15 +113,60 @@ TEST_CASE("generated kernels of NMT's fused steps compute what the CPU does", "[
 }
 TEST_CASE("generated kernels of a ResNet's fused steps compute what the CPU does", "[fused]") {
     compare<models::resnet>(
-        models::resnet_options{.depth = 50, .batch = 2, .image = 16, .classes = 4, .filters = 2}, 0);
+        models::resnet_options{.depth = 50, .batch = 2, .image = 16, .classes = 4, .filters = 2}, 10);
 }
 TEST_CASE("generated kernels of a Transformer's fused steps compute what the CPU does", "[fused]") {
     compare<models::transformer>(models::transformer::preset("tiny"), 5);
 }
 
+TEST_CASE("a dropout inside its reader draws the numbers that it drew alone", "[fused]") {
+    const op dropout = ops::elementwise<ops::dropout_op>{{0.3}};
+    const op product = ops::elementwise<echo::multiply_op>{};
+    const std::uint64_t seed = 0x123456789abcdef;
+    support::generated_library library;
+    const auto compare = [&](const echo::shape& shape, bool compiled) {
+        const echo::tensor what = f32(shape);
+        const std::size_t n = elements(what);
+        std::vector<float> x(n), w(n), y(n), mask(n), alone(n), together(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            x[i] = 1 + static_cast<float>(i);
+            w[i] = 1 + static_cast<float>(i % 7);
+        }
+        const input_view dropped{x.data(), &what};
+        const input_view stored[] = {{y.data(), &what}, {w.data(), &what}};
+        const input_view passed[] = {{nullptr, &what, false, 4}, {w.data(), &what}};
+        const output_view made[] = {{y.data(), &what}, {mask.data(), &what}};
+        const output_view slots[] = {{nullptr, &what, 4}, {nullptr, &what, 5}};
+        const output_view to_alone{alone.data(), &what}, to_together{together.data(), &what};
+        const op_call calls[] = {
+            {&dropout, {.inputs = {&dropped, 1}, .outputs = slots, .seed_at = &seed}},
+            {&product, {.inputs = passed, .outputs = {&to_together, 1}}},
+        };
+        const cuda::fused_kernel kernel = cuda::fuse(calls);
+        const auto program = kernel.graph.program();
+        if (!compiled) return library.add(fused::source_of(program)); // the same for all shapes
+        cpu::backend on(1);
+        on.run(dropout, {.inputs = {&dropped, 1}, .outputs = made, .seed = seed});
+        on.run(product, {.inputs = stored, .outputs = {&to_alone, 1}});
+        echo::cuda::jit::detail::parameters arguments;
+        REQUIRE(echo::cuda::jit::detail::prepare(program, kernel.results, kernel.operands, kernel.extents,
+                                                 arguments));
+        for (unsigned long long warp = 0; warp < 2; ++warp) library.at(0)(&arguments, warp, 2);
+        CHECK(std::memcmp(alone.data(), together.data(), n * sizeof(float)) == 0);
+        if (n > 60) CHECK(std::count(together.begin(), together.end(), 0.0f) > 0);
+    };
+    compare({64}, false);
+    if (!library.compile()) {
+        WARN("no compiler for generated source");
+        return;
+    }
+    for (const echo::shape& shape : {echo::shape{64}, {3, 37}, {2, 5, 8}, {1, 1}, {4099}})
+        compare(shape, true);
+}
+
 TEST_CASE("what no generated kernel holds is refused", "[fused]") {
     CHECK(cuda::in_fused_kernels(ops::elementwise<echo::tanh_op>{}));
-    CHECK_FALSE(cuda::in_fused_kernels(ops::elementwise<ops::dropout_op>{}));
+    CHECK(cuda::in_fused_kernels(ops::elementwise<ops::dropout_op>{}));
     CHECK_FALSE(cuda::in_fused_kernels(ops::softmax{}));
     const echo::tensor t = f32({4});
     std::vector<float> data(4);

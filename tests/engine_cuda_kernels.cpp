@@ -70,6 +70,7 @@ struct how {
 
 constexpr std::uint64_t node_seed = 77;
 constexpr step_numbers numbers{.seed = 5, .iteration = 3};
+constexpr std::uint64_t drawn_seed = seed_of(numbers, node_seed);
 
 using bytes = std::vector<std::byte>;
 
@@ -110,11 +111,11 @@ std::vector<bytes> run_once(auto& on, const subject& s, how h) {
     call c{.inputs = read,
            .outputs = written,
            .scratch = {memories.back().at(), wanted},
-           .seed = seed_of(numbers, node_seed),
+           .seed = drawn_seed,
            .iteration = numbers.iteration};
     if (h.numbers) {
         c.numbers = &numbers;
-        c.node_seed = node_seed;
+        c.seed_at = &drawn_seed;
         c.seed = 0;
         c.iteration = 1;
     }
@@ -713,7 +714,8 @@ TEST_CASE("dropout draws other numbers in another step, and the same for a recom
         std::vector<float> y(1000), kept(1000);
         const input_view in[] = {{x.data(), &x.what}};
         const output_view to[] = {{y.data(), &out[0]}, {kept.data(), &out[1]}};
-        on.run(o, {.inputs = in, .outputs = to, .numbers = &at, .node_seed = node});
+        const std::uint64_t seed = seed_of(at, node);
+        on.run(o, {.inputs = in, .outputs = to, .seed_at = &seed});
         return kept;
     };
     const auto first = run({1, 1}, 9);

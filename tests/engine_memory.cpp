@@ -168,7 +168,7 @@ private:
         if (!c.scratch.empty()) here.scratch = {memory_.real(c.scratch.data()), c.scratch.size()};
         step_numbers numbers;
         std::memcpy(&numbers, memory_.real(c.numbers), sizeof numbers);
-        here.seed = c.node_seed ? seed_of(numbers, c.node_seed) : 0;
+        if (c.seed_at) std::memcpy(&here.seed, memory_.real(c.seed_at), sizeof here.seed);
         here.iteration = numbers.iteration;
         cpu_.run(all.what, here);
     }

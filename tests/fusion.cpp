@@ -4,6 +4,7 @@
 #include "support/laws.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/fused_profile.hpp>
 #include <echo/analysis/fusion.hpp>
 
 #include <catch2/catch.hpp>
@@ -109,6 +110,23 @@ TEST_CASE("attention: the big map is rebuilt inside the gradient that reads it",
     CHECK(inside.report().peak_bytes < apart.report().peak_bytes);
 }
 
+TEST_CASE("what fused steps are, and the traffic that they save", "[fusion]") {
+    const attention one(1);
+    const auto p = echo::make_plan(one.s, {.host = fuses});
+    const echo::fused_profile found = echo::profile_fused(one.s, p.steps());
+    // The sum reads query and keys and writes 400, tanh reads that and writes 400; its gradient reads that and 400 more
+    // and writes 400. Inside the gradient: query, keys, 400 more, and what it writes.
+    CHECK(found.bytes_apart == (40 + 400 + 400) + (400 + 400) + (400 + 400 + 400));
+    CHECK(found.bytes_inside == 40 + 400 + 400 + 400);
+    CHECK(found.bytes_saved() == 1600);
+    std::size_t steps = 0;
+    for (const auto& row : found.by_op) steps += row.steps;
+    CHECK(steps == 2);
+    const auto apart = echo::profile_fused(one.s, echo::make_plan(one.s).steps());
+    CHECK(apart.by_op.empty());
+    CHECK((apart.bytes_apart == 0 && apart.bytes_inside == 0));
+}
+
 TEST_CASE("nothing is fused for a host that does not fuse", "[fusion]") {
     const attention a(2);
     for (const auto how : echo::all_strategies)
@@ -178,6 +196,9 @@ TEST_CASE("what stays as it is", "[fusion]") {
     SECTION("random ops, and what needs workspace") {
         pair seeded({.kind = light, .rerun = echo::rerun_kind::seeded});
         CHECK(seeded.with(seeded.g.backward({seeded.g.seed(), seeded.b}, 400)) == "0 1 2 3 4 2~ 3' 5");
+        // Where the numbers hang on the element alone, the reader draws the same.
+        pair counted({.kind = light, .rerun = echo::rerun_kind::seeded, .draws_by_element = true});
+        CHECK(counted.with(counted.g.backward({counted.g.seed(), counted.b}, 400)) == "0 1 2 3 4 2~ 3~ 5");
         pair working({.kind = light, .rerun = pure, .workspace = 16});
         CHECK(working.with(working.g.backward({working.g.seed(), working.b}, 400)) == "0 1 2 3 4 2~ 3' 5");
     }

@@ -6,6 +6,8 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/fused_profile.hpp>
+
 #include <chrono>
 
 namespace {
@@ -101,7 +103,7 @@ void cover_plan(const echo::snapshot& s, const echo::plan& p, const support::def
 
 void cover_fusion(const echo::snapshot& s, const echo::plan& p, const echo::plan& plain) {
     if (plain.report().recomputed_nodes == 0) return;
-    bool chain = false, view = false, early = false, in_place = false;
+    bool chain = false, view = false, early = false, in_place = false, draws = false;
     const auto& steps = p.steps();
     for (const auto t : steps.steps()) {
         bool reads_fused = false, writes = false;
@@ -113,9 +115,12 @@ void cover_fusion(const echo::snapshot& s, const echo::plan& p, const echo::plan
         chain |= reads_fused;
         view |= s[steps[t].node].kind == echo::op_kind::view;
         early |= s[steps[t].node].phase == echo::phase::backward;
+        draws |= s[steps[t].node].rerun == echo::rerun_kind::seeded;
     }
     auto& c = fused_seen;
+    require(echo::profile_fused(s, steps).bytes_saved() >= 0, "with fusion more bytes are moved");
     c.of("fuse", p.report().fused_nodes > 0);
+    c.of("fuse what draws random numbers", draws);
     c.of("fuse a chain", chain);
     c.of("fuse a view", view);
     c.of("run a view of the backward pass early for it", early);

@@ -45,6 +45,7 @@ struct node_facts {
     std::vector<std::size_t> control{};
     std::uint64_t workspace = 0;
     bool keep = false;
+    bool draws_by_element = false;
 };
 
 /// Builds a graph; a node is its index, an input `{node, output}`.
@@ -85,6 +86,7 @@ private:
                   .kind = facts.kind,
                   .rerun = facts.rerun,
                   .keep = facts.keep,
+                  .draws_by_element = facts.draws_by_element,
                   .inputs = values,
                   .one_bit_inputs = facts.one_bit,
                   .control = control,
@@ -733,6 +735,13 @@ TEST_CASE("what may not be fused is refused", "[faults][fused]") {
         draft r(random);
         r(x)(a).fuse(a)(b);
         refused(random, r, "schedule[2].fused: is fused, but draws random numbers", able);
+
+        graph counted;
+        const auto y = counted.input(128);
+        const auto drawn =
+            counted.forward({y}, {sized(128)}, {.rerun = echo::rerun_kind::seeded, .draws_by_element = true});
+        const auto by_element = counted({counted.backward({drawn}, {sized(5)})});
+        CHECK_NOTHROW(echo::verify(by_element, honest(by_element, r(), {.fuse = true})));
     }
     SECTION("what makes or writes over resident storage") {
         graph g;

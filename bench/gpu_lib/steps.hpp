@@ -23,6 +23,8 @@
 #include "engine/session.hpp"
 #include "workload.hpp"
 
+#include <echo/analysis/fused_profile.hpp>
+
 #include <chrono>
 #include <deque>
 #include <iostream>
@@ -274,27 +276,12 @@ private:
         }
     }
 
-    /// Names and numbers of the ops that run inside their readers, and the bytes that they neither write nor are read from.
+    /// Names and numbers of the ops that run inside their readers, and the bytes that are not moved for it.
     void note_fused(answer& out) const {
-        std::map<std::string, std::uint64_t> names;
-        std::uint64_t written = 0, read = 0;
-        const echo::schedule& steps = planned_->plan.steps();
-        const auto fused_bytes = [&](echo::step_id t, std::uint32_t k) {
-            return planned_->graph[planned_->graph.output(steps[t].node, k)].bytes;
-        };
-        std::vector<const engine::node*> nodes;
-        for (const engine::node* n : work_->graph.nodes()) nodes.push_back(n);
-        for (const auto t : steps.steps()) {
-            for (const auto& c : steps.inputs(t))
-                if (steps[c.step].fused) read += fused_bytes(c.step, c.output);
-            if (!steps[t].fused) continue;
-            const engine::node* n = nodes[steps[t].node.index()];
-            ++names[std::string(engine::name_of(n->op))];
-            for (std::uint32_t k = 0; k < n->outputs.size(); ++k) written += fused_bytes(t, k);
-        }
+        const echo::fused_profile found = echo::profile_fused(planned_->graph, planned_->plan.steps());
         answer all;
-        for (const auto& [name, count] : names) all.add(name, count);
-        out.add("fused_ops", all).add("fused_bytes_not_moved", written + read);
+        for (const auto& row : found.by_op) all.add(row.name, row.steps);
+        out.add("fused_ops", all).add("fused_bytes_not_moved", found.bytes_saved());
     }
 
     template <class Counts>

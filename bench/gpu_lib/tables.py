@@ -121,7 +121,7 @@ def of_fused(result):
             rows.append((NAMES[model], str(row["fused_nodes"]), ops or "none", mib(row["fused_bytes_not_moved"])))
     if not rows:
         return []
-    return ["What runs inside its readers in the plan `fused`, and the MiB that are not written and read for it in a step:", "",
+    return ["What runs inside its readers in the plan `fused`, and how many MiB less a step reads and writes for it:", "",
             *table(("model", "nodes", "of them", "not moved"), rows)]
 
 

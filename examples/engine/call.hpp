@@ -65,10 +65,10 @@ struct call {
     std::span<std::byte> scratch{};
     std::uint64_t seed = 0;      ///< of this node in this step: equal for a node and its recomputation
     std::uint64_t iteration = 1; ///< training steps so far, this one included
-    /// For kernels that run later than they are issued, and again: where `seed` and `iteration` come from, in the memory
-    /// of the backend: `seed` is `seed_of(*numbers, node_seed)`. Null: take them as they stand above.
+    /// For kernels that run later than they are issued, and again: where `seed` and `iteration` lie in the memory of the
+    /// backend. Null: take them as they stand above.
+    const std::uint64_t* seed_at = nullptr;
     const step_numbers* numbers = nullptr;
-    std::uint64_t node_seed = 0;
 
     /// Elements that an op which computes element by element goes over: those of its largest tensor, or none where it
     /// makes none, whatever it is to be repeated from.

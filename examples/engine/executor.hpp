@@ -11,6 +11,7 @@
 #include <echo/analysis/plan.hpp>
 #include <echo/analysis/read_walk.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -51,9 +52,11 @@ public:
     executor(graph& g, const echo::snapshot& s, const echo::schedule& steps, const echo::memory_plan& memory,
              residents& outside, Backend& backend, executor_options options = {})
         : backend_(backend), memory_(memory_of(backend)), outside_(outside), options_(options),
-          arena_(memory_, memory.bytes(), "the arena"),
-          numbers_(memory_, sizeof(step_numbers), "the step's numbers") {
+          arena_(memory_, memory.bytes(), "the arena") {
         for (node* n : g.nodes()) nodes_.push_back(n);
+        for (const node* n : nodes_) seeds_.resize(std::max(seeds_.size(), std::size_t{n->seed}));
+        numbers_ = memory_piece(memory_, sizeof(step_numbers) + seeds_.size() * sizeof(std::uint64_t),
+                                "the step's numbers");
         prepare(s, steps, memory, g);
         for (std::size_t t = 0; t < steps_.size(); ++t) require_fusable(t);
         if constexpr (runs_parts)
@@ -68,7 +71,11 @@ public:
     float run(std::uint64_t seed, std::uint64_t iteration) {
         outside_.before_step();
         now_ = {.seed = seed, .iteration = iteration};
+        for (std::size_t i = 0; i < seeds_.size(); ++i) seeds_[i] = seed_of(now_, i + 1);
         memory_.write(numbers_.data(), &now_, sizeof now_);
+        if (!seeds_.empty())
+            memory_.write(numbers_.data() + sizeof now_, seeds_.data(),
+                          seeds_.size() * sizeof(std::uint64_t));
         if (runs_ > 0 && recordings_.empty() && records()) record();
         if (recordings_.empty()) counts_ = {};
         run_piece(0, 0, loss_step_ + 1);
@@ -242,13 +249,16 @@ private:
     }
 
     call call_of(const step& each) const {
-        return {.inputs = each.in,
-                .outputs = each.out,
-                .scratch = each.scratch,
-                .seed = each.at->seed ? seed_of(now_, each.at->seed) : 0,
-                .iteration = now_.iteration,
-                .numbers = reinterpret_cast<const step_numbers*>(numbers_.data()),
-                .node_seed = each.at->seed};
+        call made{.inputs = each.in,
+                  .outputs = each.out,
+                  .scratch = each.scratch,
+                  .iteration = now_.iteration,
+                  .numbers = reinterpret_cast<const step_numbers*>(numbers_.data())};
+        if (const std::uint64_t seed = each.at->seed) { // counted from 1
+            made.seed = seeds_[seed - 1];
+            made.seed_at = reinterpret_cast<const std::uint64_t*>(made.numbers + 1) + (seed - 1);
+        }
+        return made;
     }
 
     bool records() {
@@ -487,8 +497,9 @@ private:
     residents& outside_;
     executor_options options_;
     memory_piece arena_;
-    memory_piece numbers_; ///< `now_` where ops read it
+    memory_piece numbers_; ///< `now_`, and behind it `seeds_`, where ops read them
     step_numbers now_{};
+    std::vector<std::uint64_t> seeds_; ///< of the random nodes, in this step
     std::vector<node*> nodes_;
     std::vector<tensors> graph_tensors_; ///< per node: its inputs
     std::vector<std::unique_ptr<echo::tensor>> encoded_;

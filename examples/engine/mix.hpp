@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The numbers that change from step to step, and the seeds that follow from them. A recorded step reads them from
-/// memory, so kernels may ask for them as well: every function is constexpr, which nvcc takes for both sides.
+/// memory.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
     return z ^ (z >> 31);
 }
 
-/// Lies where the kernels run; written before each step.
+/// Lies where the kernels run, and behind it the seeds of the step's random nodes; written before each step.
 struct step_numbers {
     std::uint64_t seed = 0;      ///< of the session
     std::uint64_t iteration = 1; ///< training steps so far, this one included

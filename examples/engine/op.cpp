@@ -31,7 +31,7 @@ namespace {
 template <class Op>
 constexpr bool by_element = false;
 template <class Op>
-constexpr bool by_element<ops::elementwise<Op>> = !echo::is_random<Op>;
+constexpr bool by_element<ops::elementwise<Op>> = true;
 template <class Op, std::size_t I>
 constexpr bool by_element<ops::elementwise_gradient<Op, I>> = true;
 template <class Op>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/one_line.hpp"
+#include "plan/fused_text.hpp"
 #include "plan/pass.hpp"
 #include "plan/table.hpp"
 #include "plan/units.hpp"
@@ -42,9 +43,7 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
          show_bytes(r.resident_bytes));
     line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
-    if (made.plan.host().fuse)
-        line("fused", "{} of the nodes recomputed, inside their readers: without time or memory of their own",
-             r.fused_nodes);
+    if (made.plan.host().fuse) line("fused", "{}", fused_text(g.snapshot, made.plan));
     line("subgraphs", "{} between compute-heavy ops, the largest of {} nodes", r.subgraphs,
          r.largest_subgraph);
     line("arena", "{} (at least {})", show_bytes(made.extras.arena_bytes),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/one_line.hpp"
+#include "plan/fused_text.hpp"
 #include "plan/table.hpp"
 #include "plan/units.hpp"
 #include "train/prepare.hpp"
@@ -57,6 +58,8 @@ inline std::string opening(const options& asked, const prepared& p,
             show_bytes(r.resident_bytes));
     out.add("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
             100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    if (p.plans.plan.host().fuse)
+        out.add("fused", "{}", echo::format::fused_text(p.plans.graph, p.plans.plan));
     out.add("arena", "{} bytes, the peak is {} bytes", p.plans.memory.bytes(), r.peak_bytes);
     out.add(place.first, "{}", place.second);
     for (const auto& note : r.notes) out.add("note", "{}", echo::format::one_line(note));

@@ -115,12 +115,14 @@ struct op_facts {
     op_kind kind = op_kind::heavy;
     rerun_kind rerun = rerun_kind::never;
     reads gradient_reads = reads::everything();
-    reads gradient_one_bit{};       ///< the part of `gradient_reads` of which one bit per element is enough
-    positions one_bit_inputs{};     ///< inputs of which the op itself needs one bit per element only
-    storage_pairs views{};          ///< outputs that lie on an input's storage
-    storage_pairs inplace{};        ///< outputs that may take over an input's storage
-    bool gradient_inplace = false;  ///< the gradient may overwrite the output's gradient with the input's
-    flops_function flops = nullptr; ///< nullptr: none counted
+    reads gradient_one_bit{};      ///< the part of `gradient_reads` of which one bit per element is enough
+    positions one_bit_inputs{};    ///< inputs of which the op itself needs one bit per element only
+    storage_pairs views{};         ///< outputs that lie on an input's storage
+    storage_pairs inplace{};       ///< outputs that may take over an input's storage
+    bool gradient_inplace = false; ///< the gradient may overwrite the output's gradient with the input's
+    bool draws_by_element =
+        false; ///< seeded: what it draws hangs on seed and element alone, whatever kernel draws it
+    flops_function flops = nullptr;         ///< nullptr: none counted
     workspace_function workspace = nullptr; ///< nullptr: none
 };
 

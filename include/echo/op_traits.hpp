@@ -93,6 +93,7 @@ constexpr op_facts facts_of() noexcept {
     if constexpr (requires { traits::views; }) facts.views = traits::views;
     if constexpr (requires { traits::inplace; }) facts.inplace = traits::inplace;
     if constexpr (requires { traits::gradient_inplace; }) facts.gradient_inplace = traits::gradient_inplace;
+    if constexpr (requires { traits::draws_by_element; }) facts.draws_by_element = traits::draws_by_element;
     if constexpr (requires { traits::flops; }) facts.flops = traits::flops;
     if constexpr (requires { traits::workspace; }) facts.workspace = traits::workspace;
     return facts;

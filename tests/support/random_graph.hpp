@@ -22,7 +22,7 @@ namespace support {
 /// What a recipe says of one forward op. 0 is the plainest.
 enum class trait : std::uint8_t {
     kind,         ///< 0 light, 1 heavy, 2 view
-    rerun,        ///< 0 pure, 1 seeded, 2 never
+    rerun,        ///< 0 pure, 1 seeded, 2 never, 4 seeded by element
     from,         ///< reads the value so many back
     from_too,     ///< 0: reads nothing else; k: also the value k − 1 back
     from_third,   ///< likewise
@@ -194,6 +194,7 @@ private:
         echo::node_description d{.phase = echo::phase::forward};
         d.kind = kind_of(op);
         d.rerun = statistics ? echo::rerun_kind::never : rerun(op[trait::rerun]);
+        d.draws_by_element = op[trait::rerun] % 6 == 4;
         d.keep = op[trait::keep] % 2;
         d.workspace = 16U * op[trait::workspace];
         if (op[trait::time]) d.time_us = op[trait::time] - 1.0;
@@ -486,7 +487,7 @@ inline op_recipe draw_op(std::mt19937_64& dice) {
     op_recipe op;
     const auto kind = below(100);
     op[trait::kind] = kind < 62 ? 0 : kind < 86 ? 1 : 2;
-    op[trait::rerun] = one_in(8) ? 1 : one_in(12) ? 2 : 0;
+    op[trait::rerun] = one_in(12) ? 1 : one_in(12) ? 2 : one_in(12) ? 4 : 0;
     op[trait::from] = one_in(4) ? below(6) : 0;
     if (one_in(3)) op[trait::from_too] = static_cast<std::uint8_t>(1 + below(7));
     if (one_in(8)) op[trait::from_third] = static_cast<std::uint8_t>(1 + below(7));

@@ -19,7 +19,6 @@ struct lambdas_of {
     using type = void;
 };
 template <class Op>
-    requires(!echo::is_random<Op>)
 struct lambdas_of<ops::elementwise<Op>> {
     using type = Op;
 };
@@ -34,6 +33,10 @@ struct lambdas_of<ops::broadcast<Op>> {
 template <>
 struct lambdas_of<ops::add_n> {
     using type = echo::add_op;
+};
+template <>
+struct lambdas_of<ops::batch_norm> {
+    using type = ops::normalise_op;
 };
 
 template <class Op>
@@ -85,11 +88,11 @@ private:
     }
 
     template <class Op>
-        requires(!echo::is_random<Op>)
     void add(const ops::elementwise<Op>& op, const call& c) {
         std::vector<jit::value> x;
         for (std::size_t i = 0; i < ops::tensor_inputs<Op>; ++i) x.push_back(read(c.inputs[i]));
         for (const double number : op.scalars) x.push_back(made_.graph.number(number));
+        if constexpr (echo::is_random<Op>) x.push_back(draws(c));
         write(c, key<Op>(), x);
     }
     template <class Op>
@@ -102,6 +105,16 @@ private:
             total = made_.graph.apply(key<echo::add_op>(), {total, read(term)});
         write(c.outputs[0], total);
     }
+    void add(const ops::batch_norm& op, const call& c) {
+        const echo::shape& x = c.inputs[0].shape();
+        fused::extents channels = extents_of(x);
+        for (std::size_t a = 0; a < x.rank(); ++a)
+            if (a != axis_of(x, op.axis)) channels.of[a] = 1;
+        const auto of_channel = [&](std::size_t i) { return read(c.inputs[i], channels); };
+        write(c, key<ops::normalise_op>(),
+              {read(c.inputs[0]), op.fixed_gamma ? made_.graph.number(1) : of_channel(1), of_channel(2),
+               of_channel(3), of_channel(4), made_.graph.number(op.epsilon)});
+    }
     template <class Op, std::size_t I>
     void add(const ops::elementwise_gradient<Op, I>& op, const call& c) {
         constexpr auto list = ops::component<Op, I>::arguments();
@@ -113,21 +126,27 @@ private:
         write(c.outputs[0], made_.graph.gradient(key<Op>(), I, arguments));
     }
 
-    jit::value read(const input_view& in) {
+    jit::value read(const input_view& in) { return read(in, extents_of(in.shape())); }
+    jit::value read(const input_view& in, const fused::extents& own) {
         if (in.slot != no_slot) {
             const auto found = slots_.find(in.slot);
             if (found == slots_.end())
                 throw echo::error({}, "fused", "a value is read before it is made", "check the plan");
             return found->second;
         }
-        const auto kind = in.packed ? fused::storage::bit : fused::storage::f32;
-        const jit::any_operand operand(const_cast<void*>(in.data), kind, steps_of(in.shape()));
+        return operand(in.data, in.packed ? fused::storage::bit : fused::storage::f32, own);
+    }
+    /// What a random op draws: the numbers of its node in this step.
+    jit::value draws(const call& c) {
+        return operand(c.seed_at, fused::storage::draws, extents_of(c.outputs[0].shape()));
+    }
+    jit::value operand(const void* data, fused::storage kind, const fused::extents& own) {
+        const jit::any_operand made(const_cast<void*>(data), kind, fused::laid_over(own, made_.extents));
         for (std::size_t i = 0; i < read_.size(); ++i) {
             const auto& known = made_.operands[i];
-            if (known.data == operand.data && known.kind == kind && known.step == operand.step)
-                return read_[i];
+            if (known.data == made.data && known.kind == kind && known.step == made.step) return read_[i];
         }
-        made_.operands.push_back(operand);
+        made_.operands.push_back(made);
         read_.push_back(made_.graph.operand(kind));
         return read_.back();
     }
@@ -139,11 +158,9 @@ private:
             slots_[out.slot] = v;
             return;
         }
-        made_.results.emplace_back(out.data, fused::storage::f32, steps_of(out.shape()));
+        made_.results.emplace_back(out.data, fused::storage::f32,
+                                   fused::laid_over(extents_of(out.shape()), made_.extents));
         made_.graph.result(v, fused::storage::f32);
-    }
-    fused::strides steps_of(const echo::shape& own) const {
-        return fused::laid_over(extents_of(own), made_.extents);
     }
 
     fused_kernel made_;

@@ -20,7 +20,7 @@ struct fused_kernel {
     echo::cuda::fused::extents extents{};
 };
 
-/// Whether generated kernels take the op in: all of it is in its lambdas, and it draws no numbers.
+/// Whether generated kernels take the op in: all of it is in its lambdas.
 bool in_fused_kernels(const op& o);
 
 /// The ops in order; the last one's result has as many elements as anything else that is made. Errors: an op that

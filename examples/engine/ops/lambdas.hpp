@@ -47,6 +47,15 @@ struct dropout_op {
     };
 };
 
+/// The normalised x of its channel's statistics, gamma and beta; nothing flows back through it alone.
+struct normalise_op {
+    static constexpr std::size_t scalars = 1;
+    static constexpr auto forward = [](auto x, auto gamma, auto beta, auto mean, auto variance,
+                                       auto epsilon) {
+        return (x - mean) * (gamma / sqrt(variance + epsilon)) + beta;
+    };
+};
+
 } // namespace engine::ops
 
 template <>
@@ -56,4 +65,8 @@ struct echo::op_traits<engine::ops::shift_op> : echo::elementwise<engine::ops::s
 template <>
 struct echo::op_traits<engine::ops::copy_op> : echo::elementwise<engine::ops::copy_op> {};
 template <>
-struct echo::op_traits<engine::ops::dropout_op> : echo::random<engine::ops::dropout_op> {};
+struct echo::op_traits<engine::ops::normalise_op> : echo::light<engine::ops::normalise_op> {};
+template <>
+struct echo::op_traits<engine::ops::dropout_op> : echo::random<engine::ops::dropout_op> {
+    static constexpr bool draws_by_element = true; // Philox, counted by element
+};

@@ -4,9 +4,8 @@
 /// others take them in. Conservative: what is not light, pure and about as large as what it reads is left alone.
 ///
 /// - The host may say of any op that it writes no such code for it (`graph_traits::fuses`).
-/// - A fused op is `light` and `pure`, has no workspace and makes no graph output. A seeded one is pure only where the
-///   generator counts by element; where it counts by the thread that draws, another kernel draws other numbers. No
-///   fact tells the two apart, so none is fused.
+/// - A fused op is `light`, has no workspace and makes no graph output. It is `pure`, or seeded with a generator that counts
+///   by element (`draws_by_element`): where it counts by the thread that draws, another kernel draws other numbers.
 /// - It does not shrink what it reads. A reduction would be done all over for each element of its reader. (A softmax
 ///   is as large as what it reads, and passes: `light` is all that the facts say.)
 /// - A reader is `light`: nothing is recomputed inside a matrix product. It handles no more elements than the fused
@@ -28,8 +27,8 @@ namespace echo {
 struct fusion_limits {
     std::size_t readers = 4; ///< steps inside which one step is recomputed
     std::size_t inside = 8;  ///< steps recomputed inside one, views not counted
-    std::size_t tensors =
-        16; ///< copies that one step reads and makes in all, as one kernel of echo/cuda takes them
+    /// Copies that one step reads and makes, and keys that it draws random numbers by: what one kernel of echo/cuda takes.
+    std::size_t tensors = 16;
 };
 
 /// By node index.
@@ -58,8 +57,7 @@ inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_i
 }
 
 inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
-    if (!s[n].fuses || s[n].rerun != rerun_kind::pure || s[n].workspace > 0 || s.outputs(n).empty())
-        return false;
+    if (!s[n].fuses || !s[n].same_in_any_kernel() || s[n].workspace > 0 || s.outputs(n).empty()) return false;
     const bool view = s[n].kind == op_kind::view;
     if (s[n].kind != op_kind::light && (!view || s.inputs(n).size() != 1)) return false;
     for (const auto v : s.outputs(n)) {

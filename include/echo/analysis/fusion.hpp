@@ -186,12 +186,16 @@ private:
     bool within_limits(step_id t) {
         const auto real = real_;
         for (const step_id r : real) {
-            std::size_t light = 0;
-            for (const step_id inner : walk_.inside(*steps_, r))
-                light += s_[(*steps_)[inner].node].kind == op_kind::light;
+            const node_id reader = (*steps_)[r].node;
+            std::size_t light = 0, keys = s_[reader].rerun == rerun_kind::seeded;
+            for (const step_id inner : walk_.inside(*steps_, r)) {
+                const node_record& node = s_[(*steps_)[inner].node];
+                light += node.kind == op_kind::light;
+                keys += node.rerun == rerun_kind::seeded;
+            }
             if (light > limits_.inside) return false;
             read_in_truth(r);
-            if (read_.size() + s_.outputs((*steps_)[r].node).size() > limits_.tensors) return false;
+            if (read_.size() + s_.outputs(reader).size() + keys > limits_.tensors) return false;
         }
         // What was recomputed inside `t` is recomputed inside its readers now.
         inner_ = walk_.inside(*steps_, t);

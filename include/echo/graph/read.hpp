@@ -97,6 +97,7 @@ private:
         node_description d{.name = name, .op = facts.name, .layer = layer, .phase = what};
         d.kind = facts.kind;
         d.rerun = facts.rerun;
+        d.draws_by_element = facts.draws_by_element;
         d.unknown_op = !facts.known;
         d.inputs = inputs_;
         d.one_bit_inputs = facts.one_bit_inputs;

@@ -27,14 +27,20 @@ struct node_record {
     echo::phase phase = phase::input;
     op_kind kind = op_kind::heavy;
     rerun_kind rerun = rerun_kind::never;
-    bool keep = false;       ///< the host wishes its outputs to be kept
-    bool fuses = true;       ///< the host can recompute it inside others, or others in it
-    bool unknown_op = false; ///< nothing is known of its op (heavy, never)
-    std::uint32_t op = 0;    ///< index for `snapshot::op_name`
-    std::uint32_t layer = 0; ///< index for `snapshot::layer_name`
-    double flops = 0;        ///< floating-point operations of one run
+    bool keep = false;             ///< the host wishes its outputs to be kept
+    bool fuses = true;             ///< the host can recompute it inside others, or others in it
+    bool draws_by_element = false; ///< seeded: the same numbers in whatever kernel
+    bool unknown_op = false;       ///< nothing is known of its op (heavy, never)
+    std::uint32_t op = 0;          ///< index for `snapshot::op_name`
+    std::uint32_t layer = 0;       ///< index for `snapshot::layer_name`
+    double flops = 0;              ///< floating-point operations of one run
     double time_us = std::numeric_limits<double>::quiet_NaN(); ///< measured time; NaN: none
     std::uint64_t workspace = 0;                               ///< bytes of scratch memory while it runs
+
+    /// Whether a kernel of other ops that computes it too makes the same bits.
+    bool same_in_any_kernel() const noexcept {
+        return rerun == rerun_kind::pure || (rerun == rerun_kind::seeded && draws_by_element);
+    }
 };
 
 /// One output of one node.

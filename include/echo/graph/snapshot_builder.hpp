@@ -21,6 +21,7 @@ struct node_description {
     rerun_kind rerun = rerun_kind::never;
     bool keep = false;
     bool fuses = true;
+    bool draws_by_element = false;
     bool unknown_op = false;
     std::span<const value_id> inputs{};
     positions one_bit_inputs{}; ///< positions from 63 on are taken as "all bits needed"
@@ -46,6 +47,7 @@ public:
                              .rerun = d.rerun,
                              .keep = d.keep,
                              .fuses = d.fuses,
+                             .draws_by_element = d.draws_by_element,
                              .unknown_op = d.unknown_op,
                              .op = intern(d.op, op_index_, s_.ops_),
                              .layer = intern(d.layer, layer_index_, s_.layers_),

@@ -65,13 +65,13 @@ struct channel_place {
     }
 };
 
-/// (x − mean) · scale + beta, scale = gamma ÷ √(variance + epsilon).
+/// `normalise_op` on groups.
 struct normalise_groups {
     source x;
     sink y;
     const float *gamma, *beta, *mean, *variance;
     channel_place place;
-    float epsilon;
+    told<ops::normalise_op> epsilon;
     bool fixed_gamma;
 
     template <class Warp>
@@ -81,8 +81,10 @@ struct normalise_groups {
         place.of_group(first, channel);
         for (int e = 0; e < group_size; ++e) {
             const std::uint32_t k = channel[e];
-            const float scale = (fixed_gamma ? 1.0f : gamma[k]) / std::sqrt(variance[k] + epsilon);
-            v.at[e] = (v.at[e] - mean[k]) * scale + beta[k];
+            const float read[] = {v.at[e], fixed_gamma ? 1.0f : gamma[k], beta[k], mean[k], variance[k]};
+            float made[1];
+            forward<ops::normalise_op>(read, epsilon, made);
+            v.at[e] = made[0];
         }
         y.store<Warp>(first, n, v);
     }
@@ -94,7 +96,7 @@ void run(const ops::batch_norm& op, const call& c, Launcher& launcher) {
     run_groups(op.name, c.outputs[0].size(),
                normalise_groups{source(in[0]), sink(c.outputs[0]), in[1].f32(), in[2].f32(), in[3].f32(),
                                 in[4].f32(), channel_place(in[0].shape(), op.axis),
-                                static_cast<float>(op.epsilon), op.fixed_gamma},
+                                told<ops::normalise_op>({op.epsilon}), op.fixed_gamma},
                launcher);
 }
 

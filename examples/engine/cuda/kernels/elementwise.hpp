@@ -17,16 +17,15 @@ namespace engine::cuda {
 
 /// The seed of a node, and the step: read where the kernels run, or as they were when the call was issued.
 struct step_source {
+    const std::uint64_t* seed_at = nullptr;
     const step_numbers* numbers = nullptr;
-    std::uint64_t node_seed = 0, seed = 0, iteration = 1;
+    std::uint64_t seed = 0, iteration = 1;
 
     step_source() = default;
     explicit step_source(const call& c)
-        : numbers(c.numbers), node_seed(c.node_seed), seed(c.seed), iteration(c.iteration) {}
+        : seed_at(c.seed_at), numbers(c.numbers), seed(c.seed), iteration(c.iteration) {}
 
-    ECHO_HOST_DEVICE constexpr std::uint64_t key() const {
-        return numbers ? seed_of(*numbers, node_seed) : seed;
-    }
+    ECHO_HOST_DEVICE constexpr std::uint64_t key() const { return seed_at ? *seed_at : seed; }
     ECHO_HOST_DEVICE constexpr std::uint64_t step() const { return numbers ? numbers->iteration : iteration; }
 };
 

@@ -157,7 +157,7 @@ private:
         if (given_[at_].kind != step_kind::recompute) refuse("fused", "is fused, but is no recompute");
         if (!host_.fuse) refuse("fused", "is fused, but the host fuses nothing");
         if (node.kind == op_kind::heavy) refuse("fused", "is fused, but heavy");
-        if (node.rerun != rerun_kind::pure)
+        if (!node.same_in_any_kernel())
             refuse("fused", "is fused, but draws random numbers, which another kernel would draw otherwise");
         out_.any_fused = true;
     }

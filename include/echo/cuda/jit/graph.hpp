@@ -65,7 +65,7 @@ public:
     graph& operator=(graph&&) = default;
     ~graph() = default;
 
-    /// The next operand of the kernel.
+    /// The next operand of the kernel. One of `storage::draws` is what random ops take: data of its own for each.
     value operand(storage kind) {
         if (operands_.size() + results_.size() == most) too_many();
         const value v = linked("graph", [&] { return linker_.operand(operands_.size()); });

@@ -241,14 +241,16 @@ private:
         if (!o.used || inner_count_ == 0 || inner_[inner_count_ - 1].step[i] != 1) return false;
         // Groups of a row do not begin anew with each of its lines.
         if (by_row_ && inner_count_ > 1 && inner_[inner_count_ - 1].extent % width != 0) return false;
-        const auto unit = o.kind == storage::bit
-                              ? std::int64_t{width}
+        const auto unit = o.kind == storage::bit ? std::int64_t{width}
+                          : o.kind == storage::draws
+                              ? std::int64_t{4} // numbers of one counter
                               : std::int64_t{16} / static_cast<std::int64_t>(unit_bytes(o.kind));
         for (std::size_t k = 0; k + 1 < inner_count_; ++k)
             if (inner_[k].step[i] % unit != 0) return false;
         for (std::size_t k = 0; k < outer_count_; ++k)
             if (outer_[k].step[i] % unit != 0) return false;
         if (o.kind == storage::bit) return shift == 0;
+        if (o.kind == storage::draws) return shift % 4 == 0;
         const auto element = reinterpret_cast<std::uintptr_t>(o.data) / unit_bytes(o.kind);
         return (element - shift) % static_cast<std::uint64_t>(unit) == 0;
     }

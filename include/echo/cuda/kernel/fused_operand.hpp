@@ -17,16 +17,23 @@
 namespace echo::cuda::fused {
 
 /// How an operand is stored. The numbers are those of the generated source (source.hpp).
-enum class storage : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, i32 = 3, bit = 4 };
+///
+/// `draws`: uniform numbers in [0, 1) that lie nowhere, for generated kernels. `data` is their 64-bit key, and element i of
+/// the operand is word i % 4 of Philox's counter i / 4 (philox.hpp): its upper 24 bits, over 2^24. So the same key and
+/// strides give a recomputed dropout its mask again, in whatever kernel.
+enum class storage : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, i32 = 3, bit = 4, draws = 5 };
 
-/// Bits of one element.
+/// Bits of one element, as it is worked with.
 constexpr std::uint64_t element_bits(storage s) noexcept {
     return s == storage::bit ? 1 : s == storage::f16 || s == storage::bf16 ? 16 : 32;
 }
-/// Bytes of the smallest thing that is loaded: the element, or a mask's word.
-constexpr std::uint64_t unit_bytes(storage s) noexcept { return s == storage::bit ? 4 : element_bits(s) / 8; }
+/// Bytes of the smallest thing that is loaded: the element, a mask's word, or a key.
+constexpr std::uint64_t unit_bytes(storage s) noexcept {
+    return s == storage::bit ? 4 : s == storage::draws ? 8 : element_bits(s) / 8;
+}
 /// Bytes of that many contiguous elements.
 constexpr std::uint64_t bytes_of(storage s, std::uint64_t elements) noexcept {
+    if (s == storage::draws) return elements == 0 ? 0 : 8;
     return s == storage::bit ? (elements + 31) / 32 * 4 : elements * unit_bytes(s);
 }
 

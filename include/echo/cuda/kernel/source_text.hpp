@@ -168,8 +168,34 @@ ECHO_DEVICE echo_place echo_place_of(u64 group, const echo_shape& s) {
     return g;
 }
 
+// Four uniform numbers of a counter.
+ECHO_DEVICE void echo_draw(float* x, const void* key, u64 counter) {
+    const u64 seed = *static_cast<const u64*>(key);
+    u32 a = static_cast<u32>(counter), b = static_cast<u32>(counter >> 32), c = 0, d = 0;
+    u32 first = static_cast<u32>(seed), second = static_cast<u32>(seed >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        const u64 left = 0xD2511F53ull * a, right = 0xCD9E8D57ull * c;
+        a = static_cast<u32>(right >> 32) ^ b ^ first;
+        b = static_cast<u32>(right);
+        c = static_cast<u32>(left >> 32) ^ d ^ second;
+        d = static_cast<u32>(left);
+        first += 0x9E3779B9u;
+        second += 0xBB67AE85u;
+    }
+    const float scale = 1.0f / 16777216.0f;
+    x[0] = static_cast<float>(a >> 8) * scale;
+    x[1] = static_cast<float>(b >> 8) * scale;
+    x[2] = static_cast<float>(c >> 8) * scale;
+    x[3] = static_cast<float>(d >> 8) * scale;
+}
 template <int Kind> ECHO_DEVICE float echo_load_one(const void* data, i64 at) {
-    if constexpr (Kind == 4)
+    if constexpr (Kind == 5) {
+        float x[4];
+        echo_draw(x, data, static_cast<u64>(at) / 4);
+        const u32 word = static_cast<u32>(at) % 4;
+        return word == 0 ? x[0] : word == 1 ? x[1] : word == 2 ? x[2] : x[3];
+    } else if constexpr (Kind == 4)
         return static_cast<float>(static_cast<const u32*>(data)[at / 32] >> (at % 32) & 1u);
     else
         return echo_stored<Kind>::load(static_cast<const typename echo_stored<Kind>::type*>(data)[at]);
@@ -183,7 +209,10 @@ template <int Kind> ECHO_DEVICE void echo_load(float* x, const echo_operand& o, 
     }
     if (o.how == vector_access && g.begin == 0 && g.end == ECHO_WIDTH) {
         const i64 first = at + g.first;
-        if constexpr (Kind == 4) {
+        if constexpr (Kind == 5) {
+#pragma unroll
+            for (u32 p = 0; p < ECHO_WIDTH / 4; ++p) echo_draw(x + 4 * p, o.data, static_cast<u64>(first) / 4 + p);
+        } else if constexpr (Kind == 4) {
             const u32 word = static_cast<const u32*>(o.data)[first / 32] >> (first % 32);
 #pragma unroll
             for (u32 e = 0; e < ECHO_WIDTH; ++e) x[e] = static_cast<float>(word >> e & 1u);
