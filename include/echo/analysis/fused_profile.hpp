@@ -21,10 +21,11 @@ struct fused_profile {
         std::size_t steps = 0; ///< fused ones
         friend bool operator==(const op_row&, const op_row&) = default;
     };
-    std::vector<op_row> by_op{};   ///< most steps first
-    std::uint64_t bytes_apart = 0; ///< if each step were a kernel of its own
-    std::uint64_t bytes_inside =
-        0; ///< as it is: a fused step reads where its readers run, and writes nothing
+    std::vector<op_row> by_op{}; ///< most steps first
+    /// If each step were a kernel of its own.
+    std::uint64_t bytes_apart = 0;
+    /// As it is: a fused step reads where its readers run, and writes nothing.
+    std::uint64_t bytes_inside = 0;
 
     /// What is not moved. The planner fuses nothing that moves more; steps of others may, by being read more than once.
     std::int64_t bytes_saved() const noexcept {
