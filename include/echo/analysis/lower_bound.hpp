@@ -78,7 +78,7 @@ private:
     bool recomputed_inside(node_id reader, value_id base) const {
         const node_id maker = s_[base].producer;
         return c_.host.fuse && s_[reader].kind != op_kind::heavy && c_.rerunnable[maker.index()] &&
-               s_[maker].rerun == rerun_kind::pure && maker != reader;
+               s_[maker].same_in_any_kernel() && maker != reader;
     }
 
     /// Inputs, outputs and workspace of one run, less what might be fused. Outputs that may go in place are not counted; with `packed`
