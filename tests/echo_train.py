@@ -99,6 +99,7 @@ class Train(command.Command):
             self.assertIn(word, said)
         self.assertRegex(said["model"], r"^nmt, preset tiny, batch 8, modern baseline: \d+ parameters, \d+ nodes$")
         self.assertIn("min_cut", said["strategy"])
+        self.assertRegex(said["fused"], r"^\d+ nodes inside their readers: \S+ \wi?B moved instead of \S+ \wi?B \(.*tanh_op \d+.*\)$")
         steps = re.findall(r"(?m)^step (\d+)/40 +loss +(\S+) +\S+ samples/s(?:  exact match (\S+))?$", text)
         shown = [int(step) for step, _, _ in steps]
         self.assertEqual(shown, [1, *range(2, 41, 2)])

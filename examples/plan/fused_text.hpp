@@ -16,7 +16,7 @@
 
 namespace echo::format {
 
-/// Steps, traffic and the commonest ops: "8 nodes inside their readers: 1.2 MB moved instead of 3.4 MB (tanh_op 4, …)".
+/// Steps, traffic and the commonest ops: "8 nodes inside their readers: 1.2 MB moved instead of 3.4 MB (tanh_op 4, ...)".
 inline std::string fused_text(const snapshot& s, const plan& p) {
     const fused_profile found = profile_fused(s, p.steps());
     std::string text = fmt::format("{} nodes inside their readers", p.report().fused_nodes);
@@ -27,7 +27,7 @@ inline std::string fused_text(const snapshot& s, const plan& p) {
     for (std::size_t i = 0; i < std::min(most, found.by_op.size()); ++i)
         text +=
             fmt::format("{}{} {}", i == 0 ? "" : ", ", one_line(found.by_op[i].name), found.by_op[i].steps);
-    if (found.by_op.size() > most) text += ", …";
+    if (found.by_op.size() > most) text += ", ...";
     return text + ")";
 }
 
