@@ -40,14 +40,15 @@ inline auto part(const ops::encode&, const call& c) {
     };
 }
 
-/// `normalise_op` with the same bits, what hangs on the channel alone computed once.
+/// `normalise_op`; what hangs on the channel alone is computed once, in double.
 inline auto part(const ops::batch_norm& op, const call& c) {
     const echo::shape& shape = c.inputs[0].shape();
     const std::size_t channels = c.inputs[1].size();
     std::vector<float> scales(channels);
     for (std::size_t k = 0; k < channels; ++k) {
-        const float gamma = op.fixed_gamma ? 1 : c.inputs[1].f32()[k];
-        scales[k] = gamma / std::sqrt(c.inputs[4].f32()[k] + static_cast<float>(op.epsilon));
+        const double gamma = op.fixed_gamma ? 1 : static_cast<double>(c.inputs[1].f32()[k]);
+        scales[k] =
+            static_cast<float>(gamma / std::sqrt(static_cast<double>(c.inputs[4].f32()[k]) + op.epsilon));
     }
     return [&c, scales = std::move(scales), shape, axis = axis_of(shape, op.axis)](std::size_t first,
                                                                                    std::size_t last) {

@@ -107,7 +107,7 @@ public:
     }
 
     /// The front, from the plan that recomputes nothing down to the least peak found; peaks fall and times rise from
-    /// point to point. `count` searches between them.
+    /// point to point. At most `count` searches between them: none below a limit that the last plan is within already.
     std::vector<trial> front(std::size_t count) {
         share_ = 1.0 / static_cast<double>(count + 1);
         // Neighbours on the front are good starts for each other: fewer others are needed.
@@ -116,10 +116,13 @@ public:
             std::exchange(options_.exchange_replays, options_.exchange_replays / (count + 1));
         const std::uint64_t low = cheapest(0).footprint.peak_bytes;
         const std::uint64_t high = known_.front().footprint.peak_bytes;
+        std::uint64_t reached = high;
         for (std::size_t i = 1; i <= count; ++i) {
             done_ += share_;
             const double part = 1 - static_cast<double>(i) / static_cast<double>(count);
-            cheapest(low + static_cast<std::uint64_t>(static_cast<double>(high - low) * part));
+            const std::uint64_t limit =
+                low + static_cast<std::uint64_t>(static_cast<double>(high - low) * part);
+            if (reached > limit) reached = cheapest(limit).footprint.peak_bytes;
         }
         most_starts_ = starts;
         options_.exchange_replays = replays;
