@@ -4,9 +4,8 @@
 ///   engine-steps peer resnet|lstm|cells FOLDER   writes parameters and data into FOLDER, then for each number that it
 ///                                             reads runs so many steps; a peer reads the files and does the same.
 ///                                             After the first steps it writes the gradients of the last of them
-///   engine-steps echo MODEL PRESET ROUNDS     each strategy beside the baseline: both run at the same time, each with one
-///                                             thread on a processor of its own, and swap processors in every round. What
-///                                             slows the machine slows both alike
+///   engine-steps echo MODEL PRESET STEPS      so many steps of each strategy beside the baseline's, in turns of some
+///                                             milliseconds, in which one stands still: what slows the machine slows both
 /// It answers with a line of JSON each time.
 #include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
@@ -17,23 +16,21 @@
 #include "models/transformer.hpp"
 
 #include <nlohmann/json.hpp>
-#include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <thread>
 
 namespace {
 
 using json = nlohmann::json;
-using session = engine::session<engine::cpu::backend>;
 constexpr int threads = 2;
 
 /// Bytes that the system says this process has (`VmRSS`) or had at most (`VmHWM`).
@@ -48,10 +45,9 @@ std::uint64_t memory(const std::string& key) {
     return 0;
 }
 
-double ms_of(session& s, float& loss) {
-    const auto begin = std::chrono::steady_clock::now();
-    loss = s.step();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+using clock_type = std::chrono::steady_clock;
+double ms_since(clock_type::time_point begin) {
+    return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
 }
 
 // Against a peer: models that are written in both places.
@@ -151,7 +147,7 @@ void against_peer(const std::string& called, const std::string& folder) {
     called == "resnet" ? make_resnet(m) : make_lstm(m, called == "lstm");
     const auto trained = engine::train(m.graph, m.loss, {.with_sgd = {.rate = 0.01, .momentum = 0.9}});
     engine::cpu::backend on(threads);
-    session s(m.graph, on);
+    engine::session<engine::cpu::backend> s(m.graph, on);
     m.fill(s.outside());
     tensor_file all(std::filesystem::path(folder) / "tensors");
     for (const auto which : {engine::role::data, engine::role::parameter, engine::role::state})
@@ -161,9 +157,9 @@ void against_peer(const std::string& called, const std::string& folder) {
     for (int count = 0; std::cin >> count;) {
         json losses = json::array(), ms = json::array();
         for (int i = 0; i < count; ++i) {
-            float loss = 0;
-            ms.push_back(ms_of(s, loss));
-            losses.push_back(loss);
+            const auto begin = clock_type::now();
+            losses.push_back(s.step());
+            ms.push_back(ms_since(begin));
         }
         if (s.iteration() == static_cast<std::uint64_t>(count)) {
             tensor_file gradients(std::filesystem::path(folder) / "gradients");
@@ -180,10 +176,80 @@ void against_peer(const std::string& called, const std::string& folder) {
 
 // With Echo against without.
 
+/// Lets two threads run in turns. A turn is short beside what changes on a busy machine, and long beside what it costs
+/// to fill a cache again.
+class turns {
+public:
+    /// Waits for the first turn.
+    void enter(int me) {
+        std::unique_lock lock(mutex_);
+        wait(lock, me);
+    }
+    /// Passes the turn on if it has taken long enough.
+    void pause(int me) {
+        if (ms_since(begin_) < turn_ms) return;
+        std::unique_lock lock(mutex_);
+        pass(me);
+        wait(lock, me);
+    }
+    void leave(int me) {
+        const std::scoped_lock lock(mutex_);
+        left_[me] = true;
+        pass(me);
+    }
+    /// Milliseconds of its turns so far; to be asked in one of them.
+    double ms(int me) const { return spent_[me] + ms_since(begin_); }
+
+private:
+    static constexpr double turn_ms = 25;
+
+    void pass(int me) {
+        spent_[me] += ms_since(begin_);
+        now_ = left_[1 - me] ? me : 1 - me;
+        changed_.notify_all();
+    }
+    void wait(std::unique_lock<std::mutex>& lock, int me) {
+        changed_.wait(lock, [&] { return now_ == me; });
+        begin_ = clock_type::now();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int now_ = 0;
+    std::array<bool, 2> left_{};
+    std::array<double, 2> spent_{};
+    clock_type::time_point begin_; ///< of this turn
+};
+
+/// The CPU, given up between calls when others have their turn.
+class taking_turns : public engine::cpu::backend {
+public:
+    using backend::backend;
+    void take(turns* all, int me) { all_ = all, me_ = me; }
+
+    void run(const engine::op& o, const engine::call& c) {
+        pause();
+        backend::run(o, c);
+    }
+    void run(std::span<const engine::op_call> chain) {
+        pause();
+        backend::run(chain);
+    }
+
+private:
+    void pause() {
+        if (all_) all_->pause(me_);
+    }
+    turns* all_ = nullptr;
+    int me_ = 0;
+};
+
+using session = engine::session<taking_turns>;
+
 struct contender {
     std::string name;
     std::unique_ptr<engine::graph> graph;
-    std::unique_ptr<engine::cpu::backend> backend;
+    std::unique_ptr<taking_turns> backend;
     std::unique_ptr<session> run{};
     std::vector<float> losses{};
 };
@@ -193,7 +259,7 @@ contender contend(const std::string& preset, const std::string& name, const echo
                   const contender* profiled) {
     contender c{.name = name,
                 .graph = std::make_unique<engine::graph>(),
-                .backend = std::make_unique<engine::cpu::backend>(1)};
+                .backend = std::make_unique<taking_turns>(threads)};
     const Model m(*c.graph, Model::preset(preset));
     engine::train(*c.graph, m.loss(), Model::optimizer());
     if (profiled) { // the same graph, node by node
@@ -210,31 +276,24 @@ contender contend(const std::string& preset, const std::string& name, const echo
     return c;
 }
 
-void stay_on(unsigned processor) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(processor % std::max(1u, std::thread::hardware_concurrency()), &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-}
-
-/// Milliseconds of each of so many steps of both, at the same time. Who is done goes on until the other is too.
-std::array<std::vector<double>, 2> side_by_side(contender& a, contender& b, std::size_t steps,
-                                                unsigned round) {
+/// Milliseconds of each of so many steps of both.
+std::array<std::vector<double>, 2> side_by_side(contender& a, contender& b, std::size_t steps) {
     std::array<std::vector<double>, 2> ms;
-    std::array<std::atomic<std::size_t>, 2> done{};
-    const auto run = [&](contender& c, std::size_t mine) {
-        stay_on(static_cast<unsigned>(mine) + round);
-        while (done[0] < steps || done[1] < steps) {
-            float loss = 0;
-            const double took = ms_of(*c.run, loss);
-            c.losses.push_back(loss);
-            if (ms[mine].size() < steps) ms[mine].push_back(took);
-            ++done[mine];
+    turns all;
+    const auto run = [&](contender& c, int me) {
+        c.backend->take(&all, me);
+        all.enter(me);
+        for (std::size_t k = 0; k < steps; ++k) {
+            const double before = all.ms(me);
+            c.losses.push_back(c.run->step());
+            ms[me].push_back(all.ms(me) - before);
         }
+        all.leave(me);
+        c.backend->take(nullptr, me);
     };
     std::thread other([&] { run(b, 1); });
-    std::thread one([&] { run(a, 0); });
-    one.join(), other.join();
+    run(a, 0);
+    other.join();
     return ms;
 }
 
@@ -244,12 +303,11 @@ bool same_bits(const contender& a, const contender& b) {
 }
 
 template <class Model>
-void with_and_without(const std::string& preset, int rounds) {
+void with_and_without(const std::string& preset, std::size_t steps) {
     // Times are taken node by node, and what is timed in that way runs in no chains.
     contender timed = contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, nullptr);
     const auto before = timed.run->plan().report();
-    float loss = 0;
-    ms_of(*timed.run, loss);
+    timed.run->step();
     timed.run->execution().store_times();
     timed.run.reset();
     contender without = contend<Model>(preset, "baseline", {.how = echo::strategy::baseline}, &timed);
@@ -261,13 +319,8 @@ void with_and_without(const std::string& preset, int rounds) {
         {.how = echo::strategy::budget, .budget = before.baseline_peak_bytes / 2, .host = host}};
     for (const auto& how : plans) {
         contender with = contend<Model>(preset, std::string(echo::name_of(how.how)), how, &timed);
-        side_by_side(without, with, 1, 0); // pages are touched, and loops are chosen
-        json ms = json::array(), baseline_ms = json::array();
-        for (int r = 0; r < rounds; ++r) {
-            const auto took = side_by_side(without, with, 2, static_cast<unsigned>(r));
-            for (const double each : took[0]) baseline_ms.push_back(each);
-            for (const double each : took[1]) ms.push_back(each);
-        }
+        side_by_side(without, with, 1); // pages are touched, and loops are chosen
+        const auto [baseline_ms, ms] = side_by_side(without, with, steps);
         const auto& report = with.run->plan().report();
         const auto counts = with.run->execution().counts();
         rows.push_back({{"strategy", with.name},
@@ -296,13 +349,13 @@ int run(const std::vector<std::string>& words) {
         return 0;
     }
     if (words.size() == 4 && words[0] == "echo") {
-        const int rounds = std::stoi(words[3]);
-        if (words[1] == "nmt") return with_and_without<models::nmt>(words[2], rounds), 0;
-        if (words[1] == "transformer") return with_and_without<models::transformer>(words[2], rounds), 0;
-        if (words[1] == "resnet") return with_and_without<models::resnet>(words[2], rounds), 0;
+        const auto steps = static_cast<std::size_t>(std::stoul(words[3]));
+        if (words[1] == "nmt") return with_and_without<models::nmt>(words[2], steps), 0;
+        if (words[1] == "transformer") return with_and_without<models::transformer>(words[2], steps), 0;
+        if (words[1] == "resnet") return with_and_without<models::resnet>(words[2], steps), 0;
     }
     std::cerr
-        << "usage: engine-steps peer resnet|lstm|cells FOLDER | echo nmt|transformer|resnet PRESET ROUNDS\n";
+        << "usage: engine-steps peer resnet|lstm|cells FOLDER | echo nmt|transformer|resnet PRESET STEPS\n";
     return 2;
 }
 

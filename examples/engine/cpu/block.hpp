@@ -26,13 +26,17 @@ struct alignas(64) block {
     float at[block_size];
 
     void load(const float* from, std::size_t n) {
+        if (n == block_size) return load_whole(from);
         std::memcpy(at, from, n * sizeof(float));
         pad(n);
     }
     void pad(std::size_t n) {
         for (std::size_t i = n; i < padded(n); ++i) at[i] = 1;
     }
-    void store(float* to, std::size_t n) const { std::memcpy(to, at, n * sizeof(float)); }
+    void store(float* to, std::size_t n) const {
+        if (n == block_size) return store_whole(to);
+        std::memcpy(to, at, n * sizeof(float));
+    }
 
     /// 1 where the bit is set, else 0; `first` is a multiple of 32.
     void unpack(const std::int32_t* words, std::size_t first, std::size_t n) {
@@ -42,6 +46,19 @@ struct alignas(64) block {
             for (std::size_t k = 0; k < 32; ++k) at[i + k] = static_cast<float>((word >> k) & 1u);
         }
         pad(n);
+    }
+
+private:
+    /// What follows is asked for already, so that memory is fetched while elements are computed. It may lie behind the
+    /// tensor: then nothing happens.
+    static constexpr std::size_t ahead = 2 * block_size, cache_line = 64 / sizeof(float);
+    void load_whole(const float* from) {
+        for (std::size_t i = 0; i < block_size; i += cache_line) __builtin_prefetch(from + ahead + i);
+        std::memcpy(at, from, sizeof at);
+    }
+    void store_whole(float* to) const {
+        for (std::size_t i = 0; i < block_size; i += cache_line) __builtin_prefetch(to + ahead + i, 1);
+        std::memcpy(to, at, sizeof at);
     }
 };
 

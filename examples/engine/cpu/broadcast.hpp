@@ -18,6 +18,14 @@ inline std::vector<strided<float>> inputs_as(const call& c, std::size_t count, c
     return made;
 }
 
+/// Elements [first, first + n) of an input that is `repeated` to `all` elements.
+inline void read(const input_view& in, const strided<float>& repeated, std::size_t all, std::size_t first,
+                 std::size_t n, block& to) {
+    if (in.size() == all) return to.load(in.f32() + first, n); // it may lie in a slot
+    repeated.read(first, n, to.at);
+    to.pad(n);
+}
+
 template <class Op>
 auto part(const ops::broadcast<Op>&, const call& c) {
     return [&c, inputs = inputs_as(c, 2, c.outputs[0].shape())](std::size_t first, std::size_t last) {
@@ -25,13 +33,7 @@ auto part(const ops::broadcast<Op>&, const call& c) {
         const std::size_t all = c.outputs[0].size();
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
-            for (std::size_t i = 0; i < 2; ++i)
-                if (c.inputs[i].size() == all) { // it may lie in a slot
-                    in[i].load(c.inputs[i].f32() + at, n);
-                } else {
-                    inputs[i].read(at, n, in[i].at);
-                    in[i].pad(n);
-                }
+            for (std::size_t i = 0; i < 2; ++i) read(c.inputs[i], inputs[i], all, at, n, in[i]);
             forward_block<Op>(in, {}, out, n);
             out[0].store(c.outputs[0].f32() + at, n);
         }
@@ -48,12 +50,10 @@ void run(const ops::broadcast_gradient<Op, I>& op, const call& c, context& on) {
         const std::size_t axis = whole.rank() - op.shape.rank() + i;
         summed[axis] = op.shape[i] == 1 && whole[axis] != 1;
     }
+    const std::size_t all = c.inputs[0].size();
     const auto values = [&](std::size_t first, std::size_t n, block& out) {
         block in[reads];
-        for (std::size_t i = 0; i < reads; ++i) {
-            inputs[i].read(first, n, in[i].at);
-            in[i].pad(n);
-        }
+        for (std::size_t i = 0; i < reads; ++i) read(c.inputs[i], inputs[i], all, first, n, in[i]);
         gradient_block<Op, I>(in, {}, out, n);
     };
     sum_over(sum_axes(whole, summed), values, 1, c.outputs[0].f32(), on);

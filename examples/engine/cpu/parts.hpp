@@ -16,12 +16,14 @@ namespace engine::cpu {
 
 inline auto part(const ops::add_n&, const call& c) {
     return [&c](std::size_t first, std::size_t last) {
-        block total;
+        block total, term;
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
             total.load(c.inputs[0].f32() + at, n);
-            for (const input_view& term : c.inputs.subspan(1))
-                for (std::size_t i = 0; i < n; ++i) total.at[i] += term.f32()[at + i];
+            for (const input_view& in : c.inputs.subspan(1)) {
+                term.load(in.f32() + at, n);
+                for (std::size_t i = 0; i < padded(n); ++i) total.at[i] += term.at[i];
+            }
             total.store(c.outputs[0].f32() + at, n);
         }
     };

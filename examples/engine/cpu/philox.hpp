@@ -5,38 +5,66 @@
 
 #include "engine/cpu/block.hpp"
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 namespace engine::cpu {
+
+#if defined(__AVX512F__)
+inline constexpr std::size_t philox_lanes = 8;
+#elif defined(__AVX2__)
+inline constexpr std::size_t philox_lanes = 4;
+#else
+inline constexpr std::size_t philox_lanes = 2;
+#endif
+/// The same word of some counters, each in the lower half of a lane; what stands above it is not looked at.
+using philox_words = std::uint64_t __attribute__((vector_size(8 * philox_lanes)));
+
+/// Products of the lower halves, for which there are instructions that compilers do not find.
+inline void multiply(const philox_words& a, const philox_words& b, philox_words& products) {
+#if defined(__AVX512F__)
+    products = reinterpret_cast<philox_words>(
+        _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+    products = reinterpret_cast<philox_words>(
+        _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#elif defined(__SSE2__)
+    products = reinterpret_cast<philox_words>(
+        _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+#else
+    products = (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
+#endif
+}
 
 /// Uniform numbers in [0, 1) of elements `first` to `first` + n; `first` is a multiple of 4. Element i is word i % 4 of
 /// counter i / 4, its upper 24 bits.
 inline void uniform(std::uint64_t seed, std::size_t first, std::size_t n, block& out) {
-    constexpr std::size_t most = block_size / 4;
-    const std::size_t count = (padded(n) + 3) / 4;
-    alignas(64) std::uint32_t c0[most], c1[most], c2[most], c3[most];
-    for (std::size_t j = 0; j < count; ++j) {
-        const std::uint64_t counter = first / 4 + j;
-        c0[j] = static_cast<std::uint32_t>(counter);
-        c1[j] = static_cast<std::uint32_t>(counter >> 32);
-        c2[j] = c3[j] = 0;
-    }
-    auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-        for (std::size_t j = 0; j < count; ++j) {
-            const std::uint64_t a = std::uint64_t{0xD2511F53} * c0[j], b = std::uint64_t{0xCD9E8D57} * c2[j];
-            const std::uint32_t x = static_cast<std::uint32_t>(b >> 32) ^ c1[j] ^ k0;
-            const std::uint32_t y = static_cast<std::uint32_t>(a >> 32) ^ c3[j] ^ k1;
-            c0[j] = x, c1[j] = static_cast<std::uint32_t>(b);
-            c2[j] = y, c3[j] = static_cast<std::uint32_t>(a);
+    const std::size_t count = padded(n) / 4; // a multiple of 4
+    alignas(64) std::uint64_t words[4][block_size / 4];
+    for (std::size_t j = 0; j < block_size / 4; ++j) words[0][j] = first / 4 + j;
+    const philox_words factor0 = philox_words{} + 0xD2511F53, factor2 = philox_words{} + 0xCD9E8D57;
+    for (std::size_t j = 0; j < count; j += philox_lanes) {
+        philox_words c0, c1, c2{}, c3{}, p0, p2;
+        std::memcpy(&c0, words[0] + j, sizeof c0);
+        c1 = c0 >> 32;
+        std::uint64_t k0 = seed & 0xFFFFFFFFu, k1 = seed >> 32;
+        for (int round = 0; round < 10; ++round) {
+            multiply(c0, factor0, p0);
+            multiply(c2, factor2, p2);
+            c0 = (p2 >> 32) ^ c1 ^ k0, c1 = p2;
+            c2 = (p0 >> 32) ^ c3 ^ k1, c3 = p0;
+            k0 += 0x9E3779B9, k1 += 0xBB67AE85;
         }
-        k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+        std::memcpy(words[0] + j, &c0, sizeof c0);
+        std::memcpy(words[1] + j, &c1, sizeof c1);
+        std::memcpy(words[2] + j, &c2, sizeof c2);
+        std::memcpy(words[3] + j, &c3, sizeof c3);
     }
     constexpr float scale = 1.0f / 16777216.0f;
-    for (std::size_t j = 0; j < count; ++j) {
-        out.at[4 * j] = static_cast<float>(c0[j] >> 8) * scale;
-        out.at[4 * j + 1] = static_cast<float>(c1[j] >> 8) * scale;
-        out.at[4 * j + 2] = static_cast<float>(c2[j] >> 8) * scale;
-        out.at[4 * j + 3] = static_cast<float>(c3[j] >> 8) * scale;
-    }
+    for (std::size_t j = 0; j < count; ++j)
+        for (std::size_t k = 0; k < 4; ++k)
+            out.at[4 * j + k] = static_cast<float>(static_cast<std::int32_t>(words[k][j] >> 8 & 0xFFFFFFu)) * scale;
 }
 
 } // namespace engine::cpu
