@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Blocks: the unit in which element-wise loops run. Inputs are copied into aligned arrays, the lambda runs on whole
-/// vectors of them, results are copied out. So the same vector code computes every element, wherever its tensor lies,
+/// Blocks: the unit in which element-wise loops run. The lambda runs on whole vectors: of a whole block where it lies in
+/// memory, of the last one in padded copies. So the same vector code computes every element, wherever its tensor lies,
 /// however threads share the work, and whether the result takes over an input: an element's bits depend on its
 /// inputs alone.
 #pragma once
@@ -22,11 +22,30 @@ inline constexpr std::size_t thread_grain = 64 * block_size;
 
 constexpr std::size_t padded(std::size_t n) { return (n + vector_size - 1) / vector_size * vector_size; }
 
+/// What follows a block is asked for already, so that memory is fetched while elements are computed. It may lie behind
+/// the tensor: then nothing happens.
+inline constexpr std::size_t blocks_ahead = 2, cache_line = 64 / sizeof(float);
+inline void prefetch(const float* block) {
+    for (std::size_t i = 0; i < block_size; i += cache_line)
+        __builtin_prefetch(block + blocks_ahead * block_size + i);
+}
+inline void prefetch_to_write(const float* block) {
+    for (std::size_t i = 0; i < block_size; i += cache_line)
+        __builtin_prefetch(block + blocks_ahead * block_size + i, 1);
+}
+
+/// In front of a loop whose tensors overlap, if at all, element by element.
+#ifdef __clang__
+#define ENGINE_EACH_FOR_ITSELF _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ENGINE_EACH_FOR_ITSELF _Pragma("GCC ivdep")
+#endif
+
 struct alignas(64) block {
     float at[block_size];
 
     void load(const float* from, std::size_t n) {
-        if (n == block_size) return load_whole(from);
+        if (n == block_size) prefetch(from);
         std::memcpy(at, from, n * sizeof(float));
         pad(n);
     }
@@ -34,8 +53,25 @@ struct alignas(64) block {
         for (std::size_t i = n; i < padded(n); ++i) at[i] = 1;
     }
     void store(float* to, std::size_t n) const {
-        if (n == block_size) return store_whole(to);
+        if (n == block_size) prefetch_to_write(to);
         std::memcpy(to, at, n * sizeof(float));
+    }
+    /// The n elements at `from`: where they lie if they are a whole block, else a copy.
+    const float* read(const float* from, std::size_t n) {
+        if (n == block_size) {
+            prefetch(from);
+            return from;
+        }
+        load(from, n);
+        return at;
+    }
+    /// Where n elements that are to go to `to` are to be written: there, or here, and `finish` copies them.
+    float* write(float* to, std::size_t n) {
+        if (n == block_size) prefetch_to_write(to);
+        return n == block_size ? to : at;
+    }
+    void finish(float* to, std::size_t n) const {
+        if (n != block_size) std::memcpy(to, at, n * sizeof(float));
     }
 
     /// 1 where the bit is set, else 0; `first` is a multiple of 32.
@@ -46,19 +82,6 @@ struct alignas(64) block {
             for (std::size_t k = 0; k < 32; ++k) at[i + k] = static_cast<float>((word >> k) & 1u);
         }
         pad(n);
-    }
-
-private:
-    /// What follows is asked for already, so that memory is fetched while elements are computed. It may lie behind the
-    /// tensor: then nothing happens.
-    static constexpr std::size_t ahead = 2 * block_size, cache_line = 64 / sizeof(float);
-    void load_whole(const float* from) {
-        for (std::size_t i = 0; i < block_size; i += cache_line) __builtin_prefetch(from + ahead + i);
-        std::memcpy(at, from, sizeof at);
-    }
-    void store_whole(float* to) const {
-        for (std::size_t i = 0; i < block_size; i += cache_line) __builtin_prefetch(to + ahead + i, 1);
-        std::memcpy(to, at, sizeof at);
     }
 };
 

@@ -19,23 +19,27 @@ inline std::vector<strided<float>> inputs_as(const call& c, std::size_t count, c
 }
 
 /// Elements [first, first + n) of an input that is `repeated` to `all` elements.
-inline void read(const input_view& in, const strided<float>& repeated, std::size_t all, std::size_t first,
-                 std::size_t n, block& to) {
-    if (in.size() == all) return to.load(in.f32() + first, n); // it may lie in a slot
+inline const float* read(const input_view& in, const strided<float>& repeated, std::size_t all,
+                         std::size_t first, std::size_t n, block& to) {
+    if (in.size() == all) return to.read(in.f32() + first, n); // it may lie in a slot
     repeated.read(first, n, to.at);
     to.pad(n);
+    return to.at;
 }
 
 template <class Op>
 auto part(const ops::broadcast<Op>&, const call& c) {
     return [&c, inputs = inputs_as(c, 2, c.outputs[0].shape())](std::size_t first, std::size_t last) {
-        block in[2], out[1];
+        block ins[2], out;
+        const float* in[2];
         const std::size_t all = c.outputs[0].size();
         for (std::size_t at = first; at < last; at += block_size) {
             const std::size_t n = std::min(block_size, last - at);
-            for (std::size_t i = 0; i < 2; ++i) read(c.inputs[i], inputs[i], all, at, n, in[i]);
-            forward_block<Op>(in, {}, out, n);
-            out[0].store(c.outputs[0].f32() + at, n);
+            for (std::size_t i = 0; i < 2; ++i) in[i] = read(c.inputs[i], inputs[i], all, at, n, ins[i]);
+            float* const to = c.outputs[0].f32() + at;
+            float* const computed[] = {out.write(to, n)};
+            forward_block<Op>(in, {}, computed, n);
+            out.finish(to, n);
         }
     };
 }
@@ -52,9 +56,10 @@ void run(const ops::broadcast_gradient<Op, I>& op, const call& c, context& on) {
     }
     const std::size_t all = c.inputs[0].size();
     const auto values = [&](std::size_t first, std::size_t n, block& out) {
-        block in[reads];
-        for (std::size_t i = 0; i < reads; ++i) read(c.inputs[i], inputs[i], all, first, n, in[i]);
-        gradient_block<Op, I>(in, {}, out, n);
+        block ins[reads];
+        const float* in[reads];
+        for (std::size_t i = 0; i < reads; ++i) in[i] = read(c.inputs[i], inputs[i], all, first, n, ins[i]);
+        gradient_block<Op, I>(in, {}, out.at, n);
     };
     sum_over(sum_axes(whole, summed), values, 1, c.outputs[0].f32(), on);
 }

@@ -21,8 +21,8 @@ inline auto part(const ops::add_n&, const call& c) {
             const std::size_t n = std::min(block_size, last - at);
             total.load(c.inputs[0].f32() + at, n);
             for (const input_view& in : c.inputs.subspan(1)) {
-                term.load(in.f32() + at, n);
-                for (std::size_t i = 0; i < padded(n); ++i) total.at[i] += term.at[i];
+                const float* added = term.read(in.f32() + at, n);
+                for (std::size_t i = 0; i < padded(n); ++i) total.at[i] += added[i];
             }
             total.store(c.outputs[0].f32() + at, n);
         }

@@ -64,7 +64,8 @@ inline void uniform(std::uint64_t seed, std::size_t first, std::size_t n, block&
     constexpr float scale = 1.0f / 16777216.0f;
     for (std::size_t j = 0; j < count; ++j)
         for (std::size_t k = 0; k < 4; ++k)
-            out.at[4 * j + k] = static_cast<float>(static_cast<std::int32_t>(words[k][j] >> 8 & 0xFFFFFFu)) * scale;
+            out.at[4 * j + k] =
+                static_cast<float>(static_cast<std::int32_t>(words[k][j] >> 8 & 0xFFFFFFu)) * scale;
 }
 
 } // namespace engine::cpu
