@@ -57,13 +57,21 @@ public:
 
     using Backend::Backend;
 
-    double timed(const engine::op& o, const engine::call& c) {
+    double timed(const engine::op& o, const engine::call& c) { return note(o, o, c); }
+    /// What runs inside the last is counted with it.
+    double timed(std::span<const engine::op_call> together) { return note(*together.back().what, together); }
+    const std::map<std::string, spent>& all_spent() const noexcept { return spent_; }
+    void forget() { spent_.clear(); }
+
+private:
+    template <class... What>
+    double note(const engine::op& o, const What&... what) {
         double us = 0;
-        if constexpr (requires(Backend& b) { b.timed(o, c); }) {
-            us = Backend::timed(o, c);
+        if constexpr (requires(Backend& b) { b.timed(what...); }) {
+            us = Backend::timed(what...);
         } else {
             const double begin = now();
-            Backend::run(o, c);
+            Backend::run(what...);
             us = 1e6 * (now() - begin);
         }
         auto& all = spent_[std::string(engine::name_of(o))];
@@ -71,10 +79,7 @@ public:
         ++all.runs;
         return us;
     }
-    const std::map<std::string, spent>& all_spent() const noexcept { return spent_; }
-    void forget() { spent_.clear(); }
 
-private:
     std::map<std::string, spent> spent_;
 };
 
