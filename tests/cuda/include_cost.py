@@ -4,7 +4,8 @@
 
     include_cost.py NVCC INCLUDE [BOOST]
 
-What counts is processor time, since other work on the machine does not lengthen that by much; the lesser of two goes.
+What counts is processor time, since other work on the machine does not lengthen that by much; where it is too much, it is
+measured once more.
 """
 import pathlib
 import resource
@@ -31,7 +32,7 @@ def main(nvcc, include, *boost):
             before = spent()
             subprocess.run(command, check=True)
             least = min(least, spent() - before)
-            if least <= MOST:
+            if least <= SHARED * MOST:
                 break
     print(f"{len(headers)} headers: {least:.1f} s of processor time, at most {MOST:.0f}")
     return 0 if least <= SHARED * MOST else 1

@@ -34,9 +34,9 @@ inline void prefetch_to_write(const float* block) {
         __builtin_prefetch(block + blocks_ahead * block_size + i, 1);
 }
 
-/// In front of a loop whose tensors overlap, if at all, element by element.
+/// In front of a loop whose tensors overlap, if at all, element by element. (clang looks at run time.)
 #ifdef __clang__
-#define ENGINE_EACH_FOR_ITSELF _Pragma("clang loop vectorize(assume_safety)")
+#define ENGINE_EACH_FOR_ITSELF
 #else
 #define ENGINE_EACH_FOR_ITSELF _Pragma("GCC ivdep")
 #endif
