@@ -4,7 +4,10 @@
 /// loops. Every run is repeated: the same bits again, at addresses that are multiples of 4 only, and with results on
 /// the inputs that the op's facts name.
 #include "engine/cpu/backend.hpp"
+#include "engine/cpu/block.hpp"
 #include "engine/run_op.hpp"
+
+#include <echo/cuda/kernel/philox.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -989,6 +992,49 @@ TEST_CASE("large tensors on all threads: the same bits again") {
     CHECK(run_once(one, ops::softmax_output{}, scores, {}) == two);
     run(ops::convolution{window}, image); // and the number of threads is the backend's own again
     CHECK(run(ops::convolution{window}, image)[0].f32 == y[0].f32);
+}
+
+TEST_CASE("an element's bits do not hang on where its tensor lies and which of its elements it is") {
+    constexpr std::size_t count =
+        3 * cpu::block_size + 37; // whole blocks, which are computed in place, and a copied one
+    const auto extent = static_cast<std::int64_t>(count);
+    const inputs in{noise({extent}, 1), noise({extent}, 2)};
+    const std::pair<op, std::size_t> all[] = {{ops::elementwise<echo::tanh_op>{}, 1},
+                                              {ops::elementwise<echo::sigmoid_op>{}, 1},
+                                              {ops::elementwise<echo::multiply_op>{}, 2},
+                                              {ops::elementwise_gradient<echo::tanh_op, 0>{}, 2}};
+    for (const auto& [o, reads] : all) {
+        const inputs read(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(reads));
+        const auto y = run(o, read)[0].f32; // at several addresses, and over its input
+        for (std::size_t i = 0; i < count; i += 101) {
+            inputs alone;
+            for (const auto& x : read) {
+                alone.push_back(noise({1}, 1));
+                alone.back().f32 = {x.f32[i]};
+            }
+            CHECK(run(o, alone)[0].f32[0] == y[i]);
+        }
+    }
+    run(ops::elementwise<ops::dropout_op>{{0.25}}, {in[0]});
+    run(ops::broadcast<echo::multiply_op>{}, {noise({5, 3, 300}, 3), noise({5, 1, 300}, 4)});
+    run(ops::add_n{}, {in[0], in[1], in[0]});
+}
+
+TEST_CASE("dropout keeps what Philox says, number by number") {
+    const double rate = GENERATE(0.25, 0.5, 0.9375);
+    const std::uint64_t seed = GENERATE(std::uint64_t{0}, 0x299f31d0'a4093822u, ~std::uint64_t{0});
+    const op o = ops::elementwise<ops::dropout_op>{{rate}};
+    const tensor_data x = noise({3 * cpu::block_size + 37}, 1);
+    std::vector<float> y(x.f32.size()), kept(x.f32.size());
+    const tensors from{x.what}, to = infer(o, from);
+    const input_view in[] = {{x.data(), &x.what, false}};
+    const output_view out[] = {{y.data(), &to[0]}, {kept.data(), &to[1]}};
+    processor().run(o, {.inputs = in, .outputs = out, .seed = seed});
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        const auto words = echo::cuda::philox({{static_cast<std::uint32_t>(i / 4), 0, 0, 0}}, seed);
+        const float u = static_cast<float>(words.at[i % 4] >> 8) / 16777216.0f;
+        REQUIRE((kept[i] > 0) == (u >= static_cast<float>(rate)));
+    }
 }
 
 TEST_CASE("an op that makes nothing reads nothing, whatever is repeated") {

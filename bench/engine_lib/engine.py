@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The engine's steps beside PyTorch's and its own without Echo: engine.py ENGINE_STEPS PYTHON [peers|strategies] [--model MODEL] [--quick]. See bench/engine."""
+"""The engine's steps beside PyTorch's and its own without Echo: engine.py ENGINE_STEPS PYTHON [peers|strategies] [--quick]. See bench/engine."""
 import argparse
 import datetime
 import json
@@ -80,18 +80,18 @@ def compare_peers(options):
         row = {"model": called, **beside(options.program, options.python, model, peer, 5 if options.quick else 11)}
         rows.append(row)
         print(f"{called}: {row['engine_ms']:.1f} ms beside {row['torch_ms']:.1f} ms, {row['time_ratio']:.3f}", flush=True)
-        bars += [bar(called, ": time over PyTorch's", row["time_ratio"], TIME_OVER_PEER),
-                 bar(called, ": tensors over PyTorch's, bytes at the peak", row["engine_tensor_MB"] / row["torch_tensor_MB"], 1),
-                 bar(called, ": memory of the process over PyTorch's", row["engine_process_MB"] / row["torch_process_MB"], 1),
-                 bar(called, ": difference of losses", row["loss_difference"], LOSS),
-                 bar(called, ": distance of gradients from those in double, over PyTorch's",
+        bars += [bar(f"{called}: time over PyTorch's", row["time_ratio"], TIME_OVER_PEER),
+                 bar(f"{called}: tensors over PyTorch's, bytes at the peak", row["engine_tensor_MB"] / row["torch_tensor_MB"], 1),
+                 bar(f"{called}: memory of the process over PyTorch's", row["engine_process_MB"] / row["torch_process_MB"], 1),
+                 bar(f"{called}: difference of losses", row["loss_difference"], LOSS),
+                 bar(f"{called}: distance of gradients from those in double, over PyTorch's",
                      row["engine_gradient_error"] / row["torch_gradient_error"], GRADIENTS)]
     return rows, bars
 
 
 def compare_strategies(options):
     rows, bars = [], []
-    for model in [options.model] if options.model else MODELS:
+    for model in MODELS:
         command = [options.program, "echo", model, "tiny" if options.quick else "small", str(STEPS)]
         made = json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout)
         print(f"{model}, baseline: arena {made['baseline_arena_bytes'] / 1e6:.0f} MB", flush=True)
@@ -108,17 +108,17 @@ def compare_strategies(options):
             if not one["same_losses"]:
                 sys.exit(f"engine: {model} with {one['strategy']} has other losses than without")
             limit = TIME_AT_HALF if one["strategy"] == "budget" else TIME_OF_ECHO
-            bars.append(bar(model, f", {one['strategy']}: time over the baseline's", ratio, limit))
+            bars.append(bar(f"{model}, {one['strategy']}: time over the baseline's", ratio, limit))
             if one["strategy"] == "budget":
-                bars.append(bar(model, ", budget: peak over the baseline's", rows[-1]["part"], 0.5))
+                bars.append(bar(f"{model}, budget: peak over the baseline's", rows[-1]["part"], 0.5))
         if not options.quick:
-            bars.append(bar(model, ": feature maps, bytes", made["feature_map_bytes"], FILLED, least=True))
+            bars.append(bar(f"{model}: feature maps, bytes", made["feature_map_bytes"], FILLED, least=True))
     return rows, bars
 
 
-def bar(model, what, value, limit, least=False):
+def bar(what, value, limit, least=False):
     passed = value >= limit if least else value <= limit
-    return {"model": model, "bar": model + what, "value": value, "limit": limit, "passed": passed}
+    return {"bar": what, "value": value, "limit": limit, "passed": passed}
 
 
 BEGIN, END = "<!-- table: bench/engine -->", "<!-- end of table -->"
@@ -162,7 +162,6 @@ def main():
     parser.add_argument("program", nargs="?", help="engine-steps")
     parser.add_argument("python", nargs="?", help="a Python with PyTorch")
     parser.add_argument("piece", nargs="?", choices=("peers", "strategies", "all"), default="all")
-    parser.add_argument("--model", choices=MODELS, help="of the strategies, this one alone")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--readme", action="store_true")
     options = parser.parse_args()
@@ -179,11 +178,9 @@ def main():
     for piece, compare in (("peers", compare_peers), ("strategies", compare_strategies)):
         if options.piece not in (piece, "all"):
             continue
-        rows, bars = compare(options)
-        made = {one["model"] for one in rows}
-        result[piece] = [one for one in result[piece] if one["model"] not in made] + rows
-        result["bars"] = [one for one in result["bars"] if one["model"] not in made] + bars
-        results.table([{key: value for key, value in one.items() if key != "model"} for one in bars])
+        result[piece], bars = compare(options)
+        result["bars"] = [one for one in result["bars"] if one["piece"] != piece] + [{"piece": piece, **one} for one in bars]
+        results.table(bars)
         if not options.quick:
             file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
             print(f"written to {file.relative_to(ROOT)}", flush=True)

@@ -36,9 +36,9 @@ inline void prefetch_to_write(const float* block) {
 
 /// In front of a loop whose tensors overlap, if at all, element by element. (clang looks at run time.)
 #ifdef __clang__
-#define ENGINE_EACH_FOR_ITSELF
+#define ENGINE_IVDEP
 #else
-#define ENGINE_EACH_FOR_ITSELF _Pragma("GCC ivdep")
+#define ENGINE_IVDEP _Pragma("GCC ivdep")
 #endif
 
 struct alignas(64) block {

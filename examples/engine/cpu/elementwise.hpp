@@ -34,7 +34,7 @@ void forward_block(const float* const* in, const ops::numbers<Op>& scalars, floa
     const auto one = [&]<std::size_t... I, std::size_t... S, std::size_t... K>(
                          std::index_sequence<I...>, std::index_sequence<S...>, std::index_sequence<K...>) {
         const std::size_t last = padded(n);
-        ENGINE_EACH_FOR_ITSELF
+        ENGINE_IVDEP
         for (std::size_t i = 0; i < last; ++i) {
             const auto y = [&] {
                 if constexpr (echo::is_random<Op>)
@@ -80,7 +80,7 @@ void gradient_block(const float* const* in, const ops::numbers<Op>& scalars, flo
     };
     [&]<std::size_t... A>(std::index_sequence<A...>) {
         const std::size_t last = padded(n);
-        ENGINE_EACH_FOR_ITSELF
+        ENGINE_IVDEP
         for (std::size_t i = 0; i < last; ++i) {
             const auto dx =
                 as_tuple(decltype(Op::gradient){}(argument(std::integral_constant<std::size_t, A>{}, i)...));
