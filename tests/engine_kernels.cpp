@@ -72,7 +72,8 @@ std::vector<std::vector<std::byte>> run_once(cpu::backend& on, const op& o, cons
         void* at = memories.back().at();
         if (h.inplace)
             for (const auto& pair : facts(o).inplace)
-                if (pair.output == k) at = const_cast<void*>(read[pair.input].data);
+                if (pair.output == k && pair.input < read.size() && from[pair.input].shape == to[k].shape)
+                    at = const_cast<void*>(read[pair.input].data); // neither a number nor a smaller tensor
         written.push_back({at, &to[k]});
     }
     const std::size_t bytes = on.scratch(o, from, to);
