@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The engine's steps beside PyTorch's and its own without Echo: engine.py ENGINE_STEPS PYTHON [peers|strategies] [--quick]. See bench/engine."""
+"""The engine's steps beside PyTorch's and its own without Echo: engine.py ENGINE_STEPS PYTHON [--quick]. See bench/engine."""
 import argparse
 import datetime
 import json
@@ -161,7 +161,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", nargs="?", help="engine-steps")
     parser.add_argument("python", nargs="?", help="a Python with PyTorch")
-    parser.add_argument("piece", nargs="?", choices=("peers", "strategies", "all"), default="all")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--readme", action="store_true")
     options = parser.parse_args()
@@ -170,20 +169,15 @@ def main():
         return
     version = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], stdout=subprocess.PIPE, text=True,
                              check=True).stdout.strip()
-    file = ROOT / "bench" / "results" / "engine.json"
-    today = {"date": datetime.date.today().isoformat(), "machine": results.machine(), "torch": version}
-    result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    if any(result.get(key) != one for key, one in today.items()):  # what was measured elsewhere or on another day goes
-        result = {**today, "bars": [], "peers": [], "strategies": []}
-    for piece, compare in (("peers", compare_peers), ("strategies", compare_strategies)):
-        if options.piece not in (piece, "all"):
-            continue
-        result[piece], bars = compare(options)
-        result["bars"] = [one for one in result["bars"] if one["piece"] != piece] + [{"piece": piece, **one} for one in bars]
-        results.table(bars)
-        if not options.quick:
-            file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-            print(f"written to {file.relative_to(ROOT)}", flush=True)
+    peers, bars = compare_peers(options)
+    strategies, more = compare_strategies(options)
+    result = {"date": datetime.date.today().isoformat(), "machine": results.machine(), "torch": version, "bars": bars + more,
+              "peers": peers, "strategies": strategies}
+    results.table(result["bars"])
+    if not options.quick:
+        file = ROOT / "bench" / "results" / "engine.json"
+        file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        print(f"written to {file.relative_to(ROOT)}", flush=True)
 
 
 if __name__ == "__main__":
