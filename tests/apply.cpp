@@ -4,6 +4,7 @@
 #include "hosts/pointer_host.hpp"
 #include "hosts/random_graph.hpp"
 #include "hosts/vector_host.hpp"
+#include "support/sanitized.hpp"
 
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/footprint.hpp>
@@ -169,7 +170,7 @@ TEMPLATE_TEST_CASE("random schedules survive the round trip", "[apply]", hosts::
     hosts::dice d(1);
     hosts::random_schedule chance(d, {});
     std::size_t graphs = 0;
-    for (; graphs < 400; ++graphs) {
+    for (; graphs < support::rounds(400); ++graphs) {
         const echo::snapshot s = hosts::random_graph(d)(4 + d.below(30));
         const auto p = plan_of(chance(s));
         CAPTURE(graphs);
@@ -179,14 +180,14 @@ TEMPLATE_TEST_CASE("random schedules survive the round trip", "[apply]", hosts::
     CHECK(chance.encoded > graphs);
     CHECK(chance.late > graphs / 4);
     CHECK(chance.dropped > graphs / 4);
-    CHECK(chance.results_again > 10);
+    CHECK(chance.results_again > support::rounds(10));
 }
 
 TEST_CASE("plans for random graphs survive the round trip, and what they make can be planned again",
           "[apply]") {
     hosts::dice d(2);
     std::size_t better = 0;
-    for (int i = 0; i < 150; ++i) {
+    for (std::size_t i = 0; i < support::rounds(150); ++i) {
         const echo::snapshot s = hosts::random_graph(d)(4 + d.below(40));
         for (const auto how : echo::all_strategies) {
             CAPTURE(i, echo::name_of(how));
@@ -204,7 +205,7 @@ TEST_CASE("plans for random graphs survive the round trip, and what they make ca
             require_round_trip(rewritten, q, hosts::vector_host::from_snapshot(rewritten));
         }
     }
-    CHECK(better > 200);
+    CHECK(better > support::rounds(200));
 }
 
 TEST_CASE("the baseline changes nothing", "[apply]") {

@@ -4,6 +4,7 @@
 /// executed is counted, so that a generator that exercises nothing fails.
 #include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
+#include "support/sanitized.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -25,12 +26,7 @@ struct random_task {
 
 constexpr std::int64_t batch = 4, width = 24;
 
-// Few of the graphs where every step costs a sanitizer's price.
-#if defined(__has_feature)
-constexpr std::size_t graphs = __has_feature(address_sanitizer) ? 40 : 1000;
-#else
-constexpr std::size_t graphs = 1000;
-#endif
+constexpr std::size_t graphs = support::sanitized ? 40 : 1000;
 
 /// Layers of light ops between products; some values only gradients read.
 random_task draw_task(unsigned seed) {

@@ -10,6 +10,7 @@
 #include "models/resnet.hpp"
 #include "models/transformer.hpp"
 #include "support/model_check.hpp"
+#include "support/sanitized.hpp"
 
 #include <functional>
 #include <string>
@@ -18,15 +19,6 @@
 using namespace models;
 
 namespace {
-
-// Sanitizers make a step dear.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 using builder = std::function<model(engine::graph&)>;
 
@@ -199,10 +191,10 @@ void compare(const subject& what, engine::baseline habits, int threads, std::uin
 TEST_CASE("every strategy and budget trains the four models to the same bits") {
     const auto* const what = GENERATE(&small_nmt, &small_transformer, &small_deepspeech2, &small_resnet);
     const auto habits = GENERATE(engine::baseline::modern, engine::baseline::paper);
-    compare(*what, habits, 1, sanitized ? 3 : 20);
+    compare(*what, habits, 1, support::sanitized ? 3 : 20);
 }
 
 TEST_CASE("two threads train them to the same bits as well") {
     const auto* const what = GENERATE(&small_nmt, &small_transformer, &small_deepspeech2, &small_resnet);
-    compare(*what, engine::baseline::modern, 2, sanitized ? 2 : 4);
+    compare(*what, engine::baseline::modern, 2, support::sanitized ? 2 : 4);
 }

@@ -84,7 +84,7 @@ std::vector<float> losses(echo::strategy how, int steps) {
 
 } // namespace
 
-TEST_CASE("the paper's size has the paper's parameters") {
+TEST_CASE("DeepSpeech2: the paper's size has the paper's parameters") {
     engine::graph g;
     const auto made = build_deepspeech2(g, {});
     constexpr std::size_t h = 1760, features = 672, classes = 801;
@@ -189,7 +189,7 @@ TEST_CASE("layers are convolutions, recurrent layers per direction, and the clas
     CHECK(find(g, "backward.l1.change_h2h.bias").producer->layer == "backward.l1");
 }
 
-TEST_CASE("bad options are refused in one line, before anything is built") {
+TEST_CASE("DeepSpeech2: bad options are refused in one line, before anything is built") {
     const auto with = [](auto change) {
         auto o = tiny();
         change(o);
@@ -272,7 +272,7 @@ TEST_CASE("the best path merges repetitions and drops blanks") {
     CHECK(label_error(two, std::vector<std::int32_t>{1, 0, 2, 2}, 2, 3) == Approx(1.0 / 3));
 }
 
-TEST_CASE("tiny trains to the same bits with and without Echo") {
+TEST_CASE("DeepSpeech2: tiny trains to the same bits with and without Echo") {
     const auto without = losses(echo::strategy::baseline, 3), with = losses(echo::strategy::min_cut, 3);
     REQUIRE(without.size() == with.size());
     CHECK(std::memcmp(without.data(), with.data(), with.size() * sizeof(float)) == 0);

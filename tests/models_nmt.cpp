@@ -56,7 +56,7 @@ std::string complaint(const std::string& text, std::int64_t source = 4, std::int
 
 } // namespace
 
-TEST_CASE("the paper's size has the paper's parameters") {
+TEST_CASE("NMT: the paper's size has the paper's parameters") {
     const auto megabytes = [](const nmt_options& o) {
         engine::graph g;
         build_nmt(g, o);
@@ -91,7 +91,7 @@ TEST_CASE("the paper's size has the published nodes and feature maps") {
     CHECK(g[find(g, "attention.t99.hidden")].shape == echo::shape{128, 512});
 }
 
-TEST_CASE("footprints at the paper's size are the simulated ones") {
+TEST_CASE("NMT: footprints at the paper's size are the simulated ones") {
     const auto forth = plan<nmt>(nmt_options{}, engine::baseline::paper);
     const auto back = plan<nmt>(reversed(), engine::baseline::paper);
     CHECK(forth.pool + forth.weights_and_co == Approx(9319).epsilon(0.02));
@@ -100,7 +100,7 @@ TEST_CASE("footprints at the paper's size are the simulated ones") {
     CHECK(plan<nmt>(nmt_options{}, engine::baseline::modern, echo::strategy::min_cut).stash < 1395);
 }
 
-TEST_CASE("small fills two gigabytes with feature maps") {
+TEST_CASE("NMT: small fills two gigabytes with feature maps") {
     CHECK(plan<nmt>(nmt::preset("small"), engine::baseline::modern).stash * mib >= 2e9);
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("a decoder's step is that of models.md") {
     CHECK_FALSE(depends(query, find(g, "decoder.l0.t4.h")));
 }
 
-TEST_CASE("layers are those of the paper's breakdown") {
+TEST_CASE("NMT: layers are those of the paper's breakdown") {
     engine::graph g;
     const auto made = build_nmt(g, tiny());
     CHECK(layers(g) == std::set<std::string>{"embedding", "rnn", "attention", "output"});
@@ -181,7 +181,7 @@ TEST_CASE("embeddings are shared, norms and dropouts stand where they are asked 
     CHECK(count<engine::ops::elementwise<echo::rsqrt_op>>(plain) == 0);
 }
 
-TEST_CASE("bad options are refused in one line, before anything is built") {
+TEST_CASE("NMT: bad options are refused in one line, before anything is built") {
     const auto with = [](auto change) {
         auto o = tiny();
         change(o);
@@ -347,7 +347,7 @@ TEST_CASE("a data file gives the model its vocabularies") {
     CHECK(learnt.loss(25, 30) < 0.5 * learnt.loss(0, 5));
 }
 
-TEST_CASE("a small task is learnt, to the same bits with and without Echo") {
+TEST_CASE("NMT: a small task is learnt, to the same bits with and without Echo") {
     nmt_options o = tiny();
     o.source_length = 4, o.target_length = 5, o.source_vocabulary = o.target_vocabulary = 8;
     const auto without = learn<nmt>(o, 120), with = learn<nmt>(o, 120, echo::strategy::min_cut);

@@ -195,7 +195,7 @@ TEST_CASE("running statistics do not stop a batch normalisation from being recom
     CHECK(static_cast<double>(report.peak_bytes) < 0.6 * static_cast<double>(report.baseline_peak_bytes));
 }
 
-TEST_CASE("bad options are refused in one line, before anything is built") {
+TEST_CASE("ResNet: bad options are refused in one line, before anything is built") {
     CHECK(refusal({.depth = 34}) == "depth: no ResNet has 34 layers; give 50, 101, 152 or 200");
     CHECK(refusal({.batch = 0}) == "batch: is 0; give 1 or more");
     CHECK(refusal({.image = -224}) == "image: is -224; give 1 or more");
@@ -250,7 +250,7 @@ TEST_CASE("accuracy counts rows whose largest score is the label's") {
     CHECK(accuracy(scores, std::vector<std::int32_t>{0, 1, 0, 1}) == 0);
 }
 
-TEST_CASE("tiny trains to the same bits with and without Echo") {
+TEST_CASE("ResNet: tiny trains to the same bits with and without Echo") {
     const auto without = losses(echo::strategy::baseline, 3), with = losses(echo::strategy::min_cut, 3);
     REQUIRE(without.size() == with.size());
     CHECK(std::memcmp(without.data(), with.data(), with.size() * sizeof(float)) == 0);

@@ -61,7 +61,7 @@ TEST_CASE("feature maps of the paper's size have the shapes of models.md") {
     CHECK(g[made.loss].shape == echo::shape{1});
 }
 
-TEST_CASE("footprints at the paper's size are the simulated ones") {
+TEST_CASE("Transformer: footprints at the paper's size are the simulated ones") {
     const auto paper = plan<transformer>(transformer_options{}, engine::baseline::paper);
     CHECK(paper.pool + paper.weights_and_co == Approx(9581).epsilon(0.02));
     CHECK(plan<transformer>(transformer_options{}, engine::baseline::modern).stash ==
@@ -71,7 +71,7 @@ TEST_CASE("footprints at the paper's size are the simulated ones") {
     CHECK(cut.stash < 5447);
 }
 
-TEST_CASE("small fills two gigabytes with feature maps") {
+TEST_CASE("Transformer: small fills two gigabytes with feature maps") {
     CHECK(plan<transformer>(transformer::preset("small"), engine::baseline::modern).stash * mib >= 2e9);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a block is that of models.md") {
     CHECK(count<engine::ops::sequence_mask>(g) == blocks - layers);
 }
 
-TEST_CASE("layers are those of the paper's breakdown") {
+TEST_CASE("Transformer: layers are those of the paper's breakdown") {
     engine::graph g;
     const auto made = build_transformer(g, tiny());
     CHECK(layers(g) == std::set<std::string>{"embedding", "attention", "feed-forward", "output"});
@@ -192,7 +192,7 @@ TEST_CASE("a decoder sees no later token, and nobody what stands behind the end"
     CHECK(differs(answers(o, {6, 5, 7, 0}, target), 0));
 }
 
-TEST_CASE("bad options are refused in one line, before anything is built") {
+TEST_CASE("Transformer: bad options are refused in one line, before anything is built") {
     const auto with = [](auto change) {
         auto o = tiny();
         change(o);
@@ -223,7 +223,7 @@ TEST_CASE("bad options are refused in one line, before anything is built") {
     CHECK(transformer::preset("paper").feed_forward == 2048);
 }
 
-TEST_CASE("a small task is learnt, to the same bits with and without Echo") {
+TEST_CASE("Transformer: a small task is learnt, to the same bits with and without Echo") {
     transformer_options o = tiny();
     o.source_length = 4, o.target_length = 5, o.source_vocabulary = o.target_vocabulary = 8;
     o.encoder_layers = o.decoder_layers = 1;

@@ -3,6 +3,7 @@
 // on every tiny set against exhaustive search, on published hard instances, on large forward/backward graphs.
 #include "hosts/random_graph.hpp"
 #include "support/interval_sets.hpp"
+#include "support/sanitized.hpp"
 
 #include <echo/analysis/plan_memory.hpp>
 
@@ -321,9 +322,9 @@ TEST_CASE("what cannot be placed is refused", "[plan_memory]") {
 TEST_CASE("tiny sets against exhaustive search", "[plan_memory]") {
     std::mt19937_64 engine(1);
     std::size_t searched = 0, above_load = 0;
-    for (std::size_t round = 0; round < 3300; ++round) {
+    for (std::size_t round = 0; round < support::rounds(3300); ++round) {
         intervals items;
-        do items = round < 3000 ? full_intervals(engine) : awkward_intervals(engine);
+        do items = round < support::rounds(3000) ? full_intervals(engine) : awkward_intervals(engine);
         while (items.size() > 12);
         const auto made = echo::arena::place(items);
         // As small as the load is optimal; only the rest needs a search.
@@ -336,13 +337,13 @@ TEST_CASE("tiny sets against exhaustive search", "[plan_memory]") {
         REQUIRE(made.bytes == best);
         REQUIRE(made.bound == best); // proven
     }
-    CHECK(searched > 100);
-    CHECK(above_load > 100);
+    CHECK(searched > support::rounds(100));
+    CHECK(above_load > support::rounds(100));
 }
 
 TEST_CASE("tiny sets without structure against exhaustive search", "[plan_memory]") {
     std::mt19937_64 engine(2);
-    for (std::size_t round = 0; round < 2000; ++round) {
+    for (std::size_t round = 0; round < support::rounds(2000); ++round) {
         const auto items = random_intervals(engine, 3 + engine() % 6, 6, 7);
         CAPTURE(round);
         REQUIRE(echo::arena::place(items).bytes == exhaustive(items).smallest_arena());
@@ -354,7 +355,7 @@ TEST_CASE("the exact search alone decides as exhaustive search does", "[plan_mem
     constexpr std::uint64_t unlimited = ~std::uint64_t{0};
     std::mt19937_64 engine(3);
     std::size_t impossible = 0;
-    for (std::size_t round = 0; round < 200; ++round) {
+    for (std::size_t round = 0; round < support::rounds(200); ++round) {
         const echo::arena::timeline line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
         if (line.size() > 10) continue;
         const intervals items(line.items().begin(), line.items().end());
@@ -376,7 +377,7 @@ TEST_CASE("the exact search alone decides as exhaustive search does", "[plan_mem
         CHECK(search.run(best, rank, orders.prices(), 1, unlimited) == verdict::stopped);
         CHECK(search.run(best, rank, orders.prices(), unlimited, search.work()) == verdict::stopped);
     }
-    CHECK(impossible > 50);
+    CHECK(impossible > support::rounds(50));
 }
 
 TEST_CASE("more time never gives a larger arena, and the same time the same plan", "[plan_memory]") {
@@ -396,7 +397,7 @@ TEST_CASE("more time never gives a larger arena, and the same time the same plan
 
 TEST_CASE("an arena that is small enough ends the search", "[plan_memory]") {
     std::mt19937_64 engine(5);
-    for (int round = 0; round < 50; ++round) {
+    for (std::size_t round = 0; round < support::rounds(50); ++round) {
         const auto items = random_intervals(engine, 100, 60, 1000);
         const auto greedy = echo::arena::place(items, {.limit = 0}).bytes;
         const auto best = echo::arena::place(items, {.limit = 0.02}).bytes;
@@ -461,7 +462,7 @@ TEST_CASE("blocks are the storages of the schedule", "[plan_memory]") {
     hosts::dice d(1);
     hosts::random_schedule chance(d, {});
     std::size_t on_others = 0, residents = 0, empty = 0, reached = 0;
-    constexpr std::size_t graphs = 500;
+    constexpr std::size_t graphs = support::rounds(500);
     for (std::size_t graph = 0; graph < graphs; ++graph) {
         const echo::snapshot s = hosts::random_graph(d)(4 + d.below(60));
         const echo::schedule steps = chance(s);
@@ -525,7 +526,7 @@ TEST_CASE("blocks are the storages of the schedule", "[plan_memory]") {
 TEST_CASE("several arenas, each within its capacity", "[plan_memory]") {
     std::mt19937_64 engine(7);
     std::size_t all_in = 0, left_over = 0, several = 0;
-    for (int round = 0; round < 300; ++round) {
+    for (std::size_t round = 0; round < support::rounds(300); ++round) {
         auto items = random_intervals(engine, 2 + engine() % 40, 30, 500);
         if (round % 5 == 0) items[0].bytes = 0;
         const auto load = echo::arena::peak_load(items);
@@ -559,14 +560,14 @@ TEST_CASE("several arenas, each within its capacity", "[plan_memory]") {
         left_over += left > 0;
         several += left == 0 && used.size() > 1;
     }
-    CHECK(all_in > 30);
-    CHECK(left_over > 30);
-    CHECK(several > 20);
+    CHECK(all_in > support::rounds(30));
+    CHECK(left_over > support::rounds(30));
+    CHECK(several > support::rounds(20));
 }
 
 TEST_CASE("one capacity is met if it can be, and no smaller one is", "[plan_memory]") {
     std::mt19937_64 engine(8);
-    for (int round = 0; round < 60; ++round) {
+    for (std::size_t round = 0; round < support::rounds(60); ++round) {
         const auto items = awkward_intervals(engine);
         const auto best = exhaustive(items).smallest_arena();
         for (const auto capacity : {best, best - 1}) {
@@ -580,7 +581,7 @@ TEST_CASE("a memory plan over several arenas", "[plan_memory]") {
     hosts::dice d(3);
     hosts::random_schedule chance(d, {});
     std::size_t split = 0, refused = 0;
-    for (int graph = 0; graph < 300; ++graph) {
+    for (std::size_t graph = 0; graph < support::rounds(300); ++graph) {
         const echo::snapshot s = hosts::random_graph(d)(10 + d.below(50));
         const echo::schedule steps = chance(s);
         const auto one = echo::plan_memory(s, steps, {.align = 16, .limit = 0.01});
@@ -623,8 +624,8 @@ TEST_CASE("a memory plan over several arenas", "[plan_memory]") {
         const echo::plan p(echo::strategy::echo, steps, {}, {});
         REQUIRE(m == echo::plan_memory(s, p, options));
     }
-    CHECK(split > 50);
-    CHECK(refused > 10);
+    CHECK(split > support::rounds(50));
+    CHECK(refused > support::rounds(10));
 }
 
 TEST_CASE("capacities that cannot be met", "[plan_memory]") {

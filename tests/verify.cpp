@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every rule of the format's section "Storage" on a graph small enough to add up by hand; every kind of fault in
 // a plan, planted alone and found; and two replays that share no code, compared on random schedules.
+#include "support/sanitized.hpp"
+
 #include <echo/analysis/footprint.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
@@ -1363,7 +1365,7 @@ private:
 TEST_CASE("both replays agree on random schedules, and on their arenas", "[differential]") {
     std::size_t refused_graphs = 0, graphs = 0, refused = 0, compared = 0, recomputed = 0, encoded = 0,
                 fused = 0, late = 0;
-    for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
+    for (std::uint64_t seed = 1; seed <= support::rounds(20000); ++seed) {
         INFO("seed " << seed);
         anything random(seed);
         const auto s = random.make_graph();
@@ -1429,11 +1431,11 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
     WARN(graphs << " graphs (" << refused_graphs << " refused), " << compared << " schedules (" << refused
                 << " refused): " << recomputed << " recomputed, " << fused << " of them fused, " << encoded
                 << " encoded, " << late << " late");
-    CHECK(graphs > 5000);
-    CHECK(compared > 10000);
-    CHECK(refused > 500);
-    CHECK(recomputed > 10000);
-    CHECK(encoded > 10000);
-    CHECK(fused > 1000);
-    CHECK(late > 10000);
+    CHECK(graphs > support::rounds(5000));
+    CHECK(compared > support::rounds(10000));
+    CHECK(refused > support::rounds(500));
+    CHECK(recomputed > support::rounds(10000));
+    CHECK(encoded > support::rounds(10000));
+    CHECK(fused > support::rounds(1000));
+    CHECK(late > support::rounds(10000));
 }
