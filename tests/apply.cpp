@@ -334,6 +334,7 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
         const auto g = format::read_graph_file(path, [](std::string_view op) { return echo::aten.find(op); });
         const auto s = echo::read(g);
         if (s.host_node_count() < s.node_count()) continue;
+        if (support::sanitized && s.node_count() > 1200) continue;
         for (const auto how : echo::all_strategies) {
             CAPTURE(path, echo::name_of(how));
             const auto p = echo::make_plan(s, {.how = how});
@@ -355,6 +356,6 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
         fused += p.report().fused_nodes;
     }
     CHECK(plans >= 5 * std::size(echo::all_strategies));
-    CHECK(clones > 1000);
-    CHECK(fused > 1000);
+    CHECK(clones > support::rounds(1000));
+    CHECK(fused > support::rounds(1000));
 }
