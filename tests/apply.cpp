@@ -357,5 +357,5 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
     }
     CHECK(plans >= 5 * std::size(echo::all_strategies));
     CHECK(clones > support::rounds(1000));
-    CHECK(fused > support::rounds(1000));
+    CHECK(fused > (support::sanitized ? 50 : 1000));
 }
