@@ -136,7 +136,7 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
 TEST_CASE("the least peak within some recomputation", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    const double one = c.time_us[m.at(m.a).index()] / c.total_time_us;
+    const double one = c.times.part(c.times.of_node[m.at(m.a).index()]);
     const auto at = [&](double overhead) {
         return echo::make_plan(m.s, {.how = echo::strategy::budget, .max_overhead = overhead}).report();
     };

@@ -95,7 +95,7 @@ echo::plan reported(const echo::snapshot& s, const echo::schedule& steps,
         r.recomputed_nodes += steps[t].kind == echo::step_kind::recompute;
         r.encoded_values += steps[t].kind == echo::step_kind::encode;
     }
-    r.recompute_time_ratio = evaluate.recompute_us(steps) / c.total_time_us;
+    r.recompute_time_ratio = c.times.part(evaluate.recompute_time(steps));
     if (lie) lie(r);
     return {echo::strategy::min_cut, steps, {}, r};
 }

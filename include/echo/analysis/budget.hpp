@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Budgets: the least recomputation under a limit on the peak, the least peak under a limit on
-/// recomputation, and the front of one against the other.
+/// Budgets: the least recomputation under a limit on the peak, the least peak under a limit on recomputation, and the
+/// front of one against the other. All three ask one search for plans at limits.
 ///
-/// The cuts of `cut_grid` give the lower hull only. From its points near the limit, dearer and cheaper ones, plans
-/// are led to the limit: `relieve` forgets what is live at the peak, cheapest time per byte first; `spare` keeps what
-/// there is room for; in small graphs, runs are also exchanged one by one. The replay judges every step, and the
-/// cheapest plan wins.
+/// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
+/// that the caller knows, and cuts of `cut_grid`. From each, `relieve` forgets what is live at the peak, cheapest time
+/// per byte first, until the limit is met, and `spare` keeps again what there is room for; in small graphs, runs are
+/// also exchanged one by one. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`rung`) make
+/// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
+/// point by point, whatever is asked.
 #pragma once
 
 #include <echo/analysis/cut_grid.hpp>
 #include <echo/analysis/exchange.hpp>
+#include <echo/analysis/known_plans.hpp>
+#include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/progress.hpp>
 #include <echo/analysis/relieve.hpp>
 #include <echo/analysis/spare.hpp>
@@ -18,6 +22,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,193 +35,276 @@ struct budget_options {
     progress_callback progress{};
 };
 
-/// Searches for plans of one snapshot under any number of limits. Evaluator and anchors must outlive it.
+/// How much a search does for a graph: counted by its size, never by the clock.
+struct search_effort {
+    std::size_t distances; ///< of anchors, from which cuts are taken
+    std::size_t starts;    ///< at most
+    std::size_t exchanges; ///< replays of them at each limit, at least
+    bool whole_front;      ///< search all of it, whatever is asked
+
+    static search_effort of(std::size_t nodes) {
+        if (nodes <= 160) return {5, 16, 24, true};
+        if (nodes <= 8192) return {5, 16, 24, false};
+        if (nodes <= 100'000) return {4, 8, 0, false};
+        return {3, 4, 0, false};
+    }
+    bool is_reduced() const noexcept { return starts < 16; }
+};
+
+/// Searches for plans of one snapshot. Evaluator and anchors must outlive it.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class budget_search {
 public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
-        : evaluate_(evaluate), s_(evaluate.graph()), grid_(evaluate, anchors, options.encode),
-          relieve_(evaluate), spare_(evaluate), exchange_(evaluate, relieve_, spare_), options_(options),
-          most_starts_(evaluate.graph().node_count() > 8192 ? 5 : 8) {
-        know({.decided = choice::nothing(s_)});
+        : evaluate_(evaluate), s_(evaluate.graph()), effort_(search_effort::of(s_.node_count())),
+          grid_(evaluate, anchors, options.encode, effort_.distances), relieve_(evaluate), spare_(evaluate),
+          exchange_(evaluate, relieve_, spare_), options_(options) {
+        start_from({.decided = choice::nothing(s_)});
+        baseline_bytes_ = known_.all().front().footprint.peak_bytes;
     }
 
-    /// A plan to start from as well: no search finds a worse one.
-    void know(trial t) {
-        t.decided.heavy = true;
-        evaluate_(t);
-        known_.push_back(std::move(t));
-    }
+    /// A plan to start from as well: no search finds a worse one. Before the first search.
+    void know(trial t) { start_from(std::move(t)); }
 
-    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found.
-    /// A cut and a replay for each point of the grid that is asked for, at most 34 replays for each of some ten starts, and those of the
-    /// exchanges.
+    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search at
+    /// the limit, and what the starts cost.
     trial cheapest(std::uint64_t limit) {
-        explore(limit);
-        trial best, lowest;
-        bool found = false;
-        const auto all = starts(limit);
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            if (options_.progress)
-                options_.progress(done_ + share_ * static_cast<double>(i) / static_cast<double>(all.size()));
-            trial t = begin(all[i]);
-            const double most_us = found ? 1.2 * best.recompute_us : no_limit;
-            const bool fits =
-                relieve_(t, limit, {.rounds = 30, .most_us = most_us, .everywhere = s_.node_count() < 512});
-            if (fits) {
-                spare_(t, limit, 4);
-                if (!found || t.recompute_us < best.recompute_us ||
-                    (t.recompute_us == best.recompute_us && t.better_than(best)))
-                    best = t;
-                found = true;
-            }
-            if (i == 0 || t.better_than(lowest)) lowest = std::move(t);
+        prepare();
+        if (!effort_.whole_front && limit >= least_bytes_) {
+            // What was found at the rung above by who asked for something else may be as low.
+            const auto best = search(limit);
+            for (std::size_t i = 0; i < std::min<std::size_t>(best.size(), 3); ++i)
+                lead(starts_[best[i]], rung(rung_above(limit)), no_limit);
         }
-        if (!found) {
-            relieve_.in_steps(lowest, limit);
-            exchange_.lower(lowest, limit, replays_to_exchange());
-            known_.push_back(lowest);
-            if (lowest.footprint.peak_bytes > limit) return cheapest(lowest.footprint.peak_bytes);
-            evaluate_(lowest);
-            spare_(lowest, limit, 4);
-            best = std::move(lowest);
-        }
-        exchange_(best, limit, replays_to_exchange());
-        known_.push_back(best);
-        return best;
+        if (!effort_.whole_front && !known_.within(limit)) descend(limit);
+        const trial* found = known_.within(limit);
+        return finished(found ? *found : known_.lowest(), limit);
     }
 
-    /// The least peak found among plans that recompute for at most `most_us`. At most twelve searches.
-    trial lowest(double most_us) {
-        trial best = known_.front();
-        for (const trial& t : known_)
-            if (t.recompute_us <= most_us && t.better_than(best)) best = t;
-        std::uint64_t high = best.footprint.peak_bytes, low = 0;
-        share_ = 1.0 / 12;
-        for (int i = 0; i < 12 && high - low > high / 512; ++i, done_ += share_) {
-            const std::uint64_t limit = low + (high - low) / 2;
-            trial t = cheapest(limit);
-            if (t.recompute_us <= most_us && t.better_than(best)) best = t;
-            if (t.recompute_us <= most_us && t.footprint.peak_bytes <= limit)
-                high = t.footprint.peak_bytes;
-            else
-                low = limit;
-        }
-        return best;
+    /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which end
+    /// early.
+    trial lowest(ticks most) {
+        prepare();
+        if (!effort_.whole_front) search_rung(last_rung_within(most));
+        const trial* found = known_.within_time(most);
+        return finished(*found, found->footprint.peak_bytes);
     }
 
     /// The front, from the plan that recomputes nothing down to the least peak found; peaks fall and times rise from
-    /// point to point. At most `count` searches between them: none below a limit that the last plan is within already.
+    /// point to point. At most `count` searches between them.
     std::vector<trial> front(std::size_t count) {
-        share_ = 1.0 / static_cast<double>(count + 1);
-        // Neighbours on the front are good starts for each other: fewer others are needed.
-        const auto starts = std::exchange(most_starts_, 5);
-        const auto replays =
-            std::exchange(options_.exchange_replays, options_.exchange_replays / (count + 1));
-        const std::uint64_t low = cheapest(0).footprint.peak_bytes;
-        const std::uint64_t high = known_.front().footprint.peak_bytes;
-        std::uint64_t reached = high;
-        for (std::size_t i = 1; i <= count; ++i) {
-            done_ += share_;
-            const double part = 1 - static_cast<double>(i) / static_cast<double>(count);
-            const std::uint64_t limit =
-                low + static_cast<std::uint64_t>(static_cast<double>(high - low) * part);
-            if (reached > limit) reached = cheapest(limit).footprint.peak_bytes;
-        }
-        most_starts_ = starts;
-        options_.exchange_replays = replays;
-        ranking by_time;
-        for (std::uint32_t i = 0; i < known_.size(); ++i)
-            by_time.add(i, known_[i].recompute_us, known_[i].footprint.peak_bytes);
-        const auto order = by_time.descending();
-        std::vector<trial> front;
-        for (std::size_t i = order.size(); i-- > 0;)
-            if (front.empty() || known_[order[i]].footprint.peak_bytes < front.back().footprint.peak_bytes)
-                front.push_back(known_[order[i]]);
-        return front;
-    }
-
-private:
-    static constexpr double no_limit = std::numeric_limits<double>::infinity();
-
-    /// Where a search starts: a point of the grid, or a plan that is known.
-    struct start {
-        std::size_t index;
-        bool of_grid;
-    };
-
-    /// How many replays to spend on exchanges: many in small graphs, where each takes microseconds.
-    std::size_t replays_to_exchange() const {
-        const double nodes = static_cast<double>(s_.node_count()) + 1;
-        const double most = 8e6 / (nodes * nodes) * std::max(1.0, 200 / nodes);
-        return static_cast<std::size_t>(std::min(static_cast<double>(options_.exchange_replays), most));
-    }
-
-    /// Every other point of the grid, then those between points of which one is above the limit and one below.
-    void explore(std::uint64_t limit) {
-        for (std::size_t row = 0; row < grid_.rows(); ++row) {
-            std::uint64_t before = known_.front().footprint.peak_bytes;
-            for (std::size_t column = 1; column < grid_.columns(); column += 2) {
-                const std::uint64_t peak = grid_.find(row, column).peak_bytes;
-                if ((peak > limit) != (before > limit)) grid_.find(row, column - 1);
-                before = peak;
+        prepare();
+        if (!effort_.whole_front) {
+            descend(0);
+            const std::uint64_t high = known_.all().front().footprint.peak_bytes;
+            const std::uint64_t low = known_.lowest().footprint.peak_bytes;
+            for (std::size_t i = 1; i <= count; ++i) {
+                tell(static_cast<double>(i) / static_cast<double>(count + 1));
+                search_rung(rung_above(low + detail::mul_div(high - low, count - i, count)));
             }
         }
+        return {known_.all().begin(), known_.all().end()};
     }
 
-    /// The known points on the front around the limit, cheapest first: the plan that recomputes nothing, some
-    /// others above the limit, two or three below.
-    std::vector<start> starts(std::uint64_t limit) const {
-        std::vector<start> all;
-        ranking by_time;
-        const auto add = [&](start from, std::uint64_t peak, double us) {
-            by_time.add(static_cast<std::uint32_t>(all.size()), us, peak);
-            all.push_back(from);
-        };
-        for (std::size_t i = 0; i < grid_.size(); ++i)
-            if (grid_[i].known) add({i, true}, grid_[i].peak_bytes, grid_[i].recompute_us);
-        for (std::size_t i = 0; i < known_.size(); ++i)
-            add({i, false}, known_[i].footprint.peak_bytes, known_[i].recompute_us);
-        const auto order = by_time.descending();
-        std::vector<start> chosen;
-        std::uint64_t least = ~std::uint64_t{0};
-        std::size_t fitting = 0;
-        for (std::size_t i = order.size(); i-- > 0 && fitting < (most_starts_ + 1) / 3;) {
-            const std::uint64_t peak = peak_of(all[order[i]]);
-            if (peak >= least) continue;
-            least = peak;
-            fitting += peak <= limit;
-            chosen.push_back(all[order[i]]);
-        }
-        const std::size_t above = chosen.size() - fitting;
-        if (above > most_starts_)
-            chosen.erase(chosen.begin() + 1,
-                         chosen.begin() + static_cast<std::ptrdiff_t>(above - most_starts_ + 1));
-        return chosen;
-    }
+    /// Whether the graph is so small that all plans that might be of use should be known.
+    bool knows_all() const noexcept { return effort_.whole_front; }
+    /// Whether the size of the graph has made the search do less than it would for a small one.
+    bool is_reduced() const noexcept { return effort_.is_reduced(); }
 
-    std::uint64_t peak_of(const start& from) const {
-        return from.of_grid ? grid_[from.index].peak_bytes : known_[from.index].footprint.peak_bytes;
-    }
+private:
+    static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
 
-    trial begin(const start& from) {
-        if (from.of_grid) return grid_.plan_of(from.index);
-        trial t = known_[from.index];
+    void start_from(trial t) {
+        t.decided.heavy = true;
         evaluate_(t);
+        known_.add(std::move(t));
+    }
+
+    /// Takes the cuts to start from, and searches the whole front if that is so cheap that it is always done.
+    void prepare() {
+        if (!starts_.empty()) return;
+        least_bytes_ = lower_bound(s_, evaluate_.facts(), options_.encode, true).working_sets();
+        // At prices from the dearest time on; cheaper time leads to plans that recompute more than any limit asks for.
+        for (std::size_t row = 0; row < grid_.rows(); ++row)
+            for (std::size_t column = row % 2; column < std::min(grid_.columns(), 3 + row % 2); ++column)
+                start_from(grid_.plan_of(row, column));
+        const auto all = known_.all();
+        const std::size_t count = std::min(all.size(), effort_.starts);
+        for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
+        if (effort_.whole_front) search_front();
+    }
+
+    /// Limits on a ladder, each a 256th below the one before; the first is the baseline's peak.
+    std::uint64_t rung(std::size_t i) {
+        if (rungs_.empty()) rungs_.push_back(baseline_bytes_);
+        while (rungs_.size() <= i)
+            rungs_.push_back(rungs_.back() - std::min(rungs_.back(), rungs_.back() / 256 + 1));
+        return rungs_[i];
+    }
+    /// The last rung that is not below `limit`; the first if they all are.
+    std::size_t rung_above(std::uint64_t limit) {
+        std::size_t i = 0;
+        while (rung(i + 1) >= limit && rung(i + 1) > 0) ++i;
+        return i;
+    }
+
+    /// Searches once.
+    void search_rung(std::size_t i) {
+        if (searched_.size() <= i) searched_.resize(i + 1, 0);
+        if (!std::exchange(searched_[i], std::uint8_t{1})) search(rung(i));
+    }
+
+    /// Whether a plan within `most` is found at the rung. From the start that led to the last such plan first, and no
+    /// further than to the first of them.
+    bool reaches(std::size_t i, ticks most) {
+        const auto is_known = [&] {
+            const trial* t = known_.within(rung(i));
+            return t && t->recompute <= most;
+        };
+        if (is_known()) return true;
+        if (rung(i) < least_bytes_ || (i < searched_.size() && searched_[i])) return false;
+        for (std::size_t k = 0; k < starts_.size() && !is_known(); ++k) {
+            const std::size_t which = k == 0 ? favourite_ : k <= favourite_ ? k - 1 : k;
+            lead(starts_[which], rung(i), 2 * most);
+            if (is_known()) favourite_ = which;
+        }
+        return is_known();
+    }
+
+    /// Leads a start to the limit, unless that takes more than `most`; what it finds is known then.
+    trial lead(const trial& start, std::uint64_t limit, ticks most) {
+        trial t = start;
+        evaluate_(t);
+        if (relieve_(t, limit, {.rounds = 8, .most = most, .everywhere = s_.node_count() < 512}))
+            spare_(t, limit, 3);
+        known_.add(t);
         return t;
+    }
+
+    /// Leads every start to the limit. Returns the starts that led to the cheapest plans, the best first.
+    std::vector<std::uint32_t> search(std::uint64_t limit) {
+        std::optional<trial> cheapest;
+        ranking by_time;
+        for (std::uint32_t i = 0; i < starts_.size(); ++i) {
+            trial t =
+                lead(starts_[i], limit, cheapest ? cheapest->recompute + cheapest->recompute / 2 : no_limit);
+            if (t.footprint.peak_bytes > limit) continue;
+            by_time.add(i, static_cast<std::uint64_t>(no_limit - t.recompute));
+            if (!cheapest || t.recompute < cheapest->recompute ||
+                (t.recompute == cheapest->recompute && t.better_than(*cheapest)))
+                cheapest = std::move(t);
+        }
+        if (cheapest && replays_to_exchange() > 0) {
+            exchange_(*cheapest, limit, replays_to_exchange());
+            known_.add(*std::move(cheapest));
+        }
+        return by_time.descending();
+    }
+
+    /// Of small graphs: the cheapest plan below the last one's peak, and so on down to the lowest.
+    void search_front() {
+        descend(0);
+        const std::uint64_t low = known_.lowest().footprint.peak_bytes;
+        const std::uint64_t step = (baseline_bytes_ - low) / 256 + 1;
+        for (std::uint64_t limit = known_.all().front().footprint.peak_bytes; limit > low;) {
+            limit -= std::min(limit, step);
+            search(limit);
+            if (const trial* t = known_.within(limit)) limit = t->footprint.peak_bytes;
+        }
+    }
+
+    /// Lowers the peak from the lowest plan known to `limit`, or as far as it goes. Always on one way, which ends sooner
+    /// or later.
+    void descend(std::uint64_t limit) {
+        if (!deepest_) deepest_ = lowest_led_down();
+        while (deepest_->footprint.peak_bytes > limit && step_parts_ <= 256) {
+            trial next = *deepest_;
+            const std::uint64_t peak = next.footprint.peak_bytes;
+            evaluate_(next);
+            if (relieve_(next, peak - peak / step_parts_ - 1, {.rounds = 20}) ||
+                next.footprint.peak_bytes < peak) {
+                known_.add(next);
+                deepest_ = std::move(next);
+            } else {
+                step_parts_ *= 4;
+            }
+        }
+        if (deepest_->footprint.peak_bytes > limit && !exchanged_) {
+            exchanged_ = true;
+            exchange_.lower(*deepest_, 0, replays_to_exchange());
+            known_.add(*deepest_);
+        }
+    }
+
+    /// The lowest of the plans to which the lowest starts lead.
+    trial lowest_led_down() {
+        ranking by_peak;
+        for (std::uint32_t i = 0; i < starts_.size(); ++i) by_peak.add(i, starts_[i].footprint.peak_bytes);
+        const auto order = by_peak.descending();
+        std::optional<trial> lowest;
+        for (std::size_t i = order.size();
+             i-- > 0 && order.size() - i <= (effort_.whole_front ? order.size() : 4);) {
+            trial t = lead(starts_[order[i]], 0, no_limit);
+            if (!lowest || t.better_than(*lowest)) lowest = std::move(t);
+        }
+        return *std::move(lowest);
+    }
+
+    /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving.
+    std::size_t last_rung_within(ticks most) {
+        std::size_t within = rung_above(known_.within_time(most)->footprint.peak_bytes), beyond = within + 1;
+        for (std::size_t step = 8; rung(within) > 0 && reaches(beyond, most); step *= 2) {
+            within = std::max(beyond, rung_above(known_.within_time(most)->footprint.peak_bytes));
+            beyond = within + step;
+        }
+        while (beyond - within > 1) {
+            const std::size_t middle = within + (beyond - within) / 2;
+            if (reaches(middle, most))
+                within = std::max(middle, rung_above(known_.within_time(most)->footprint.peak_bytes));
+            else
+                beyond = middle;
+        }
+        return within;
+    }
+
+    /// The same plan, or one with less recomputation that is as low as `limit`.
+    trial finished(trial t, std::uint64_t limit) {
+        evaluate_(t);
+        if (t.footprint.peak_bytes > limit) limit = t.footprint.peak_bytes;
+        if (!effort_.whole_front) spare_(t, limit, 4);
+        return t;
+    }
+
+    /// How many replays to spend on exchanges at one limit: many in small graphs, where each takes microseconds.
+    std::size_t replays_to_exchange() const {
+        const std::size_t nodes = s_.node_count() + 1;
+        const std::size_t most = 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
+        return std::min(options_.exchange_replays, std::max(most, effort_.exchanges)) /
+               (effort_.whole_front ? 16 : 1);
+    }
+
+    void tell(double part) {
+        if (options_.progress) options_.progress(part);
     }
 
     evaluator& evaluate_;
     const snapshot& s_;
+    search_effort effort_;
     cut_grid<> grid_;
     reliever<> relieve_;
     sparer<> spare_;
     exchanger<> exchange_;
     budget_options options_;
-    std::size_t most_starts_;     // above the limit: many cost time, few miss what only one of them leads to
-    double done_ = 0, share_ = 1; ///< of the progress: before this search, and of it
-    std::vector<trial> known_;    // the first recomputes nothing
+    std::uint64_t baseline_bytes_ = 0, least_bytes_ = 0; // no plan has a peak below the latter
+    std::size_t favourite_ = 0;                          // of the starts: led to the last plan within a time
+    std::vector<trial> starts_;
+    known_plans known_;
+    std::vector<std::uint64_t> rungs_;
+    std::vector<std::uint8_t> searched_;
+    std::optional<trial> deepest_; // of the way down
+    std::uint64_t step_parts_ = 16;
+    bool exchanged_ = false;
 };
 
 } // namespace echo

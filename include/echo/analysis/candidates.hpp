@@ -32,9 +32,8 @@ struct candidates {
         hoistable; ///< backward view of a forward value: may run right after what it looks at
     std::vector<std::uint8_t> packable; ///< value: an encoding of it could be made in the forward pass
     fusion_facts fusion;                ///< nothing is fusable, if the host does not fuse
-    std::vector<double> time_us;        ///< node: time of one run
-    std::vector<double> rerun_us;       ///< node: what running it again is likely to cost: 0 for what folds
-    double total_time_us = 0;           ///< of all the graph's nodes, dead ones included
+    run_times times;                    ///< of one run of each node, dead ones included
+    std::vector<ticks> rerun;           ///< node: what running it again is likely to cost: 0 for what folds
 
     bool late_is_free(node_id n) const { return movable[n.index()] && !forward_needed[n.index()]; }
 };
@@ -78,8 +77,7 @@ public:
         c_.host = host;
         needed_ = live_nodes(s);
         c_.live = host.erase ? needed_ : std::vector<std::uint8_t>(s.node_count(), 1);
-        c_.time_us = times_us(s, device);
-        for (const double t : c_.time_us) c_.total_time_us += t;
+        c_.times = times_of(s, device);
     }
 
     candidates run() {
@@ -93,9 +91,9 @@ public:
         find_packable();
         c_.fusion = find_fusion_facts(s_, c_.rerunnable, c_.hoistable, c_.resident,
                                       c_.host.fuse && c_.host.recompute);
-        c_.rerun_us = c_.time_us;
-        for (std::size_t i = 0; i < c_.rerun_us.size(); ++i)
-            if (c_.fusion.folds[i]) c_.rerun_us[i] = 0;
+        c_.rerun = c_.times.of_node;
+        for (std::size_t i = 0; i < c_.rerun.size(); ++i)
+            if (c_.fusion.folds[i]) c_.rerun[i] = 0;
         return std::move(c_);
     }
 
@@ -200,16 +198,32 @@ private:
         }
     }
 
+    /// The forward pass needs what results and what may not move need, and what the backward pass begins with: by the
+    /// first backward node behind a forward node, all that the backward node needs has run, whoever asks for it.
     void find_forward_needs() {
         c_.forward_needed.assign(s_.node_count(), 0);
+        node_id first_backward; // behind this node
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i] || s_[n].phase != phase::forward) continue;
+            if (!c_.live[i]) continue;
+            if (is_backward(s_[n].phase) && s_[n].kind != op_kind::view) first_backward = n;
+            if (s_[n].phase != phase::forward) continue;
+            if (first_backward.valid()) {
+                need_inputs(first_backward);
+                first_backward = {};
+            }
             if (!c_.movable[i]) c_.forward_needed[i] = 1;
-            if (!c_.forward_needed[i]) continue;
-            for (const auto v : s_.inputs(n)) c_.forward_needed[s_[v].producer.index()] = 1;
-            for (const auto m : s_.control(n)) c_.forward_needed[m.index()] = 1;
+            if (c_.forward_needed[i]) need_inputs(n);
         }
+    }
+
+    /// Views of the backward pass are looked through.
+    void need_inputs(node_id n) {
+        for (const auto v : s_.inputs(n)) {
+            c_.forward_needed[s_[v].producer.index()] = 1;
+            c_.forward_needed[s_[c_.base[v.index()]].producer.index()] = 1;
+        }
+        for (const auto m : s_.control(n)) c_.forward_needed[m.index()] = 1;
     }
 
     /// A backward view may run early if moving it is safe: nothing orders it but the one value it looks at.

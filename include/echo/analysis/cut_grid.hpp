@@ -1,108 +1,103 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `cut_grid`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops, where searches
-/// for budgets begin. A point of the grid is solved and replayed when it is first asked for; of its plan only the
-/// figures are kept, since solving again is cheap.
+/// `cut_grid`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
+/// searches for budgets start.
 #pragma once
 
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/min_cut.hpp>
 #include <echo/graph/ranking.hpp>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 namespace echo {
+
+/// Prices of time from what one op in twenty makes faster down to a sixteenth of what all but one in twenty do (a chain
+/// takes several runs to make), evenly on a logarithmic scale, dearest first. A single price of 0 where no op may run
+/// again. O(nodes log nodes + values).
+inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c, std::size_t count) {
+    // Bytes made per time, with 44 bits behind the point: as precise as prices need be.
+    constexpr int point = 44;
+    ranking by_rate;
+    std::vector<std::uint64_t> rate(s.node_count(), 0);
+    for (const auto n : s.nodes()) {
+        const std::size_t i = n.index();
+        if (!(c.rerunnable[i] || c.heavy_rerunnable[i]) || c.times.of_node[i] <= 0) continue;
+        std::uint64_t bytes = 0;
+        for (const auto v : s.outputs(n))
+            if (c.base[v.index()] == v && !c.resident[v.index()]) bytes += s[v].bytes;
+        rate[i] =
+            detail::mul_div(bytes, std::uint64_t{1} << point, static_cast<std::uint64_t>(c.times.of_node[i]));
+        if (rate[i] > 0) by_rate.add(n.index(), rate[i]);
+    }
+    const auto order = by_rate.descending();
+    if (order.empty()) return {time_price{}};
+    const std::uint64_t high = rate[order[order.size() / 20]];
+    const std::uint64_t low = std::max<std::uint64_t>(1, rate[order[order.size() * 19 / 20]] / 16);
+    // Logarithms to base 2 in sixteenths; 2^(k/16) as whole numbers of 2^-16.
+    constexpr std::array<std::uint64_t, 16> root{65536,  68438,  71468,  74632, 77936,  81386,
+                                                 84990,  88752,  92682,  96785, 101070, 105545,
+                                                 110218, 115098, 120194, 125515};
+    const auto log16 = [&](std::uint64_t x) {
+        const int whole = static_cast<int>(std::bit_width(x)) - 1;
+        const std::uint64_t rest = detail::mul_div(x, 65536, std::uint64_t{1} << whole);
+        return 16 * whole +
+               static_cast<int>(std::upper_bound(root.begin(), root.end(), rest) - root.begin()) - 1;
+    };
+    const int from = log16(high), to = std::min(log16(low), from);
+    std::vector<time_price> prices;
+    for (std::size_t i = 0; i < count; ++i) {
+        const int log = from - static_cast<int>(static_cast<std::size_t>(from - to) * i /
+                                                std::max<std::size_t>(count - 1, 1));
+        const std::uint64_t price =
+            detail::mul_div(root[static_cast<std::size_t>(log % 16)], std::uint64_t{1} << (log / 16), 65536);
+        const int shift = std::clamp(static_cast<int>(std::bit_width(price)) - 20, 0, point);
+        prices.push_back({std::max<std::uint64_t>(1, price >> shift), ticks{1} << (point - shift)});
+    }
+    return prices;
+}
 
 /// Snapshot, candidates, evaluator and anchors must outlive it.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class cut_grid {
 public:
-    struct point {
-        std::uint64_t peak_bytes = 0;
-        double recompute_us = 0;
-        bool known = false;
-    };
-
+    /// `distances`: at most, of anchors (at least 3).
     cut_grid(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
-        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), anchors_(anchors),
-          needs_(anchors(no_anchor)), cut_(s_, c_), encode_(encode),
-          distances_(anchor_distances(needs_.largest_span, distances)), prices_(find_prices(8)) {
-        points_.resize(rows() * prices_.size());
-    }
+        : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
+          cut_(s_, evaluate.facts()), encode_(encode),
+          distances_(anchor_distances(needs_.largest_span, distances)),
+          prices_(cut_prices(s_, evaluate.facts(), 8)) {}
 
     /// A row is one anchor distance, without (even) or with (odd) compute-heavy ops; along it, time gets cheaper.
     std::size_t rows() const noexcept { return 2 * distances_.size(); }
     std::size_t columns() const noexcept { return prices_.size(); }
-    std::size_t size() const noexcept { return points_.size(); }
 
-    /// The figures of a point, known or not.
-    const point& operator[](std::size_t i) const { return points_[i]; }
-
-    /// Makes the point known. A cut and a replay, if it was not.
-    const point& find(std::size_t row, std::size_t column) {
-        const std::size_t i = row * columns() + column;
-        if (!points_[i].known) plan_of(i);
-        return points_[i];
-    }
-
-    /// The plan of a point. A cut and a replay; it is the last trial evaluated.
-    trial plan_of(std::size_t i) {
-        const std::uint32_t distance = distances_[i / columns() / 2];
+    /// The plan of a point; it is the last trial evaluated. A cut and a replay.
+    trial plan_of(std::size_t row, std::size_t column) {
+        const std::uint32_t distance = distances_[row / 2];
         if (distance != at_) needs_ = anchors_(at_ = distance);
         trial t{.decided = choice::nothing(s_)};
-        const bool heavy = i / columns() % 2 != 0;
-        cut_(needs_, {.bytes_per_us = prices_[i % columns()], .heavy = heavy, .encode = encode_}, t.decided);
+        cut_(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, t.decided);
         t.decided.heavy = true;
         evaluate_(t);
-        points_[i] = {t.footprint.peak_bytes, t.recompute_us, true};
         return t;
     }
 
 private:
-    /// In bytes per microsecond: from what one op in twenty makes faster down to a sixteenth of what all but one in
-    /// twenty do (a chain takes several runs to make), evenly on a logarithmic scale.
-    std::vector<double> find_prices(std::size_t count) const {
-        std::vector<double> rate(s_.node_count(), 0);
-        ranking by_rate;
-        for (const auto n : s_.nodes()) {
-            const std::size_t i = n.index();
-            if (!(c_.rerunnable[i] || c_.heavy_rerunnable[i]) || c_.time_us[i] <= 0) continue;
-            for (const auto v : s_.outputs(n))
-                if (c_.base[v.index()] == v && !c_.resident[v.index()])
-                    rate[i] += static_cast<double>(s_[v].bytes);
-            rate[i] /= c_.time_us[i];
-            if (rate[i] > 0) by_rate.add(n.index(), rate[i]);
-        }
-        const auto order = by_rate.descending();
-        if (order.empty()) return {0};
-        const double high = rate[order[order.size() / 20]], low = rate[order[order.size() * 19 / 20]] / 16;
-        // The factor between neighbours, by halving: as good as a logarithm, and the same on every machine.
-        double factor = 1, step = 1;
-        const auto reaches = [&](double f) {
-            double p = high;
-            for (std::size_t k = 1; k < count; ++k) p /= f;
-            return p <= low;
-        };
-        while (!reaches(factor + step)) step *= 2;
-        for (int k = 0; k < 20; ++k, step /= 2)
-            if (!reaches(factor + step)) factor += step;
-        std::vector<double> prices;
-        for (double p = high; prices.size() < count; p /= factor) prices.push_back(p);
-        return prices;
-    }
-
     evaluator& evaluate_;
     const snapshot& s_;
-    const candidates& c_;
     const anchor_finder& anchors_;
     std::uint32_t at_ = no_anchor;
     backward_needs needs_;
     min_cut cut_;
     bool encode_;
     std::vector<std::uint32_t> distances_;
-    std::vector<double> prices_;
-    std::vector<point> points_;
+    std::vector<time_price> prices_;
 };
 
 } // namespace echo

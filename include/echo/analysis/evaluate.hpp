@@ -17,13 +17,13 @@ namespace echo {
 struct trial {
     choice decided;
     footprint_result footprint{};
-    double recompute_us = 0; ///< microseconds of the steps that run a node again, those fused left out
+    ticks recompute = 0; ///< time of the steps that run a node again, those fused left out
 
     /// A lower peak, or of equal peaks, less recomputation.
     bool better_than(const trial& other) const {
         if (footprint.peak_bytes != other.footprint.peak_bytes)
             return footprint.peak_bytes < other.footprint.peak_bytes;
-        return recompute_us < other.recompute_us;
+        return recompute < other.recompute;
     }
 };
 
@@ -44,7 +44,7 @@ public:
             t.footprint = fuse(*steps_, t.footprint, fused_);
             steps_ = &fused_;
         }
-        t.recompute_us = recompute_us(*steps_);
+        t.recompute = recompute_time(*steps_);
         ++count_;
     }
     /// Fuses what may be fused in `plain`, of which nothing is yet; its peak does not rise. Errors: as `replay`.
@@ -54,12 +54,12 @@ public:
     /// Evaluations so far.
     std::size_t count() const noexcept { return count_; }
 
-    /// Time of the steps that run a node again and are not fused, in microseconds. O(steps).
-    double recompute_us(const schedule& steps) const {
-        double sum = 0;
+    /// Time of the steps that run a node again and are not fused. O(steps).
+    ticks recompute_time(const schedule& steps) const {
+        ticks sum = 0;
         for (const auto t : steps.steps())
             if (steps[t].kind == step_kind::recompute && !steps[t].fused)
-                sum += c_.time_us[steps[t].node.index()];
+                sum += c_.times.of_node[steps[t].node.index()];
         return sum;
     }
 

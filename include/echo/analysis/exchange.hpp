@@ -32,14 +32,14 @@ public:
         while (evaluate_.count() < last && improve(best, limit, last));
         state_ = 1;
         trial at = best;
-        for (std::size_t i = 0; evaluate_.count() < last && best.recompute_us > 0; ++i) {
+        for (std::size_t i = 0; evaluate_.count() < last && best.recompute > 0; ++i) {
             if (i % 100 == 0) at = best;
             trial t = at;
-            if (!shake(t) || !relieve_shaken(t, limit, 2 * best.recompute_us)) continue;
+            if (!shake(t) || !relieve_shaken(t, limit, 2 * best.recompute)) continue;
             spare_(t, limit, 3);
-            if (t.recompute_us < best.recompute_us) best = t;
+            if (t.recompute < best.recompute) best = t;
             // What is a little worse may lead on.
-            if (t.recompute_us <= 1.2 * best.recompute_us) at = std::move(t);
+            if (t.recompute <= best.recompute + best.recompute / 5) at = std::move(t);
         }
     }
 
@@ -51,7 +51,7 @@ public:
             trial t = best;
             if (!shake(t)) continue;
             relieve_shaken(t, std::max(limit, best.footprint.peak_bytes - 1),
-                           std::numeric_limits<double>::infinity());
+                           std::numeric_limits<ticks>::max());
             if (t.footprint.peak_bytes <= best.footprint.peak_bytes) best = std::move(t);
         }
     }
@@ -93,11 +93,11 @@ private:
     }
 
     /// Meets the limit again, what the last shake kept being kept.
-    bool relieve_shaken(trial& t, std::uint64_t limit, double most_us) {
+    bool relieve_shaken(trial& t, std::uint64_t limit, ticks most) {
         locked_.resize(evaluate_.graph().node_count(), 0);
         for (const auto& copy : kept_) locked_[copy.node.index()] = 1;
         relieve_.lock(locked_);
-        const bool fits = relieve_(t, limit, {.rounds = 8, .most_us = most_us});
+        const bool fits = relieve_(t, limit, {.rounds = 8, .most = most});
         relieve_.lock({});
         for (const auto& copy : kept_) locked_[copy.node.index()] = 0;
         return fits;
@@ -115,7 +115,8 @@ private:
         ranking by_time;
         for (const auto t : steps.steps())
             if (spare_.can_be_spared(t) && !tried_[steps[t].node.index()])
-                by_time.add(t.index(), evaluate_.facts().time_us[steps[t].node.index()]);
+                by_time.add(t.index(), static_cast<std::uint64_t>(
+                                           evaluate_.facts().times.of_node[steps[t].node.index()]));
         const auto order = by_time.descending();
         runs_.clear();
         for (const auto i : order) runs_.push_back(spare_.kept_instead(step_id(i)));
@@ -126,11 +127,12 @@ private:
             spare_.keep(t.decided, run);
             evaluate_(t);
             relieve_.lock(tried_);
-            const bool fits = relieve_(t, limit, {.rounds = 10, .most_us = 1.1 * best.recompute_us});
+            const bool fits =
+                relieve_(t, limit, {.rounds = 10, .most = best.recompute + best.recompute / 10});
             relieve_.lock({});
             if (!fits) continue;
             spare_(t, limit, 2);
-            if (t.recompute_us >= best.recompute_us) continue;
+            if (t.recompute >= best.recompute) continue;
             best = std::move(t);
             return true;
         }

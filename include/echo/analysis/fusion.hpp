@@ -209,21 +209,20 @@ private:
             if (std::find(read_.begin(), read_.end(), c) == read_.end()) read_.push_back(c);
         });
     }
-    double bytes_of(copy_id c) const {
+    std::uint64_t bytes_of(copy_id c) const {
         const step_record& maker = (*steps_)[c.step];
-        return static_cast<double>(
-            maker.kind == step_kind::encode ? maker.bytes : s_[s_.output(maker.node, c.output)].bytes);
+        return maker.kind == step_kind::encode ? maker.bytes : s_[s_.output(maker.node, c.output)].bytes;
     }
 
     /// Each reader reads what the step reads, which the step read once, to write what they all read.
     bool moves_no_more(step_id t) {
         real_.clear();
         if (!add_real(t)) return false;
-        double in = 0, out = 0;
+        detail::uint128 in = 0, out = 0;
         read_in_truth(t);
         for (const copy_id c : read_) in += bytes_of(c);
-        for (const auto v : s_.outputs((*steps_)[t].node)) out += static_cast<double>(s_[v].bytes);
-        const auto count = static_cast<double>(real_.size());
+        for (const auto v : s_.outputs((*steps_)[t].node)) out += s_[v].bytes;
+        const std::size_t count = real_.size(); // at least 1
         return s_[(*steps_)[t].node].kind == op_kind::view || (count - 1) * in <= (count + 1) * out;
     }
 

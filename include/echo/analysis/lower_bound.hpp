@@ -52,7 +52,7 @@ public:
         }
         held += held_from_before(at);
         const auto cut = network_.solve(
-            [&](value_id base, double bytes) {
+            [&](value_id base, std::uint64_t bytes) {
                 const bool counted = in_working_set(base) || s_[s_[base].producer].phase != phase::forward;
                 return counted ? 0 : static_cast<flow_network::capacity>(bytes);
             },

@@ -25,13 +25,13 @@ namespace echo {
 
 /// Options of `make_plan`; every default is the recommended choice.
 struct plan_options {
-    strategy how = strategy::min_cut;
-    /// Bytes that the peak should not exceed. With it `min_cut` becomes `budget`, which takes the plan of least
-    /// recomputation; the other strategies are only measured by it.
+    strategy how = strategy::budget;
+    /// Bytes that the peak should not exceed: the strategy `budget` takes the plan of least recomputation; the others
+    /// are only measured by it.
     std::uint64_t budget = any_peak;
     /// With the strategy `budget` and no bytes: recomputation at most, as a part of the graph's time; the plan of
     /// least peak is taken.
-    double max_overhead = 0;
+    double max_overhead = 0.05;
     bool encode = true;                ///< one-bit encodings are candidates
     host_abilities host{};             ///< what the executor can do
     device_model device{};             ///< for nodes without a measured time
@@ -49,20 +49,19 @@ template <class = void>
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
-        : s_(s), options_(options),
-          how_(options.budget != any_peak && options.how == strategy::min_cut ? strategy::budget
-                                                                              : options.how),
-          c_(find_candidates(s, options.host, options.device)), anchors_(s, c_), evaluate_(s, c_) {}
+        : s_(s), options_(options), how_(options.how), c_(find_candidates(s, options.host, options.device)),
+          anchors_(s, c_), evaluate_(s, c_) {}
 
     /// `without`: what the same options give a host that does not fuse.
     plan run(const plan* without = nullptr) {
-        if (!(options_.max_overhead >= 0))
-            throw error({}, "max_overhead", "is " + std::to_string(options_.max_overhead), "give 0 or more");
+        if (!is_amount(options_.max_overhead))
+            throw error({}, "max_overhead", "is no number of 0 or more",
+                        "give a part of a step's time, such as 0.05");
         begin();
         const std::uint64_t baseline = best_.footprint.peak_bytes;
         if (how_ != strategy::baseline &&
             (how_ != strategy::budget || baseline > options_.budget || options_.budget == any_peak)) {
-            propose();
+            proposed_ = propose(how_);
             keep_promise(baseline);
         }
         if (without) keep_to(*without);
@@ -74,14 +73,12 @@ public:
         begin();
         plan_front found{.baseline_peak_bytes = best_.footprint.peak_bytes};
         found.points.push_back({found.baseline_peak_bytes, 0});
-        const double scale = c_.total_time_us > 0 ? 1 / c_.total_time_us : 0;
-        propose_cut();
         budget_search<> search(evaluate_, anchors_, search_options());
-        search.know(proposed_);
+        tell_what_is_known(search);
         for (trial& t : search.front(count)) {
             if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
-            if (t.recompute_us <= 0) found.points.pop_back();
-            found.points.push_back({t.footprint.peak_bytes, t.recompute_us * scale});
+            if (t.recompute <= 0) found.points.pop_back();
+            found.points.push_back({t.footprint.peak_bytes, c_.times.part(t.recompute)});
             best_ = std::move(t);
         }
         if (found.points.back().peak_bytes < found.baseline_peak_bytes) {
@@ -106,10 +103,12 @@ private:
         steps_ = std::move(before);
     }
 
-    void propose() {
+    trial propose(strategy how) {
         proposals_ = 0;
-        switch (how_) {
+        best_distance_ = no_anchor;
+        switch (how) {
         case strategy::baseline:
+            consider(choice::nothing(s_));
             break;
         case strategy::mirror:
             consider(mirror(s_, c_));
@@ -126,14 +125,25 @@ private:
             propose_cut();
             break;
         case strategy::budget: {
-            propose_cut();
             budget_search<> search(evaluate_, anchors_, search_options());
-            search.know(proposed_);
-            proposed_ = options_.budget == any_peak ? search.lowest(options_.max_overhead * c_.total_time_us)
-                                                    : search.cheapest(options_.budget);
-            break;
+            tell_what_is_known(search);
+            if (search.is_reduced())
+                report_.notes.push_back(
+                    "a graph of this size is searched from fewer starts than a small one");
+            return options_.budget == any_peak ? search.lowest(c_.times.at_most(options_.max_overhead))
+                                               : search.cheapest(options_.budget);
         }
         }
+        return std::move(proposed_);
+    }
+
+    /// No search does worse than the strategies that name no figure. Of large graphs the minimum cut alone is asked: a
+    /// search finds better plans than the others then.
+    void tell_what_is_known(budget_search<>& search) {
+        search.know(propose(strategy::min_cut));
+        if (!search.knows_all()) return;
+        for (const strategy other : {strategy::mirror, strategy::echo_printed, strategy::echo})
+            search.know(propose(other));
     }
 
     void propose_cut() {
@@ -167,10 +177,11 @@ private:
     void weigh(min_cut& solve) {
         if (s_.node_count() == 0) return;
         const backward_needs when = anchors_(best_distance_);
-        std::vector<double> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
+        constexpr std::uint64_t whole = cut_options::whole_weight;
+        std::vector<std::uint64_t> weight(s_.node_count(), 0), sums(s_.node_count() + 1, 0);
         evaluate_(proposed_);
-        weight[backward_node_at(first_backward_step(s_, evaluate_.steps()))] = 0.5;
-        weight[backward_node_at(proposed_.footprint.peak_step)] += 0.5;
+        weight[backward_node_at(first_backward_step(s_, evaluate_.steps()))] = whole / 2;
+        weight[backward_node_at(proposed_.footprint.peak_step)] += whole / 2;
         previous_ = {};
         for (std::size_t round = 0; round < options_.weight_rounds; ++round) {
             std::partial_sum(weight.begin(), weight.end(), sums.begin() + 1);
@@ -179,9 +190,8 @@ private:
             if (t.decided == previous_) break;
             previous_ = t.decided;
             evaluate_(t);
-            const double part = 1.0 / static_cast<double>(round + 3);
-            for (double& w : weight) w *= 1 - part;
-            weight[backward_node_at(t.footprint.peak_step)] += part;
+            for (std::uint64_t& w : weight) w -= w / (round + 3);
+            weight[backward_node_at(t.footprint.peak_step)] += whole / (round + 3);
             if (t.better_than(proposed_)) proposed_ = std::move(t);
         }
     }
@@ -239,7 +249,7 @@ private:
         schedule steps;
         trial fused;
         fused.footprint = evaluate_.fuse(without.steps(), steps);
-        fused.recompute_us = evaluate_.recompute_us(steps);
+        fused.recompute = evaluate_.recompute_time(steps);
         if (is_better(best_, fused) && !is_dearer(best_, without)) return;
         best_ = std::move(fused);
         steps_ = std::move(steps);
@@ -250,12 +260,12 @@ private:
         if (how_ != strategy::budget || options_.budget == any_peak) return t.better_than(other);
         const auto over = [&](const trial& of) { return std::max(of.footprint.peak_bytes, options_.budget); };
         if (over(t) != over(other)) return over(t) < over(other);
-        if (t.recompute_us != other.recompute_us) return t.recompute_us < other.recompute_us;
+        if (t.recompute != other.recompute) return t.recompute < other.recompute;
         return t.footprint.peak_bytes < other.footprint.peak_bytes;
     }
     /// Where no price was named, a lower peak is not worth more recomputation.
     bool is_dearer(const trial& t, const plan& without) const {
-        return how_ != strategy::budget && t.recompute_us > evaluate_.recompute_us(without.steps());
+        return how_ != strategy::budget && t.recompute > evaluate_.recompute_time(without.steps());
     }
 
     void finish() {
@@ -266,8 +276,7 @@ private:
             report_.encoded_values += steps_[t].kind == step_kind::encode;
         }
         report_.fused_nodes = steps_.fused_count();
-        if (c_.total_time_us > 0)
-            report_.recompute_time_ratio = evaluate_.recompute_us(steps_) / c_.total_time_us;
+        report_.recompute_time_ratio = c_.times.part(evaluate_.recompute_time(steps_));
         const node_groups subgraphs = partition(s_, c_);
         report_.subgraphs = subgraphs.size();
         report_.largest_subgraph = subgraphs.largest();

@@ -56,7 +56,7 @@ public:
     }
     bool is_required(value_id v) const { return required_[c_.base[v.index()].index()] != 0; }
 
-    /// `bytes_price(base, bytes)` is the capacity of keeping bytes of a storage, `price_of(node)` a `rerun_price`.
+    /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a `rerun_price`.
     /// Returns the cut's capacity, what must be kept in any case included.
     template <class BytesPrice, class PriceOf>
     capacity solve(const BytesPrice& bytes_price, const PriceOf& price_of) {
@@ -115,8 +115,7 @@ private:
         for (const auto v : one_bit_) {
             const value_id base = c_.base[v.index()];
             if (is_free(base) || required_[base.index()]) continue;
-            const double share = static_cast<double>(encoded_bytes(s_[v].elements));
-            flow_.from_source(available(base), bytes_price(base, share));
+            flow_.from_source(available(base), bytes_price(base, encoded_bytes(s_[v].elements)));
         }
     }
 
@@ -133,7 +132,7 @@ private:
         capacity fixed = 0;
         for (const auto v : s_.outputs(n)) {
             if (c_.base[v.index()] != v || is_free(v)) continue;
-            const capacity bytes = bytes_price(v, static_cast<double>(s_[v].bytes));
+            const capacity bytes = bytes_price(v, s_[v].bytes);
             if (required_[v.index()])
                 fixed += bytes;
             else if (available_[v.index()] != no_vertex)
@@ -169,7 +168,7 @@ private:
         }
         for (const auto v : s_.outputs(n)) {
             if (c_.base[v.index()] != v || is_free(v)) continue;
-            const capacity bytes = bytes_price(v, static_cast<double>(s_[v].bytes));
+            const capacity bytes = bytes_price(v, s_[v].bytes);
             if (required_[v.index()])
                 flow_.from_source(run, bytes);
             else if (available_[v.index()] != no_vertex)
@@ -190,12 +189,20 @@ private:
     detail::large_vector<value_id> one_bit_;
 };
 
+/// A price of time: so many bytes may be kept to save so much time.
+struct time_price {
+    std::uint64_t bytes =
+        0; ///< 0: time is free, and of cuts of equal bytes the one of the fewest runs is taken
+    ticks time = 1;
+};
+
 /// What to optimise.
 struct cut_options {
-    double bytes_per_us = 0; ///< price of a microsecond in bytes; 0: of equal bytes, the fewest runs
+    time_price price{};
     /// By node, sums of the weights of all earlier nodes (size: nodes + 1): how much a byte counts while a
-    /// node runs. Empty: bytes count once, where the backward pass begins.
-    std::span<const double> weight_sums{};
+    /// node runs, in parts of `whole_weight`. Empty: bytes count once, where the backward pass begins.
+    std::span<const std::uint64_t> weight_sums{};
+    static constexpr std::uint64_t whole_weight = std::uint64_t{1} << 32;
     bool heavy = false; ///< compute-heavy ops may run again, at their price
     bool encode = true;
 };
@@ -212,19 +219,22 @@ public:
         for_each_gradient_read(s_, c_, options.encode, node_id::none(), [&](value_id v, bool one_bit) {
             one_bit ? network_.require_one_bit(v) : network_.require(v);
         });
-        const double time_scale = options.bytes_per_us * scale_;
+        const std::uint64_t time_scale = options.price.bytes * scale_;
+        const auto time = static_cast<std::uint64_t>(options.price.time);
         const auto weights = options.weight_sums;
-        const auto kept = [&](value_id base, double bytes) {
-            if (!weights.empty()) bytes *= weights[needs.last[s_[base].producer.index()] + 1];
-            return static_cast<flow_network::capacity>(bytes * scale_);
+        const auto kept = [&](value_id base, std::uint64_t bytes) {
+            const std::uint64_t weight = weights.empty() ? cut_options::whole_weight
+                                                         : weights[needs.last[s_[base].producer.index()] + 1];
+            return capacity_of(detail::mul_div(bytes * scale_, weight, cut_options::whole_weight));
         };
         const auto rerun = [&](node_id n) {
             const std::size_t i = n.index();
             rerun_price price{.allowed = !needs.anchor[i]};
             if (c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]))
-                price.run = capacity_of(c_.rerun_us[i] * time_scale);
+                price.run =
+                    capacity_of(detail::mul_div(static_cast<std::uint64_t>(c_.rerun[i]), time_scale, time));
             if (!weights.empty() && !c_.fusion.folds[i])
-                price.held = capacity_of(held_again(n, needs, weights) * scale_);
+                price.held = capacity_of(held_again(n, needs, weights));
             return price;
         };
         cost_ = network_.solve(kept, rerun);
@@ -232,38 +242,40 @@ public:
     }
 
     /// Bytes of the last cut: what is kept, plus the price of the time.
-    double cost_bytes() const noexcept { return static_cast<double>(cost_) / scale_; }
+    double cost_bytes() const noexcept { return static_cast<double>(cost_) / static_cast<double>(scale_); }
 
 private:
     /// A finite capacity: sums of them stay below `infinite`.
-    static flow_network::capacity capacity_of(double price) {
+    static flow_network::capacity capacity_of(std::uint64_t price) {
         return static_cast<flow_network::capacity>(
-            std::min(price, static_cast<double>(flow_network::infinite / 4)));
+            std::min(price, static_cast<std::uint64_t>(flow_network::infinite / 4)));
     }
 
-    /// Weighted bytes of the copies that making `n` again would hold, from its first need to its last.
-    double held_again(node_id n, const backward_needs& needs, std::span<const double> weights) const {
+    /// Weighted and scaled bytes of the copies that making `n` again would hold, from its first need to its last.
+    std::uint64_t held_again(node_id n, const backward_needs& needs,
+                             std::span<const std::uint64_t> weights) const {
         const std::size_t i = n.index();
         if (needs.first[i] == backward_needs::nobody) return 0;
-        double bytes = 0;
+        std::uint64_t bytes = 0;
         for (const auto v : s_.outputs(n))
-            if (c_.base[v.index()] == v && !c_.resident[v.index()]) bytes += static_cast<double>(s_[v].bytes);
-        return bytes * (weights[needs.last[i] + 1] - weights[needs.first[i]]);
+            if (c_.base[v.index()] == v && !c_.resident[v.index()]) bytes += s_[v].bytes;
+        return detail::mul_div(bytes * scale_, weights[needs.last[i] + 1] - weights[needs.first[i]],
+                               cut_options::whole_weight);
     }
 
     /// Capacities are bytes × scale: whole numbers that still tell small prices apart.
     void find_scale() {
-        double bytes = 1;
+        constexpr auto most = static_cast<std::uint64_t>(flow_network::infinite) / 8;
+        std::uint64_t bytes = 1;
         for (const auto v : s_.values())
-            if (s_[s_[v].producer].phase == phase::forward) bytes += static_cast<double>(s_[v].bytes);
-        const double room = static_cast<double>(flow_network::infinite) / 8 / bytes;
-        scale_ = static_cast<double>(std::bit_floor(static_cast<std::uint64_t>(std::min(room, 0x1p40))));
+            if (s_[s_[v].producer].phase == phase::forward) bytes = std::min(most, bytes + s_[v].bytes);
+        scale_ = std::bit_floor(std::min(most / bytes, std::uint64_t{1} << 40));
     }
 
     const snapshot& s_;
     const candidates& c_;
     stash_network network_;
-    double scale_ = 1;
+    std::uint64_t scale_ = 1;
     flow_network::capacity cost_ = 0;
 };
 

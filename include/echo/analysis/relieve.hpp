@@ -11,8 +11,10 @@
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,9 +24,9 @@ namespace echo {
 /// When to give up.
 struct relief_options {
     std::size_t rounds = 30; ///< replays
-    double most_us = std::numeric_limits<
-        double>::infinity(); ///< of recomputation, beyond which a plan is not worth going on with
-    bool everywhere = true;  ///< prices count all that is above the limit in a gap, not only the peak
+    ticks most =
+        std::numeric_limits<ticks>::max(); ///< of recomputation; a plan beyond is not worth going on with
+    bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
 };
 
 /// Relieves trials of one snapshot; scratch memory is kept between uses. A round is a replay and
@@ -43,12 +45,18 @@ public:
     /// again the last that was evaluated; if it cannot be lowered so far, `t` is the lowest that was reached.
     bool operator()(trial& t, std::uint64_t limit, const relief_options& options) {
         trial best;
+        std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
-            if (t.footprint.peak_bytes <= limit) return true;
+            const std::uint64_t peak = t.footprint.peak_bytes;
+            if (peak <= limit) return true;
             if (round == 0 || t.better_than(best)) best = t;
-            if (round == options.rounds || t.recompute_us > options.most_us ||
+            // What goes on as slowly as in the last round does not arrive.
+            const std::uint64_t gained = round > 2 && before > peak ? before - peak : 0;
+            const bool too_slow = round > 2 && gained * (options.rounds - round) < peak - limit;
+            if (round == options.rounds || too_slow || t.recompute > options.most ||
                 !relieve_once(t, limit, options.everywhere))
                 break;
+            before = peak;
             evaluate_(t);
         }
         t = std::move(best);
@@ -83,7 +91,7 @@ public:
         find_idle();
         const std::size_t pulls = proposals_.size();
         if (pulls > 0 && which % 4 == 0) return apply(proposals_[which / 4 % pulls], profile);
-        return !idle_.empty() && propose(which / 4 % idle_.size(), no_excess) >= 0 &&
+        return !idle_.empty() && propose(which / 4 % idle_.size(), no_excess) &&
                apply(proposals_.back(), profile);
     }
 
@@ -125,10 +133,13 @@ private:
         load_profile profile(load);
         over_count_.assign(everywhere ? load.size() + 1 : 0, 0);
         over_sum_.assign(over_count_.size(), 0);
+        const int bits =
+            static_cast<int>(std::bit_width(t.footprint.peak_bytes) + std::bit_width(load.size()));
+        over_shift_ = std::max(0, bits - 62);
         for (std::size_t i = 0; i + 1 < over_count_.size(); ++i) {
             const std::uint64_t over = load[i] > limit ? load[i] - limit : 0;
             over_count_[i + 1] = over_count_[i] + (over > 0);
-            over_sum_[i + 1] = over_sum_[i] + static_cast<double>(over);
+            over_sum_[i + 1] = over_sum_[i] + (over >> over_shift_);
         }
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         left_ = s_.node_count() < 512 ? 1 : s_.node_count();
@@ -147,10 +158,10 @@ private:
         proposals_.clear();
         find_idle();
         ranking by_price;
-        for (std::uint32_t i = 0; i < proposals_.size(); ++i) by_price.add(i, 0.0);
+        for (std::uint32_t i = 0; i < proposals_.size(); ++i) by_price.add(i, std::uint64_t{0});
         for (std::size_t i = 0; i < idle_.size(); ++i)
-            if (const double price = propose(i, excess); price >= 0)
-                by_price.add(static_cast<std::uint32_t>(proposals_.size() - 1), price);
+            if (const auto price = propose(i, excess))
+                by_price.add(static_cast<std::uint32_t>(proposals_.size() - 1), *price);
         const auto order = by_price.descending();
         std::int64_t relieved = 0;
         for (std::size_t i = order.size(); i-- > 0 && relieved < excess && left_ > 0;) {
@@ -223,16 +234,17 @@ private:
     bool runs_late(node_id n, storage_id i, step_id from) const {
         return c_.late_is_free(n) && (*live_)[i].first == from && in_forward(from) && !is_locked(n);
     }
-    double cost(const member& m) const {
-        return runs_late(m.node, m.storage, m.from) ? 0 : c_.rerun_us[m.node.index()];
+    ticks cost(const member& m) const {
+        return runs_late(m.node, m.storage, m.from) ? 0 : c_.rerun[m.node.index()];
     }
 
     /// How much of what is above the limit goes, summed over the steps of the gap: a plan must come down everywhere.
-    double relief(const member& gap, std::int64_t freed) const {
-        if (over_count_.empty()) return static_cast<double>(freed);
+    std::uint64_t relief(const member& gap, std::int64_t freed) const {
+        const auto bytes = static_cast<std::uint64_t>(freed);
+        if (over_count_.empty()) return bytes;
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
-        const double most = static_cast<double>(freed) * (over_count_[last] - over_count_[first]);
-        return std::max(1.0, std::min(most, over_sum_[last] - over_sum_[first]));
+        const std::uint64_t most = (bytes >> over_shift_) * (over_count_[last] - over_count_[first]);
+        return std::max<std::uint64_t>(1, std::min(most, over_sum_[last] - over_sum_[first]));
     }
 
     std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>((*live_)[i].bytes); }
@@ -243,23 +255,25 @@ private:
         return false;
     }
 
-    /// Adds the cheapest way to free an idle storage; returns microseconds per byte, or less than 0.
+    /// Adds the cheapest way to free an idle storage, if there is one; returns its price, in 2^-40 ticks per byte.
     /// What its maker reads must be there at the next use: still live then, or kept over the peak, or made again as
     /// well. Of what would be kept, the largest is made again instead, one after the other; and what else can then be
     /// made from that is forgotten too.
-    double propose(std::size_t which, std::int64_t excess) {
+    std::optional<std::uint64_t> propose(std::size_t which, std::int64_t excess) {
         growing_ = {.first = members_.size(), .to = idle_[which].to};
         extended_.clear();
         undemand(0);
         add_member(idle_[which]);
-        double best = -1;
+        std::optional<std::uint64_t> best;
         std::size_t best_count = 0;
         std::int64_t best_freed = 0;
         const auto consider = [&] {
             const std::int64_t freed = growing_.bytes - kept_over_peak();
             if (freed <= 0) return;
-            const double price = growing_.time / relief(members_[growing_.first], std::min(freed, excess));
-            if (best >= 0 && price >= best) return;
+            const std::uint64_t price =
+                detail::mul_div(static_cast<std::uint64_t>(growing_.time), std::uint64_t{1} << 40,
+                                relief(members_[growing_.first], std::min(freed, excess)));
+            if (best && price >= *best) return;
             best = price;
             best_count = members_.size() - growing_.first;
             best_freed = freed;
@@ -278,10 +292,10 @@ private:
             add_member(also, false);
             add_siblings(also.node, excess);
         }
-        members_.resize(growing_.first + (best < 0 ? 0 : best_count));
-        if (best < 0 || !changes_all(growing_.first)) {
+        members_.resize(growing_.first + (best ? best_count : 0));
+        if (!best || !changes_all(growing_.first)) {
             members_.resize(growing_.first);
-            return -1;
+            return std::nullopt;
         }
         proposals_.push_back({growing_.first, best_count, best_freed});
         return best;
@@ -292,6 +306,11 @@ private:
         members_.push_back(m);
         if (frees) growing_.bytes += bytes_of(m.storage);
         growing_.time += cost(m) + demand_inputs(m.node, growing_.to, growing_.first, 8);
+    }
+
+    /// Of two numbers of 0 or more.
+    static detail::uint128 product(std::int64_t a, std::int64_t b) {
+        return detail::uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
     }
 
     std::int64_t kept_over_peak() const {
@@ -326,9 +345,9 @@ private:
                     if (idle == nobody || is_member(u.reader, growing_.first)) continue;
                     const std::int64_t freed = growing_.bytes - kept_over_peak();
                     if (freed >= excess) return;
-                    const double own = cost(idle_[idle]);
-                    const auto share = static_cast<double>(bytes_of(idle_[idle].storage));
-                    if (freed > 0 && own * static_cast<double>(freed) > growing_.time * share) continue;
+                    const ticks own = cost(idle_[idle]);
+                    const std::int64_t share = bytes_of(idle_[idle].storage);
+                    if (freed > 0 && product(own, freed) > product(growing_.time, share)) continue;
                     const std::size_t extended = extended_.size(), demanded = demanded_.size();
                     if (demand_inputs(u.reader, growing_.to, growing_.first, 2) > 0 ||
                         extended_.size() > extended) {
@@ -345,8 +364,8 @@ private:
 
     /// Adds what making `n` for step `to` keeps live over the peak to `extended_`; returns the time of what is not
     /// there any more and must be made as well.
-    double demand_inputs(node_id n, step_id to, std::size_t first, int depth) {
-        double time = 0;
+    ticks demand_inputs(node_id n, step_id to, std::size_t first, int depth) {
+        ticks time = 0;
         for (const auto v : s_.inputs(n)) {
             const value_id base = c_.base[v.index()];
             const node_id maker = s_[base].producer;
@@ -360,8 +379,7 @@ private:
                 if (is_demanded_[maker.index()]) continue;
                 is_demanded_[maker.index()] = 1;
                 demanded_.push_back(maker);
-                if (depth > 0)
-                    time += c_.rerun_us[maker.index()] + demand_inputs(maker, to, first, depth - 1);
+                if (depth > 0) time += c_.rerun[maker.index()] + demand_inputs(maker, to, first, depth - 1);
                 continue;
             }
             const storage_id i = live_->storage({run, s_.output_index(base)});
@@ -445,11 +463,12 @@ private:
         std::size_t first = 0; // in members_
         step_id to{};
         std::int64_t bytes = 0; // live at the peak
-        double time = 0;
+        ticks time = 0;
     } growing_;
     std::vector<proposal> proposals_;
     std::vector<std::uint32_t> over_count_; // before each step: steps above the limit
-    std::vector<double> over_sum_;          // and by how much
+    std::vector<std::uint64_t> over_sum_;   // and by how much, in 2^over_shift_ bytes
+    int over_shift_ = 0;
     std::vector<std::uint8_t> touched_;
 };
 

@@ -38,7 +38,7 @@ public:
             trial next{.decided = t.decided};
             if (!spare_once(next.decided, limit)) return;
             evaluate_(next);
-            if (next.footprint.peak_bytes > limit || next.recompute_us >= t.recompute_us) {
+            if (next.footprint.peak_bytes > limit || next.recompute >= t.recompute) {
                 evaluate_(t);
                 return;
             }
@@ -78,14 +78,14 @@ private:
         count_reads(steps);
 
         find_savings(steps);
-        ranking by_price; // microseconds saved per byte kept
+        ranking by_price; // time saved per byte kept
         for (const auto t : steps.steps()) {
-            if (!can_be_spared(t) || saved_us_[t.index()] <= 0) continue;
-            double bytes = 1;
+            if (!can_be_spared(t) || saved_[t.index()] <= 0) continue;
+            std::uint64_t bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
-                if (live_->last_read({t, k}).valid())
-                    bytes += static_cast<double>((*live_)[live_->storage({t, k})].bytes);
-            by_price.add(t.index(), saved_us_[t.index()] / bytes);
+                if (live_->last_read({t, k}).valid()) bytes += (*live_)[live_->storage({t, k})].bytes;
+            by_price.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(saved_[t.index()]),
+                                                    std::uint64_t{1} << 40, bytes));
         }
         bool changed = false;
         for (const auto i : by_price.descending()) {
@@ -114,7 +114,7 @@ private:
     void find_savings(const schedule& steps) {
         above_.assign(steps.size(), unread);
         depth_.assign(steps.size(), 0);
-        saved_us_.assign(steps.size(), 0);
+        saved_.assign(steps.size(), 0);
         for (std::size_t i = steps.size(); i-- > 0;) {
             const step_id t(i);
             const bool in_tree = can_be_spared(t);
@@ -128,8 +128,8 @@ private:
         }
         for (const auto t : steps.steps()) {
             if (steps[t].kind == step_kind::recompute && !steps[t].fused)
-                saved_us_[t.index()] += c_.time_us[steps[t].node.index()];
-            if (above_[t.index()] != root) saved_us_[above_[t.index()]] += saved_us_[t.index()];
+                saved_[t.index()] += c_.times.of_node[steps[t].node.index()];
+            if (above_[t.index()] != root) saved_[above_[t.index()]] += saved_[t.index()];
         }
     }
 
@@ -216,7 +216,7 @@ private:
     static constexpr std::uint32_t root = ~std::uint32_t{0}, unread = root - 1;
     std::vector<std::uint32_t> readers_;
     std::vector<std::uint32_t> above_, depth_; // step: its place in the tree of savings
-    std::vector<double> saved_us_;
+    std::vector<ticks> saved_;
     std::vector<std::uint8_t> gone_;
     std::vector<step_id> taken_;
     std::vector<std::pair<std::size_t, std::int64_t>> gaps_;

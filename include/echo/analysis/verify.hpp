@@ -51,7 +51,7 @@ public:
         for (const auto n : s_.nodes()) total += time_of(n);
         const double ratio = total > 0 ? spent / total : 0;
         const double off = report_.recompute_time_ratio - ratio;
-        if (!(off <= 1e-9 && off >= -1e-9)) // nor NaN
+        if (!detail::is_finite(off) || off > 1e-8 || off < -1e-8)
             refuse("recompute_time_ratio", "is " + std::to_string(report_.recompute_time_ratio) +
                                                ", but the times of the nodes give " + std::to_string(ratio));
     }
@@ -69,7 +69,7 @@ private:
     /// Microseconds of one run (formats.md, `time_us`).
     double time_of(node_id n) const {
         const node_record& node = s_[n];
-        if (node.time_us == node.time_us) return node.time_us; // not NaN: it was measured
+        if (node.time_us >= 0) return node.time_us; // measured
         if (node.phase == phase::input || node.kind == op_kind::view) return 0;
         double bytes = 0;
         for (const auto v : s_.outputs(n)) bytes += static_cast<double>(s_[v].bytes);

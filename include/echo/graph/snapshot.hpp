@@ -34,7 +34,7 @@ struct node_record {
     std::uint32_t op = 0;          ///< index for `snapshot::op_name`
     std::uint32_t layer = 0;       ///< index for `snapshot::layer_name`
     double flops = 0;              ///< floating-point operations of one run
-    double time_us = std::numeric_limits<double>::quiet_NaN(); ///< measured time; NaN: none
+    double time_us = -1;           ///< measured time; less than 0: none
     std::uint64_t workspace = 0;                               ///< bytes of scratch memory while it runs
 
     /// Whether a kernel of other ops that computes it too makes the same bits.

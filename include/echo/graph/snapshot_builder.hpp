@@ -5,6 +5,7 @@
 #pragma once
 
 #include <echo/graph/snapshot.hpp>
+#include <echo/numbers.hpp>
 
 #include <optional>
 #include <unordered_map>
@@ -52,7 +53,7 @@ public:
                              .op = intern(d.op, op_index_, s_.ops_),
                              .layer = intern(d.layer, layer_index_, s_.layers_),
                              .flops = d.flops,
-                             .time_us = d.time_us.value_or(std::numeric_limits<double>::quiet_NaN()),
+                             .time_us = d.time_us.value_or(-1),
                              .workspace = d.workspace});
         s_.names_ += d.name;
         s_.first_name_.push_back(s_.names_.size());
@@ -105,10 +106,10 @@ private:
             if (c.index() >= n.index())
                 refuse(d, n, "control", "names a node that does not stand earlier",
                        "put nodes in execution order");
-        if (!(d.flops >= 0 && d.flops <= std::numeric_limits<double>::max()))
+        if (!detail::is_amount(d.flops))
             refuse(d, n, "flops", "not a finite number of 0 or more",
                    "give the floating-point operations of one run");
-        if (d.time_us && !(*d.time_us >= 0 && *d.time_us <= std::numeric_limits<double>::max()))
+        if (d.time_us && !detail::is_amount(*d.time_us))
             refuse(d, n, "time_us", "not a finite number of 0 or more", "give microseconds, or leave it out");
         if (d.workspace > std::uint64_t{1} << 62)
             refuse(d, n, "workspace", "more than 2^62 bytes", "check the number");
