@@ -153,7 +153,7 @@ def capture_step(module: torch.nn.Module, step: Callable[..., Any], inputs: Sequ
     mode = FakeTensorMode()
     real = (dict(module.named_parameters()), *inputs)
     fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
-    with mode, traceback.preserve_node_meta():
+    with mode, _layers_recorded(module):
         traced = make_fx(step)(*fake)
     traced.graph.eliminate_dead_code()
     graph = fx_graph_cse(traced.graph)
