@@ -204,7 +204,7 @@ void add(const std::string& set, const std::vector<std::pair<std::string, interv
             hard.emplace_back(std::string(1, name), std::move(items));
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(ECHO_SOURCE_DIR "/examples/graphs"))
-        files.push_back(entry.path());
+        if (entry.is_regular_file()) files.push_back(entry.path());
     std::ranges::sort(files);
     for (const auto& path : files) {
         const std::string name = path.stem().stem().string();

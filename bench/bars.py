@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Every bar of speed, arena and laws beside what was measured, and what fused recomputation saves, from bench/results: prints
-the tables, and writes them into README.md between the lines `<!-- table: bench/run … -->` and the next
+"""Every bar of speed, arena, laws, limits and defaults beside what was measured, and what fused recomputation saves, from
+bench/results: prints the tables, and writes them into README.md between the lines `<!-- table: bench/run … -->` and the next
 `<!-- end of table -->`. The bars against peers have a section of their own (bench/peers)."""
 import json
 import pathlib
@@ -43,7 +43,8 @@ def of_plan_memory(result):
 
 
 SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
-           "laws": lambda result: result["bars"]}
+           "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
+           "default": lambda result: result["bars"]}
 
 
 def measured(*loaded):

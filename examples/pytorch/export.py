@@ -3,7 +3,7 @@
 The graph is the joint forward and backward graph that `torch.compile` partitions. It is traced with fake
 tensors, so a model of any size is exported in seconds, without a GPU and without the memory to train it.
 
-    export.py resnet50 --batch 64 -o resnet50_b64.json.gz      a model of models.py
+    export.py resnet50 --batch 64 -o resnet50_b64.json.gz      a model of models.py or more_models.py
     export_module(module, loss_fn, inputs, labels, "mine")     any other; `write` puts the result into a file
 """
 
@@ -28,6 +28,7 @@ from torch._functorch.aot_autograd import aot_function
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import traceback
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils import flop_counter
 
@@ -70,10 +71,14 @@ SIGN_READERS = {
 
 @dataclass
 class Joint:
-    """A joint graph in execution order; `layers` names the module that a parameter or buffer belongs to."""
+    """A joint graph in execution order; `layers` names the module that a parameter or buffer belongs to.
+
+    Where a step asks for its gradients itself, nodes say which phase they are of.
+    """
 
     graph: fx.Graph
     layers: dict[fx.Node, str]
+    phases_told: bool = False
 
 
 class _Captured(Exception):
@@ -141,6 +146,20 @@ def capture_joint(
     owners = [path.rpartition(".")[0] for path in itertools.chain(real[0], real[1])]
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     return Joint(graph, dict(zip(placeholders, owners, strict=False)))
+
+
+def capture_step(module: torch.nn.Module, step: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Joint:
+    """The graph of `step(parameters, *inputs)`, a `WholeStep` of models.py: it asks for its gradients itself."""
+    mode = FakeTensorMode()
+    real = (dict(module.named_parameters()), *inputs)
+    fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
+    with mode, _layers_recorded(module):
+        traced = make_fx(step)(*fake)
+    traced.graph.eliminate_dead_code()
+    graph = fx_graph_cse(traced.graph)
+    owners = [path.rpartition(".")[0] for path in real[0]]
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    return Joint(graph, dict(zip(placeholders, owners, strict=False)), phases_told=True)
 
 
 # ---- Facts of one node
@@ -254,6 +273,12 @@ def _view_output(value: torch.Tensor, position: int) -> dict[str, Any]:
     return entry
 
 
+def _in_place(entry: dict[str, Any]) -> dict[str, Any]:
+    """An update writes the new value where the old one lies."""
+    outputs = [output | {"inplace": 0} for output in entry["outputs"]]
+    return entry | {"outputs": outputs, "rerun": "never"}
+
+
 def _call(node: fx.Node, phase: str, value_of: Callable[[fx.Node], list[int]]) -> dict[str, Any]:
     arguments = _tensor_arguments(node)
     names = [name for name, _ in arguments]
@@ -303,14 +328,17 @@ def to_echo_graph(joint: Joint, name: str) -> dict[str, Any]:
             nodes.append(_input(node, joint.layers.get(node, "")))
         elif isinstance(node.target, torch._ops.OpOverload):
             # Also a `detach` of a saved value belongs to the gradients that stand around it: it reads then.
-            if not tangents.isdisjoint(node.all_input_nodes):
+            if joint.phases_told:
+                phase = node.meta.get("custom", {}).get("phase", "forward")
+            elif not tangents.isdisjoint(node.all_input_nodes):
                 phase = "backward"
-            nodes.append(_call(node, phase, value_of))
+            entry = _call(node, phase, value_of)
+            nodes.append(_in_place(entry) if phase == "update" and entry["kind"] != "view" else entry)
         else:
             raise ValueError(f"node '{node.name}', op: {node.target} is no operator with a schema")
         index[node] = len(nodes) - 1
 
-    results = joint.graph.output_node().args[0]
+    results = pytree.tree_leaves(joint.graph.output_node().args[0])
     outputs = [value_of(result) for result in results if isinstance(result, fx.Node)]
     return {
         "format": "echo-graph/1",
@@ -354,17 +382,28 @@ def write(graph: Mapping[str, Any], path: Path) -> None:
 # ---- The command
 
 
-def export_model(name: str, batch: int | None, length: int | None, output: Path | None, folder: Path) -> Path:
-    """Exports a model of models.py to `output`, else into `folder` under the name that its sizes give it."""
-    from models import MODELS
+def all_models() -> dict[str, Any]:
+    import models
+    import more_models
 
-    model = MODELS[name]
+    return models.MODELS | more_models.MODELS
+
+
+def export_model(
+    name: str, batch: int | None, length: int | None, output: Path | None, folder: Path | None
+) -> Path:
+    """Exports a model by name to `output`, else under the name that its sizes give it: in `folder`, or here."""
+    from models import WholeStep
+
+    model = all_models()[name]
     sizes = {"batch": batch or model.batch, "length": length or model.length}
     step = model.build(sizes["batch"], sizes["length"])
     step.module.train()
     title = f"{name} b{sizes['batch']}" + (f" t{sizes['length']}" if model.length else "")
-    path = output or folder / (model.file.format(name=name, **sizes) + ".json.gz")
-    write(export_module(*step, title), path)
+    file = model.file.format(name=name, **sizes) + ".json.gz"
+    joint = capture_step(*step) if isinstance(step, WholeStep) else capture_joint(*step)
+    path = output or (folder / file if folder else Path(file.rpartition("/")[2]))
+    write(to_echo_graph(joint, title), path)
     return path
 
 
@@ -375,10 +414,9 @@ def _size(text: str) -> int:
 
 
 def main() -> int:
-    from models import MODELS
-
+    models = all_models()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", nargs="?", choices=MODELS, metavar="MODEL", help="one of --list")
+    parser.add_argument("model", nargs="?", choices=models, metavar="MODEL", help="one of --list")
     parser.add_argument("-o", "--output", type=Path, help="file to write, compressed if it ends in .gz")
     parser.add_argument("-b", "--batch", type=_size, help="samples in the batch")
     parser.add_argument("-t", "--length", type=_size, help="tokens in a sequence")
@@ -386,16 +424,16 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="write every graph of examples/graphs anew")
     options = parser.parse_args()
     if options.list:
-        for name, model in MODELS.items():
+        for name, model in models.items():
             print(f"{name:20} batch {model.batch}" + (f", length {model.length}" if model.length else ""))
         return 0
     chosen = any((options.model, options.output, options.batch, options.length))
     if chosen if options.all else not options.model:
         parser.error("give one MODEL, or --all alone")
-    if options.length and not MODELS[options.model].length:
+    if options.length and not models[options.model].length:
         parser.error(f"{options.model} takes no sequence: --length does not apply")
-    folder = Path(__file__).resolve().parent.parent / "graphs" if options.all else Path()
-    for name in MODELS if options.all else [options.model]:
+    folder = Path(__file__).resolve().parent.parent / "graphs" if options.all else None
+    for name in models if options.all else [options.model]:
         print(export_model(name, options.batch, options.length, options.output, folder), flush=True)
     return 0
 

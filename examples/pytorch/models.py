@@ -1,14 +1,16 @@
-"""The models whose training graphs stand in examples/graphs."""
+"""The models whose training graphs stand in examples/graphs; those of graphs/more are in more_models.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx import traceback
 
 
 class Step(NamedTuple):
@@ -20,21 +22,41 @@ class Step(NamedTuple):
     labels: Sequence[torch.Tensor]
 
 
+class WholeStep(NamedTuple):
+    """A step that asks for its gradients itself: `step(parameters, *inputs)`, the module's parameters by name.
+
+    What it does within `gradients()` is backward, within `updates()` an update of a parameter, else forward.
+    """
+
+    module: nn.Module
+    step: Callable[..., Any]
+    inputs: Sequence[torch.Tensor]
+
+
+def gradients() -> AbstractContextManager[None]:
+    return traceback.annotate({"phase": "backward"})
+
+
+def updates() -> AbstractContextManager[None]:
+    """Each op in it makes the new value of its first argument, in that one's place."""
+    return traceback.annotate({"phase": "update"})
+
+
 @dataclass(frozen=True)
 class Model:
-    """`build(batch, length)` makes the step; length 0 takes no sequence. `file` names the graph."""
+    """`build(batch, length)` makes the step; length 0 takes no sequence. `file` is in examples/graphs."""
 
-    build: Callable[[int, int], Step]
+    build: Callable[[int, int], Step | WholeStep]
     batch: int
     length: int = 0
     file: str = "{name}_b{batch}"
 
 
-def _tokens(*shape: int) -> torch.Tensor:
+def tokens(*shape: int) -> torch.Tensor:
     return torch.zeros(*shape, dtype=torch.long)
 
 
-def _token_loss(output: Any, labels: torch.Tensor) -> torch.Tensor:
+def token_loss(output: Any, labels: torch.Tensor) -> torch.Tensor:
     logits = output if isinstance(output, torch.Tensor) else output.logits
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
@@ -42,15 +64,15 @@ def _token_loss(output: Any, labels: torch.Tensor) -> torch.Tensor:
 # ---- Images
 
 
-def _image_step(module: nn.Module, batch: int, size: int = 224) -> Step:
-    return Step(module, F.cross_entropy, (torch.empty(batch, 3, size, size),), (_tokens(batch),))
+def image_step(module: nn.Module, batch: int, size: int = 224) -> Step:
+    return Step(module, F.cross_entropy, (torch.empty(batch, 3, size, size),), (tokens(batch),))
 
 
-def _torchvision(name: str, **options: Any) -> Callable[[int, int], Step]:
+def torchvision_model(name: str, size: int = 224) -> Callable[[int, int], Step]:
     def build(batch: int, _: int) -> Step:
         from torchvision import models
 
-        return _image_step(models.get_model(name, weights=None, **options), batch)
+        return image_step(models.get_model(name, weights=None), batch, size)
 
     return build
 
@@ -68,20 +90,20 @@ def _tiny_cnn(batch: int, _: int) -> Step:
         nn.Flatten(),
         nn.Linear(32, 10),
     )
-    return _image_step(module, batch, size=32)
+    return image_step(module, batch, size=32)
 
 
 def _mlp(batch: int, _: int) -> Step:
     module = nn.Sequential(
         nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
     )
-    return Step(module, F.cross_entropy, (torch.empty(batch, 64),), (_tokens(batch),))
+    return Step(module, F.cross_entropy, (torch.empty(batch, 64),), (tokens(batch),))
 
 
 # ---- Text
 
 
-def _transformers() -> Any:
+def transformers_library() -> Any:
     """The library, with its search for packed sequences switched off: that reads the data of a tensor."""
     import transformers
     from transformers import masking_utils
@@ -94,19 +116,19 @@ def _transformers() -> Any:
 
 
 def _bert_base(batch: int, length: int) -> Step:
-    library = _transformers()
+    library = transformers_library()
     module = library.BertForMaskedLM(library.BertConfig(attn_implementation="eager"))
-    return Step(module, _token_loss, {"input_ids": _tokens(batch, length)}, (_tokens(batch, length),))
+    return Step(module, token_loss, {"input_ids": tokens(batch, length)}, (tokens(batch, length),))
 
 
 def _gpt2(batch: int, length: int) -> Step:
-    library = _transformers()
+    library = transformers_library()
     module = library.GPT2LMHeadModel(library.GPT2Config(attn_implementation="eager", use_cache=False))
-    return Step(module, _token_loss, {"input_ids": _tokens(batch, length)}, (_tokens(batch, length),))
+    return Step(module, token_loss, {"input_ids": tokens(batch, length)}, (tokens(batch, length),))
 
 
 def _llama(batch: int, length: int) -> Step:
-    library = _transformers()
+    library = transformers_library()
     config = library.LlamaConfig(
         vocab_size=32000,
         hidden_size=2048,
@@ -117,11 +139,11 @@ def _llama(batch: int, length: int) -> Step:
         use_cache=False,
     )
     module = library.LlamaForCausalLM(config)
-    return Step(module, _token_loss, {"input_ids": _tokens(batch, length)}, (_tokens(batch, length),))
+    return Step(module, token_loss, {"input_ids": tokens(batch, length)}, (tokens(batch, length),))
 
 
 def _marian(batch: int, length: int) -> Step:
-    library = _transformers()
+    library = transformers_library()
     config = library.MarianConfig(
         vocab_size=36500,
         d_model=512,
@@ -137,8 +159,8 @@ def _marian(batch: int, length: int) -> Step:
         use_cache=False,
     )
     module = library.MarianMTModel(config)
-    inputs = {"input_ids": _tokens(batch, length), "decoder_input_ids": _tokens(batch, length)}
-    return Step(module, _token_loss, inputs, (_tokens(batch, length),))
+    inputs = {"input_ids": tokens(batch, length), "decoder_input_ids": tokens(batch, length)}
+    return Step(module, token_loss, inputs, (tokens(batch, length),))
 
 
 # ---- The NMT model of the Echo paper (Sockeye, IWSLT15 Vietnamese to English)
@@ -266,8 +288,8 @@ class Nmt(nn.Module):
 
 def _nmt(batch: int, length: int) -> Step:
     module = Nmt(source_vocabulary=7710, target_vocabulary=17192, hidden=512, layers=2)
-    inputs = (_tokens(batch, length), _tokens(batch, length))
-    return Step(module, _token_loss, inputs, (_tokens(batch, length),))
+    inputs = (tokens(batch, length), tokens(batch, length))
+    return Step(module, token_loss, inputs, (tokens(batch, length),))
 
 
 _SEQUENCE = "{name}_b{batch}_t{length}"
@@ -275,12 +297,12 @@ _SEQUENCE = "{name}_b{batch}_t{length}"
 MODELS = {
     "mlp": Model(_mlp, batch=32, file="{name}"),
     "tiny_cnn": Model(_tiny_cnn, batch=16, file="{name}"),
-    "resnet50": Model(_torchvision("resnet50"), batch=64),
-    "resnet152": Model(_torchvision("resnet152"), batch=32),
-    "densenet121": Model(_torchvision("densenet121"), batch=32),
-    "mobilenet_v3_large": Model(_torchvision("mobilenet_v3_large"), batch=64),
-    "efficientnet_b0": Model(_torchvision("efficientnet_b0"), batch=64),
-    "vit_b16": Model(_torchvision("vit_b_16"), batch=32),
+    "resnet50": Model(torchvision_model("resnet50"), batch=64),
+    "resnet152": Model(torchvision_model("resnet152"), batch=32),
+    "densenet121": Model(torchvision_model("densenet121"), batch=32),
+    "mobilenet_v3_large": Model(torchvision_model("mobilenet_v3_large"), batch=64),
+    "efficientnet_b0": Model(torchvision_model("efficientnet_b0"), batch=64),
+    "vit_b16": Model(torchvision_model("vit_b_16"), batch=32),
     "bert_base": Model(_bert_base, batch=32, length=128, file=_SEQUENCE),
     "marian": Model(_marian, batch=64, length=100, file=_SEQUENCE),
     "gpt2": Model(_gpt2, batch=8, length=512, file=_SEQUENCE),

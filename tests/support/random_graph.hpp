@@ -81,7 +81,8 @@ namespace detail {
 
 class graph_maker {
 public:
-    graph_maker(const recipe& r, bool named) : r_(r), named_(named) {}
+    graph_maker(const recipe& r, bool named, bool forward_results)
+        : r_(r), named_(named), forward_results_(forward_results) {}
 
     echo::snapshot run() {
         const std::size_t count = 1 + r_.parameters % 4;
@@ -284,7 +285,8 @@ private:
             if (p.valid()) results_.push_back(p);
         results_.push_back(any_gradient_);
         for (const auto v : results_)
-            if (!stale(v)) b_.add_result(v);
+            if (!stale(v) && (forward_results_ || s()[s()[v].producer].phase != echo::phase::forward))
+                b_.add_result(v);
     }
 
     void seed() {
@@ -430,7 +432,7 @@ private:
     }
 
     const recipe& r_;
-    bool named_;
+    bool named_, forward_results_;
     echo::snapshot_builder b_;
     std::vector<value> params_, pool_, aside_, pending_, results_, root_, gradient_, param_gradient_,
         param_of_;
@@ -475,9 +477,10 @@ inline rc::Seq<recipe> plainer_recipe(const recipe& r) {
 
 } // namespace detail
 
-/// The graph that a recipe describes. O(ops²).
-inline echo::snapshot build(const recipe& r, bool named = true) {
-    return detail::graph_maker(r, named).run();
+/// The graph that a recipe describes; without `forward_results` what forward nodes make is no result, as where a step
+/// returns its gradients alone. O(ops²).
+inline echo::snapshot build(const recipe& r, bool named = true, bool forward_results = true) {
+    return detail::graph_maker(r, named, forward_results).run();
 }
 
 /// Numbers of one op, of the frequencies that make most graphs worth planning.

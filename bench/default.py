@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""What echo-plan does by default, the least peak within 5 % of recomputation, beside min_cut: default.py ECHO_PLAN GRAPH…
+
+Each graph is planned again with its forward results taken away, as a step has them that returns its gradients alone. Next
+to nothing hangs on them, so neither peak may differ by more than 1 %. Written to bench/results/default.json."""
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import results
+
+WAYS = {"default": ("--strategy", "budget", "--max-overhead", "0.05"), "min_cut": ("--strategy", "min_cut")}
+
+
+def plan(echo_plan, graph, way):
+    done = subprocess.run([echo_plan, graph, *WAYS[way], "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def without_forward_results(graph):
+    nodes = graph["nodes"]
+    return graph | {"outputs": [[n, k] for n, k in graph["outputs"] if nodes[n]["phase"] != "forward"]}
+
+
+def figures(way, report):
+    peak, bound = report["peak_bytes"], report["lower_bound_bytes"]
+    return {f"{way} MB": round(peak / 1e6, 3), f"{way} overhead %": round(100 * report["recompute_time_ratio"], 3),
+            f"{way} bound MB": round(bound / 1e6, 3), f"{way} gap %": round(100 * (peak - bound) / bound, 2) if bound else None}
+
+
+def measure(echo_plan, path, folder):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        graph = json.load(file)
+    other = os.path.join(folder, "without.json")
+    with open(other, "w", encoding="utf-8") as file:
+        json.dump(without_forward_results(graph), file)
+    row = {"graph": pathlib.Path(path).name.removesuffix(".json.gz"), "nodes": len(graph["nodes"])}
+    reports = {way: plan(echo_plan, path, way) for way in WAYS}
+    row["baseline MB"] = round(reports["default"]["baseline_peak_bytes"] / 1e6, 3)
+    for way, report in reports.items():
+        row |= figures(way, report)
+    row["default/min_cut"] = round(reports["default"]["peak_bytes"] / reports["min_cut"]["peak_bytes"], 4)
+    row["default ms"] = round(reports["default"]["pass_ms"], 1)
+    for way, report in reports.items():
+        there = plan(echo_plan, other, way)["peak_bytes"]
+        row[f"{way} without results %"] = round(100 * (there / report["peak_bytes"] - 1), 3)
+    return row
+
+
+def bar(rows, way):
+    key = f"{way} without results %"
+    worst = max(rows, key=lambda row: abs(row[key]))
+    return {"bar": f"{way}: peak without forward results, per cent from that with them", "value": abs(worst[key]), "limit": 1,
+            "passed": abs(worst[key]) <= 1, "on": worst["graph"]}
+
+
+def main():
+    echo_plan, *graphs = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [measure(echo_plan, graph, folder) for graph in sorted(graphs, key=lambda path: pathlib.Path(path).name)]
+    bars = [bar(rows, way) for way in WAYS]
+    results.write("default", rows, bars=bars)
+    return 0 if all(one["passed"] for one in bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

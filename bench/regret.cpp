@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// No regret: whatever the limit, no plan within it that is known needs less recomputation, beyond 2 %.
+///
+///   bench-regret GRAPH…               files; 40 limits each
+///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 limits each
+///
+/// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
+/// points of the front, every named strategy's plan, the plans within 1, 2, 5 and 10 % of recomputation. To them come
+/// the plans of all limits, so a smaller limit never costs less either. A limit is broken where its plan misses it though
+/// a known plan does not (`missed`), or takes more than 1.02 times the least recomputation of those within it and 1e-9 of a
+/// step; `needless` where that least is nothing. Prints JSON: one object for each file, or one for all random graphs; the
+/// first random graphs that break a limit on standard error. `bench/run regret` splits the work over the cores and keeps
+/// the results.
+
+#include "format/read_file.hpp"
+#include "support/numbered_graph.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/graph/read.hpp>
+#include <echo/vocabulary/aten.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr double allowed = 1.02, slack = 1e-9;
+constexpr double no_ratio = std::numeric_limits<double>::infinity();
+
+struct known_plan {
+    std::string made_by;
+    std::uint64_t peak_bytes = 0;
+    double overhead = 0;
+};
+
+/// One limit, its plan, and the known plan that keeps to it with the least recomputation.
+struct checked {
+    std::uint64_t limit = 0;
+    known_plan got, best;
+    bool met() const { return got.peak_bytes <= limit; }
+    bool broken() const { return !met() || got.overhead > allowed * best.overhead + slack; }
+    /// How much more is recomputed; infinite where the limit is missed, or nothing need be recomputed.
+    double ratio() const {
+        if (!met()) return no_ratio;
+        if (best.overhead > 0) return got.overhead / best.overhead;
+        return got.overhead > slack ? no_ratio : 1;
+    }
+};
+
+struct outcome {
+    std::size_t points = 0, violations = 0, missed = 0, needless = 0;
+    std::optional<checked> worst{};     ///< of the largest ratio that is finite and above 1
+    std::optional<checked> unbounded{}; ///< one that is missed or needless, if any
+
+    void add(const checked& c) {
+        ++points;
+        violations += c.broken();
+        missed += !c.met();
+        needless += c.met() && c.ratio() == no_ratio;
+        keep(c);
+    }
+    void add(const outcome& o) {
+        points += o.points;
+        violations += o.violations;
+        missed += o.missed;
+        needless += o.needless;
+        if (o.worst) keep(*o.worst);
+        if (o.unbounded) keep(*o.unbounded);
+    }
+    double worst_ratio() const { return worst ? worst->ratio() : 1; }
+
+private:
+    void keep(const checked& c) {
+        if (c.ratio() == no_ratio)
+            unbounded = unbounded ? unbounded : c;
+        else if (c.ratio() > worst_ratio())
+            worst = c;
+    }
+};
+
+known_plan planned(const echo::snapshot& s, const echo::plan_options& options, std::string made_by) {
+    const auto p = echo::make_plan(s, options);
+    return {std::move(made_by), p.report().peak_bytes, p.report().recompute_time_ratio};
+}
+
+std::vector<known_plan> front_of(const echo::snapshot& s) {
+    std::vector<known_plan> found;
+    for (const auto& p : echo::front(s, {.how = echo::strategy::budget}).points)
+        found.push_back({"front", p.peak_bytes, p.recompute_time_ratio});
+    return found;
+}
+
+/// What is known without a limit in bytes, the front apart.
+std::vector<known_plan> other_plans(const echo::snapshot& s) {
+    std::vector<known_plan> found;
+    for (const auto how : echo::all_strategies)
+        found.push_back(planned(s, {.how = how}, std::string(echo::name_of(how))));
+    for (const int percent : {1, 2, 5, 10})
+        found.push_back(planned(s, {.how = echo::strategy::budget, .max_overhead = percent / 100.0},
+                                fmt::format("within {} %", percent)));
+    return found;
+}
+
+/// In rising order, each once: `count` of them from the least peak of the front to the baseline's, and all known peaks.
+std::vector<std::uint64_t> limits_of(const std::vector<known_plan>& front,
+                                     const std::vector<known_plan>& known, std::size_t count) {
+    const std::uint64_t most = front.front().peak_bytes, least = front.back().peak_bytes;
+    std::vector<std::uint64_t> limits;
+    for (std::size_t i = 0; i < count; ++i) limits.push_back(least + (most - least) / count * i);
+    for (const auto& k : known) limits.push_back(k.peak_bytes);
+    std::ranges::sort(limits);
+    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+    return limits;
+}
+
+const known_plan& least_within(std::uint64_t limit, const std::vector<known_plan>& known) {
+    const known_plan* best = nullptr;
+    for (const auto& k : known)
+        if (k.peak_bytes <= limit && (!best || k.overhead < best->overhead)) best = &k;
+    return *best; // a limit is never below the least peak that is known
+}
+
+outcome check(const echo::snapshot& s, std::size_t count) {
+    const auto front = front_of(s);
+    auto known = other_plans(s);
+    known.insert(known.end(), front.begin(), front.end());
+    const auto limits = limits_of(front, known, count);
+    std::vector<known_plan> got;
+    for (const auto limit : limits)
+        got.push_back(
+            planned(s, {.how = echo::strategy::budget, .budget = limit}, fmt::format("limit {}", limit)));
+    known.insert(known.end(), got.begin(), got.end());
+    outcome seen;
+    for (std::size_t i = 0; i < limits.size(); ++i)
+        seen.add({limits[i], got[i], least_within(limits[i], known)});
+    return seen;
+}
+
+std::string text(const std::optional<checked>& c) {
+    if (!c) return "null";
+    return fmt::format(
+        R"({{"limit": {}, "peak": {}, "overhead": {}, "best": {}, "best_peak": {}, "by": "{}"}})", c->limit,
+        c->got.peak_bytes, c->got.overhead, c->best.overhead, c->best.peak_bytes, c->best.made_by);
+}
+
+std::string text(const outcome& o) {
+    return fmt::format(R"("points": {}, "violations": {}, "missed": {}, "needless": {}, "worst_ratio": {}, )"
+                       R"("worst": {}, "unbounded": {})",
+                       o.points, o.violations, o.missed, o.needless, o.worst_ratio(), text(o.worst),
+                       text(o.unbounded));
+}
+
+void check_file(const std::string& path) {
+    const auto s = echo::read(
+        echo::format::read_graph_file(path, [](std::string_view op) { return echo::aten.find(op); }));
+    const std::string name = std::filesystem::path(path).stem().stem().string();
+    fmt::print("{{\"graph\": \"{}\", \"nodes\": {}, {}}}\n", name, s.node_count(), text(check(s, 40)));
+    std::fflush(stdout);
+}
+
+void check_random(std::uint64_t first, std::uint64_t count) {
+    outcome all;
+    std::size_t broken = 0;
+    for (std::uint64_t i = first; i < first + count; ++i) {
+        const auto s = support::numbered_graph(i, i / 3 % 3 == 2 ? 140 : 60);
+        const outcome one = check(s, 5);
+        all.add(one);
+        if (one.violations > 0 && ++broken <= 10)
+            fmt::print(stderr, "graph {}, {} nodes: {}\n", i, s.node_count(), text(one));
+    }
+    fmt::print("{{\"graphs\": {}, \"broken\": {}, {}}}\n", count, broken, text(all));
+}
+
+int usage() {
+    fmt::print(stderr, "usage: bench-regret GRAPH… | bench-regret random FIRST COUNT\n");
+    return 2;
+}
+
+} // namespace
+
+int main(int arguments, char** argument) {
+    const std::vector<std::string> given(argument + 1, argument + arguments);
+    if (given.empty() || (given[0] == "random" && given.size() != 3)) return usage();
+    try {
+        if (given[0] == "random") {
+            check_random(std::strtoull(argument[2], nullptr, 10), std::strtoull(argument[3], nullptr, 10));
+        } else {
+            for (const auto& path : given) check_file(path);
+        }
+    } catch (const std::exception& e) {
+        fmt::print(stderr, "bench-regret: {}\n", e.what());
+        return 1;
+    }
+}

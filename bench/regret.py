@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Whether a limit is met with no more recomputation than is known to do: regret.py BENCH_REGRET COUNT GRAPH…
+
+bench/regret.cpp says what is known and what is checked, on the graphs given and on COUNT random ones, split over the cores.
+The counts go into bench/results/regret.json."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import results
+
+SHARE = 10  # random graphs for one process
+
+
+def run(program, *what):
+    done = subprocess.run([program, *map(str, what)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"regret: {program} {' '.join(map(str, what))} returned {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def example(one):
+    """One limit in words."""
+    if one is None:
+        return None
+    return (f"{one['limit']}: {100 * one['overhead']:.3f} % at {one['peak']}, "
+            f"{one['by']} {100 * one['best']:.3f} % at {one['best_peak']}")
+
+
+def row(name, one):
+    return {"graph": name, "nodes": one.get("nodes"), "points": one["points"], "violations": one["violations"],
+            "missed": one["missed"], "needless": one["needless"], "worst ratio": round(one["worst_ratio"], 4),
+            "there": example(one["worst"]), "missed or needless": example(one["unbounded"])}
+
+
+def together(shares):
+    """The random graphs of all processes as one row."""
+    total = {key: sum(one[key] for one in shares) for key in ("points", "violations", "missed", "needless")}
+    worst = max(shares, key=lambda one: one["worst_ratio"])
+    unbounded = next((one["unbounded"] for one in shares if one["unbounded"]), None)
+    return total | {"worst_ratio": worst["worst_ratio"], "worst": worst["worst"], "unbounded": unbounded}
+
+
+def bar(what, rows):
+    broken = sum(one["violations"] for one in rows)
+    return {"bar": what, "value": broken, "limit": 0, "passed": broken == 0}
+
+
+def main():
+    program, count, graphs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    graphs.sort(key=os.path.getsize, reverse=True)  # what takes longest begins first
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        of_files = [pool.submit(run, program, graph) for graph in graphs]
+        of_random = [pool.submit(run, program, "random", first, min(SHARE, count - first))
+                     for first in range(0, count, SHARE)]
+        files = sorted((row(pathlib.Path(graph).name.removesuffix(".json.gz"), future.result())
+                        for graph, future in zip(graphs, of_files)), key=lambda one: one["graph"])
+        shares = [future.result() for future in of_random]
+    rows, bars = files, [bar("limits of committed graphs where more is recomputed than is known to do", files)]
+    if shares:
+        drawn = row(f"{count} random graphs", together(shares))
+        rows, bars = [*files, drawn], [*bars, bar("the same of random graphs", [drawn])]
+    results.write("regret", rows, command=f"bench/run regret {count}",
+                  broken_random_graphs=sum(one["broken"] for one in shares), bars=bars)
+    return 0 if all(one["passed"] for one in bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
