@@ -39,15 +39,18 @@ struct budget_options {
 struct search_effort {
     std::size_t distances; ///< of anchors, from which cuts are taken
     std::size_t starts;    ///< at most
-    std::size_t exchanges; ///< replays of them at each limit, at least
-    bool whole_front;      ///< search all of it, whatever is asked
+    std::size_t
+        front_points; ///< limits to search in any case, evenly from the baseline down, and none else; or 0
 
     static search_effort of(std::size_t nodes) {
-        if (nodes <= 160) return {5, 16, 24, true};
-        if (nodes <= 8192) return {5, 16, 24, false};
-        if (nodes <= 100'000) return {4, 8, 0, false};
-        return {3, 4, 0, false};
+        if (nodes <= 160) return {5, 16, 40};
+        if (nodes <= 512) return {5, 16, 40};
+        if (nodes <= 8192) return {5, 16, 0};
+        if (nodes <= 100'000) return {4, 8, 0};
+        return {3, 4, 0};
     }
+    /// Whether the whole front is searched, whatever is asked.
+    bool whole_front() const noexcept { return front_points > 0; }
     bool is_reduced() const noexcept { return starts < 16; }
 };
 
@@ -68,16 +71,15 @@ public:
     void know(trial t) { start_from(std::move(t)); }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search at
-    /// the limit, and what the starts cost.
+    /// the limit and one at the rung above it, and what the starts cost.
     trial cheapest(std::uint64_t limit) {
         prepare();
-        if (!effort_.whole_front && limit >= least_bytes_) {
-            // What was found at the rung above by who asked for something else may be as low.
-            const auto best = search(limit);
-            for (std::size_t i = 0; i < std::min<std::size_t>(best.size(), 3); ++i)
-                lead(starts_[best[i]], rung(rung_above(limit)), no_limit);
+        if (!effort_.whole_front() && limit >= least_bytes_) {
+            search_rung(
+                rung_above(limit)); // who asked for something else may have been there, and come as low
+            search(limit);
         }
-        if (!effort_.whole_front && !known_.within(limit)) descend(limit);
+        if (!effort_.whole_front() && !known_.within(limit)) descend(limit);
         const trial* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -86,7 +88,7 @@ public:
     /// early.
     trial lowest(ticks most) {
         prepare();
-        if (!effort_.whole_front) search_rung(last_rung_within(most));
+        if (!effort_.whole_front()) search_rung(last_rung_within(most));
         const trial* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
     }
@@ -95,7 +97,7 @@ public:
     /// point to point. At most `count` searches between them.
     std::vector<trial> front(std::size_t count) {
         prepare();
-        if (!effort_.whole_front) {
+        if (!effort_.whole_front()) {
             descend(0);
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
@@ -108,7 +110,7 @@ public:
     }
 
     /// Whether the graph is so small that all plans that might be of use should be known.
-    bool knows_all() const noexcept { return effort_.whole_front; }
+    bool knows_all() const noexcept { return effort_.whole_front(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
     bool is_reduced() const noexcept { return effort_.is_reduced(); }
 
@@ -118,21 +120,27 @@ private:
     void start_from(trial t) {
         t.decided.heavy = true;
         evaluate_(t);
-        known_.add(std::move(t));
+        for (const trial& other : starts_)
+            if (other.footprint.peak_bytes == t.footprint.peak_bytes && other.recompute == t.recompute)
+                return;
+        known_.add(t);
+        starts_.push_back(std::move(t));
     }
 
     /// Takes the cuts to start from, and searches the whole front if that is so cheap that it is always done.
     void prepare() {
-        if (!starts_.empty()) return;
+        if (std::exchange(is_prepared_, true)) return;
         least_bytes_ = lower_bound(s_, evaluate_.facts(), options_.encode, true).working_sets();
         // At prices from the dearest time on; cheaper time leads to plans that recompute more than any limit asks for.
         for (std::size_t row = 0; row < grid_.rows(); ++row)
             for (std::size_t column = row % 2; column < std::min(grid_.columns(), 3 + row % 2); ++column)
                 start_from(grid_.plan_of(row, column));
+        if (effort_.whole_front()) return search_front();
+        // Starts that others beat seldom lead to what those do not.
         const auto all = known_.all();
         const std::size_t count = std::min(all.size(), effort_.starts);
+        starts_.clear();
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
-        if (effort_.whole_front) search_front();
     }
 
     /// Limits on a ladder, each a 256th below the one before; the first is the baseline's peak.
@@ -176,41 +184,71 @@ private:
     trial lead(const trial& start, std::uint64_t limit, ticks most) {
         trial t = start;
         evaluate_(t);
-        if (relieve_(t, limit, {.rounds = 8, .most = most, .everywhere = s_.node_count() < 512}))
+        if (relieve_(t, limit, {.rounds = is_small() ? 30U : 8U, .most = most, .everywhere = is_small()}))
             spare_(t, limit, 3);
         known_.add(t);
         return t;
     }
 
-    /// Leads every start to the limit. Returns the starts that led to the cheapest plans, the best first.
-    std::vector<std::uint32_t> search(std::uint64_t limit) {
-        std::optional<trial> cheapest;
-        ranking by_time;
-        for (std::uint32_t i = 0; i < starts_.size(); ++i) {
-            trial t =
-                lead(starts_[i], limit, cheapest ? cheapest->recompute + cheapest->recompute / 2 : no_limit);
+    bool is_small() const noexcept { return s_.node_count() <= 512; }
+
+    /// Leads every start to the limit.
+    void search(std::uint64_t limit) {
+        ticks cheapest = no_limit / 2;
+        for (const trial& start : starts_) {
+            const trial t = lead(start, limit, cheapest + cheapest / 2);
             if (t.footprint.peak_bytes > limit) continue;
-            by_time.add(i, static_cast<std::uint64_t>(no_limit - t.recompute));
-            if (!cheapest || t.recompute < cheapest->recompute ||
-                (t.recompute == cheapest->recompute && t.better_than(*cheapest)))
-                cheapest = std::move(t);
+            cheapest = std::min(cheapest, t.recompute);
         }
-        if (cheapest && replays_to_exchange() > 0) {
-            exchange_(*cheapest, limit, replays_to_exchange());
-            known_.add(*std::move(cheapest));
-        }
-        return by_time.descending();
     }
 
-    /// Of small graphs: the cheapest plan below the last one's peak, and so on down to the lowest.
+    /// Of small graphs: limits evenly down to the lowest plan, and then what each plan of the front makes of the peaks next
+    /// to its own.
     void search_front() {
         descend(0);
         const std::uint64_t low = known_.lowest().footprint.peak_bytes;
-        const std::uint64_t step = (baseline_bytes_ - low) / 256 + 1;
-        for (std::uint64_t limit = known_.all().front().footprint.peak_bytes; limit > low;) {
-            limit -= std::min(limit, step);
-            search(limit);
-            if (const trial* t = known_.within(limit)) limit = t->footprint.peak_bytes;
+        const std::uint64_t step = (baseline_bytes_ - low) / effort_.front_points + 1;
+        const std::size_t replays =
+            std::min(options_.exchange_replays / effort_.front_points, most_exchanges());
+        std::vector<trial> paths = starts_;
+        for (std::uint64_t limit = baseline_bytes_; limit > low;) {
+            limit = std::max(low, limit - std::min(limit, step));
+            go_on(paths, limit);
+            exchange_at(limit, replays);
+        }
+        for (int i = 0; i < 3; ++i) learn_from_neighbours(replays);
+    }
+
+    /// Exchanges runs of the cheapest plan known at the limit.
+    void exchange_at(std::uint64_t limit, std::size_t replays) {
+        const trial* found = known_.within(limit);
+        if (!found || replays == 0 || found->recompute == 0) return;
+        trial t = *found;
+        exchange_(t, limit, replays);
+        known_.add(std::move(t));
+    }
+
+    /// Just below the peak of each plan of the front: that plan led down, and the next ones led up.
+    void learn_from_neighbours(std::size_t replays) {
+        const std::vector<trial> points(known_.all().begin(), known_.all().end());
+        for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+            const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
+            lead(points[i], limit, no_limit);
+            for (std::size_t k = i + 1; k < std::min(i + 4, points.size()); ++k)
+                lead(points[k], limit, no_limit);
+            exchange_at(limit, replays);
+        }
+    }
+
+    /// Leads each path on to the limit, and of the smallest graphs all starts anew.
+    void go_on(std::vector<trial>& paths, std::uint64_t limit) {
+        if (s_.node_count() <= 160) search(limit);
+        for (trial& path : paths) {
+            evaluate_(path);
+            if (!relieve_(path, limit, {.everywhere = true})) continue;
+            trial t = path;
+            spare_(t, limit, 3);
+            known_.add(std::move(t));
         }
     }
 
@@ -232,7 +270,7 @@ private:
         }
         if (deepest_->footprint.peak_bytes > limit && !exchanged_) {
             exchanged_ = true;
-            exchange_.lower(*deepest_, 0, replays_to_exchange());
+            exchange_.lower(*deepest_, 0, std::min(options_.exchange_replays, most_exchanges()));
             known_.add(*deepest_);
         }
     }
@@ -244,7 +282,7 @@ private:
         const auto order = by_peak.descending();
         std::optional<trial> lowest;
         for (std::size_t i = order.size();
-             i-- > 0 && order.size() - i <= (effort_.whole_front ? order.size() : 4);) {
+             i-- > 0 && order.size() - i <= (effort_.whole_front() ? order.size() : 4);) {
             trial t = lead(starts_[order[i]], 0, no_limit);
             if (!lowest || t.better_than(*lowest)) lowest = std::move(t);
         }
@@ -271,17 +309,16 @@ private:
     /// The same plan, or one with less recomputation that is as low as `limit`.
     trial finished(trial t, std::uint64_t limit) {
         evaluate_(t);
-        if (t.footprint.peak_bytes > limit) limit = t.footprint.peak_bytes;
-        if (!effort_.whole_front) spare_(t, limit, 4);
+        spare_(t, std::max(limit, t.footprint.peak_bytes), 4);
         return t;
     }
 
-    /// How many replays to spend on exchanges at one limit: many in small graphs, where each takes microseconds.
-    std::size_t replays_to_exchange() const {
+    /// Of a front point: many in small graphs, where each takes microseconds. None where single limits are searched: what
+    /// luck finds at one of them is missed at the next.
+    std::size_t most_exchanges() const {
+        if (!effort_.whole_front()) return 0;
         const std::size_t nodes = s_.node_count() + 1;
-        const std::size_t most = 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
-        return std::min(options_.exchange_replays, std::max(most, effort_.exchanges)) /
-               (effort_.whole_front ? 16 : 1);
+        return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
     }
 
     void tell(double part) {
@@ -299,6 +336,7 @@ private:
     std::uint64_t baseline_bytes_ = 0, least_bytes_ = 0; // no plan has a peak below the latter
     std::size_t favourite_ = 0;                          // of the starts: led to the last plan within a time
     std::vector<trial> starts_;
+    bool is_prepared_ = false;
     known_plans known_;
     std::vector<std::uint64_t> rungs_;
     std::vector<std::uint8_t> searched_;

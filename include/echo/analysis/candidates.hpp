@@ -198,8 +198,9 @@ private:
         }
     }
 
-    /// The forward pass needs what results and what may not move need, and what the backward pass begins with: by the
-    /// first backward node behind a forward node, all that the backward node needs has run, whoever asks for it.
+    /// The forward pass needs what its results, its compute-heavy nodes and what may not move need; and what the backward
+    /// pass begins with: by the first backward node behind a forward node, all that the backward node needs has run,
+    /// whoever asks for it.
     void find_forward_needs() {
         c_.forward_needed.assign(s_.node_count(), 0);
         node_id first_backward; // behind this node
@@ -212,7 +213,7 @@ private:
                 need_inputs(first_backward);
                 first_backward = {};
             }
-            if (!c_.movable[i]) c_.forward_needed[i] = 1;
+            if (!c_.movable[i] || s_[n].kind == op_kind::heavy) c_.forward_needed[i] = 1;
             if (c_.forward_needed[i]) need_inputs(n);
         }
     }

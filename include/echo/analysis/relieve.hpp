@@ -52,7 +52,7 @@ public:
             if (round == 0 || t.better_than(best)) best = t;
             // What goes on as slowly as in the last round does not arrive.
             const std::uint64_t gained = round > 2 && before > peak ? before - peak : 0;
-            const bool too_slow = round > 2 && gained * (options.rounds - round) < peak - limit;
+            const bool too_slow = round > 2 && !options.everywhere && gained * (options.rounds - round) < peak - limit;
             if (round == options.rounds || too_slow || t.recompute > options.most ||
                 !relieve_once(t, limit, options.everywhere))
                 break;
