@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <string_view> // std::hash
 
 namespace echo {
 
@@ -28,13 +29,30 @@ concept has_required_members =
         { graph_traits<G>::facts(g, n) } -> std::convertible_to<op_facts>;
     };
 
+template <class Node>
+concept hashable = requires(const Node& n) {
+    { std::hash<Node>{}(n) } -> std::convertible_to<std::size_t>;
+};
+
+/// Whether the position of a node can be found. It does not compile where not.
+template <class G>
+consteval bool nodes_can_be_found() {
+    constexpr bool found = has_index<G> || hashable<node_of<G>>;
+    static_assert(
+        found,
+        "echo::graph_traits<G>::node has no std::hash, so Echo cannot find a node's position: specialise "
+        "std::hash for it, or give graph_traits index(const G&, node) -> size_t");
+    return found;
+}
+
 } // namespace detail
 
 /// A training graph that Echo can read.
 /// Minimal definition: the required members listed in graph_traits.hpp. An optional member that is there but not as Echo
-/// calls it is refused with a sentence of its own. Laws: as there. Models: every host graph.
+/// calls it is refused with a sentence of its own, and so is a node that is neither hashable nor has an `index`. Laws: as there. Models: every host graph.
 template <class G>
-concept host_graph = detail::has_required_members<G> && detail::optional_members_are_sound<G>();
+concept host_graph = detail::has_required_members<G> && detail::optional_members_are_sound<G>() &&
+                     detail::nodes_can_be_found<G>();
 
 /// A host graph that `apply` can rewrite.
 /// Minimal definition: `clone` and `redirect`. Laws: a clone has its original's outputs, phase and facts.
