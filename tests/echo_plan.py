@@ -298,18 +298,41 @@ class Plan(command.Command):
             with self.subTest(arguments):
                 self.bad(2, *([self.graph] if arguments else []), *arguments)
 
+    def test_no_file_is_written_over_the_graph_or_another_output(self):
+        before = self.graph.read_bytes()
+        link, hard = self.folder / "link.json", self.folder / "hard.json"
+        link.symlink_to(self.graph.name)
+        hard.hardlink_to(self.graph)
+        names = [self.graph, f"{self.folder}/./graph.json", f"{self.folder}/../{self.folder.name}/graph.json", link, hard]
+        for option in ("--emit-plan", "--dot"):
+            for name in names:
+                with self.subTest(option, name=str(name)):
+                    self.assertIn(f"{option} would overwrite the graph", self.bad(2, self.graph, option, name))
+            self.assertIn("would overwrite", self.bad(2, link, option, self.graph))
+        for dot in ("new", "./new", f"../{self.folder.name}/new"):
+            self.bad(2, self.graph, "--emit-plan", self.folder / "new", "--dot", f"{self.folder}/{dot}", words=("same file",))
+        self.assertEqual(self.graph.read_bytes(), before)
+        self.good(self.graph, "--emit-plan", self.write("graph.json.plan", ""), "--dot", self.folder / "none.dot")
+
     def test_what_is_not_there_yet(self):
         for arguments in (["--report", "folder"],):
             with self.subTest(arguments):
                 self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
 
     def test_budgets_that_mean_nothing(self):
-        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB"):
+        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB", "0x10",
+                     "1 ", "1  MiB", "0.5 0.5", "+1", " 1"):
             with self.subTest(text):
                 self.assertIn("--budget", self.bad(2, self.graph, f"--budget={text}"))
         for text in ("-0.1", "nan", "inf", "5%", "", "x"):
             with self.subTest(text):
                 self.assertIn("--max-overhead", self.bad(2, self.graph, f"--max-overhead={text}"))
+        for option in ("--budget", "--max-overhead"):
+            for text in ("0,5", "1,5GB", "8,589,934,592", "0,5 "):
+                with self.subTest(option, text=text):
+                    line = self.bad(2, self.graph, f"{option}={text}")
+                    self.assertIn(f"{option} {text}: a number has a decimal point and no commas, as in 0.5", line)
+        self.assertIn("unit 'x10' is none of", self.bad(2, self.graph, "--budget=0x10"))
         for arguments in (["--strategy", "budget"], ["--budget", "0.5", "--max-overhead", "0.1"], ["--pareto", "--compare"],
                           ["--pareto", "--emit-plan", "x"], ["--pareto", "--budget", "0.5"],
                           ["--strategy", "echo", "--max-overhead", "0.1"]):

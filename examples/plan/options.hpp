@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/parse.hpp"
+#include "command_line/same_file.hpp"
 #include "plan/budget_text.hpp"
 #include "plan/help.hpp"
 #include "plan/strategy_text.hpp"
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo::format {
@@ -32,6 +34,16 @@ struct options {
     std::string plan_file{}, dot_file{};  ///< empty: none
     std::string print{};                  ///< not empty: print this and do nothing else
 };
+
+/// Errors: `usage_error` where a file would be written over the graph, or over another one.
+inline void check_files(const options& chosen) {
+    for (const auto& [option, file] :
+         {std::pair("--emit-plan", &chosen.plan_file), std::pair("--dot", &chosen.dot_file)})
+        if (!file->empty() && same_file(*file, chosen.graph))
+            throw usage_error(fmt::format("{} would overwrite the graph", option));
+    if (!chosen.dot_file.empty() && !chosen.plan_file.empty() && same_file(chosen.dot_file, chosen.plan_file))
+        throw usage_error("--emit-plan and --dot name the same file");
+}
 
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
@@ -76,8 +88,7 @@ inline options parse_options(int count, const char* const* arguments) {
     chosen.encode = !no_encode;
     if (plan_file->count() > 0 && chosen.plan_file.empty()) throw usage_error("--emit-plan names no file");
     if (dot_file->count() > 0 && chosen.dot_file.empty()) throw usage_error("--dot names no file");
-    if (!chosen.dot_file.empty() && chosen.dot_file == chosen.plan_file)
-        throw usage_error("--emit-plan and --dot name the same file");
+    check_files(chosen);
     return chosen;
 }
 
