@@ -472,7 +472,9 @@ TEST_CASE("an updated parameter stays where it is", "[storage][inplace]") {
                    Catch::Contains("101 bytes do not fit in the resident storage of"));
     }
     SECTION("nor be taken by two outputs") {
-        CHECK_THAT(complaint([&] { g.update({w}, {inplace(0, 100), inplace(0, 100)}); }),
+        CHECK_THAT(complaint([&] {
+                       g.update({w}, {inplace(0, 100), inplace(0, 100)});
+                   }),
                    Catch::Contains("outputs[1].inplace: takes the resident storage of"));
     }
     SECTION("even if another output is a view of it") {
