@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every rule of the format's section "Storage" on a graph small enough to add up by hand; every kind of fault in
 // a plan, planted alone and found; and two replays that share no code, compared on random schedules.
+#include "support/fit_residents.hpp"
 #include "support/sanitized.hpp"
 
 #include <echo/analysis/footprint.hpp>
@@ -1251,6 +1252,7 @@ private:
             out.push_back(t);
         }
         leave_resident_to_one(b.so_far(), in, out);
+        support::fit_residents(b, in, out);
         echo::positions one_bit;
         for (std::size_t i = 0; i < in.size(); ++i) {
             bool base = false;

@@ -25,8 +25,9 @@
 // expect: graph_traits<G>::set_outputs cannot be called as Echo calls it
 // SPDX-License-Identifier: BSL-1.0
 // Every optional member with a fault in how it is declared, each fault at least once: a `const` or a `static` is missing, a
-// type or a count of parameters is another, the result converts to nothing, it is private, one of several overloads, or a
-// template. Beside it the members as they should be, again as overloads, templates and with requires-clauses.
+// type or a count of parameters is another, the result converts to nothing, it is one of several overloads, or
+// a template. Beside it the members as they should be, again as overloads and templates, and some that a requires-clause or
+// `private` takes away.
 #include <echo/graph/read.hpp>
 
 template <int>
@@ -65,7 +66,7 @@ struct echo::graph_traits<graph> : required {
     static void redirect(graph&, node, value, std::size_t) {}
     static void redirect_result(graph&, node, std::size_t, value) {}
     template <class Node>
-    static void move(graph&, Node) {}
+    static void move(graph*, Node, Node) {}
     template <class Value>
     static std::size_t encode(odd, Value, node) {
         return 0;
@@ -77,9 +78,7 @@ struct echo::graph_traits<graph> : required {
     static value accumulate(graph&, value, value) { return {}; }
     static int infer(const graph&, node, std::span<const tensor>) { return 0; }
     bool set_outputs = false;
-
-private:
-    static void fuse(graph&, node);
+    static void fuse(graph&, node, odd);
 };
 #else
 template <int N>
@@ -122,9 +121,6 @@ struct echo::graph_traits<graph_of<N>> : required {
     static bool redirect_result(graph&, std::size_t, const value&) { return true; }
     static void move(graph&, node, node) {}
     static node encode(graph&, value, node before) { return before; }
-    // Not found, as optional_members.hpp says: a template that only takes pointers, where nodes are none.
-    template <class Node>
-    static void fuse(graph&, Node*) {}
     static void erase(graph&, long) {}
     static std::vector<std::optional<value>> gradient(graph&, node, std::span<const std::optional<value>>) {
         return {};
@@ -134,6 +130,9 @@ struct echo::graph_traits<graph_of<N>> : required {
     static value accumulate(graph&, value v, value, value) { return v; }
     static std::vector<tensor> infer(const graph&, node, std::span<const tensor>) { return {}; }
     static void set_outputs(graph&, node, std::span<const tensor>) {}
+
+private:
+    static void fuse(graph&, node, node) {}
 };
 static_assert(echo::has_layer<graph> && echo::has_control<graph> && echo::has_flops<graph> &&
               echo::has_keep<graph> && !echo::has_fuses<graph> && !echo::can_fuse<graph> &&

@@ -2,7 +2,7 @@
 /// @file
 /// The optional members of `graph_traits`, one concept for each, and the check that none is lost: a member that is there by
 /// its name but cannot be called as Echo calls it (a `const` is missing, say) would be taken for absent, and nobody would
-/// hear of it. A member that a requires-clause takes away is absent.
+/// hear of it.
 #pragma once
 
 #include <echo/graph/graph_traits.hpp>
@@ -185,17 +185,6 @@ concept can_set_outputs = requires(G& g, const node_of<G>& n, std::span<const te
 
 namespace detail {
 
-#define ECHO_MEMBER_NAME(NAME, CONCEPT, SIGNATURE) int NAME;
-struct optional_names {
-    ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_NAME)
-};
-#undef ECHO_MEMBER_NAME
-
-/// A name that T has as well stands for two members here, so that its address cannot be taken. That finds functions,
-/// overloads and templates alike.
-template <class T>
-struct with_optional_names : T, optional_names {};
-
 /// Converts to whatever a function takes.
 struct anything {
     template <class T>
@@ -204,37 +193,31 @@ struct anything {
     operator T&&() const;
 };
 
-/// What is called where no function of that name takes the arguments, requires-clauses included.
-struct taken_away {};
-
-// `NAME_is_there`: by its name, whatever it is. `NAME_is_taken_away`: it is a function, but no number of arguments
-// reaches it, which is what an unsatisfied requires-clause does. (A template that deduces more from an argument than its
-// type, such as what a pointer points to, is not reached either, and is taken for absent.)
+// A member is there if it can be called with anything at all: up to five arguments, the graph and nodes among them so that
+// one of several overloads is chosen and a template can deduce what it wants. What a requires-clause takes away, or a base
+// that is private, is out of reach for Echo as well: that is how a host says that it has no such member.
 #define ECHO_MEMBER_FOUND(NAME, CONCEPT, SIGNATURE)                                                          \
     template <class T>                                                                                       \
-    concept NAME##_is_there = !requires { &with_optional_names<T>::NAME; };                                  \
-    template <class T>                                                                                       \
-    concept NAME##_is_object =                                                                               \
+    concept NAME##_is_no_function =                                                                          \
         requires { requires std::is_object_v<std::remove_pointer_t<decltype(&T::NAME)>>; };                  \
-    template <class T>                                                                                       \
-    concept NAME##_takes_nothing = requires { T::NAME(); };                                                  \
-    template <class T>                                                                                       \
-    struct NAME##_or_none : T {                                                                              \
-        using T::NAME;                                                                                       \
-        static taken_away NAME(...);                                                                         \
+    template <class T, class G>                                                                              \
+    concept NAME##_is_called_by_anything = requires { T::NAME(); } || requires(G& g, const anything& a) {    \
+        requires requires { T::NAME(a); } || requires { T::NAME(g); } || requires { T::NAME(a, a); } ||      \
+                     requires { T::NAME(g, a); } || requires { T::NAME(a, a, a); } ||                        \
+                     requires { T::NAME(g, a, a); } || requires { T::NAME(a, a, a, a); } ||                  \
+                     requires { T::NAME(g, a, a, a); } || requires { T::NAME(a, a, a, a, a); } ||            \
+                     requires { T::NAME(g, a, a, a, a); };                                                   \
     };                                                                                                       \
-    template <class T>                                                                                       \
-    concept NAME##_is_taken_away =                                                                           \
-        !NAME##_is_object<T> && !NAME##_takes_nothing<T> && requires(const anything& a) {                    \
-            { NAME##_or_none<T>::NAME(a) } -> std::same_as<taken_away>;                                      \
-            { NAME##_or_none<T>::NAME(a, a) } -> std::same_as<taken_away>;                                   \
-            { NAME##_or_none<T>::NAME(a, a, a) } -> std::same_as<taken_away>;                                \
-            { NAME##_or_none<T>::NAME(a, a, a, a) } -> std::same_as<taken_away>;                             \
-            { NAME##_or_none<T>::NAME(a, a, a, a, a) } -> std::same_as<taken_away>;                          \
-        };                                                                                                   \
+    template <class T, class G>                                                                              \
+    concept NAME##_is_called_with_nodes = requires(G& g, const anything& a, typename T::node n) {            \
+        requires requires { T::NAME(a, n); } || requires { T::NAME(g, n); } || requires {                    \
+            T::NAME(a, n, n);                                                                                \
+        } || requires { T::NAME(a, n, a, a); } || requires { T::NAME(a, n, a, n); };                         \
+    };                                                                                                       \
     template <class G>                                                                                       \
-    concept NAME##_is_sound =                                                                                \
-        CONCEPT<G> || !NAME##_is_there<graph_traits<G>> || NAME##_is_taken_away<graph_traits<G>>;
+    concept NAME##_is_sound = CONCEPT<G> || !(NAME##_is_no_function<graph_traits<G>> ||                      \
+                                              NAME##_is_called_by_anything<graph_traits<G>, G> ||            \
+                                              NAME##_is_called_with_nodes<graph_traits<G>, G>);
 ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_FOUND)
 #undef ECHO_MEMBER_FOUND
 
