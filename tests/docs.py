@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""README.md and docs/*.md as their readers take them: every block of code compiles as printed, and every program and
-option in the commands exists.
+"""README.md and docs/*.md as their readers take them: every block of code compiles as printed, every program and option in
+the commands exists, and every graph and plan is one by the rules of the formats.
 
     python3 docs.py --compiler g++ [--nvcc NVCC] --program echo-plan=PATH …
 
@@ -22,6 +22,8 @@ import shlex
 import subprocess
 import tempfile
 import unittest
+
+import replay
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)$")
@@ -191,6 +193,31 @@ class Docs(unittest.TestCase):
             for words in spans_in(text):
                 with self.subTest(document.name, command=words):
                     self.assertEqual(faults_of(words), [])
+
+    def test_graphs_and_plans_are_sound(self):
+        for document in documents():
+            graph = None
+            for block in blocks_of(document, document.read_text()):
+                if block.language != "json":
+                    continue
+                content = json.loads("\n".join(block.lines))
+                with self.subTest(str(block)):
+                    if content.get("format") == "echo-plan/1":
+                        self.assertEqual(replay.judge(graph, content).violations, [])
+                    elif content.get("format") == "echo-graph/1":
+                        graph = content
+                        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                            file.write("\n".join(block.lines))
+                            file.flush()
+                            done = subprocess.run([given.programs["echo-plan"], file.name, "--json"], capture_output=True, text=True)
+                        self.assertEqual((done.returncode, done.stderr), (0, ""))
+                        self.assertEqual(json.loads(done.stdout)["unknown_ops"], [])
+
+    def test_options_are_described(self):
+        """Every option that the program's help page names, and no other."""
+        page = subprocess.run([given.programs["echo-plan"], "--help"], capture_output=True, text=True, check=True).stdout
+        rows = re.findall(r"^\| `(--[a-z-]+)", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
+        self.assertEqual(set(rows), set(re.findall(r"--[a-z][a-z-]+", page)) - {"--help", "--version"})
 
     def test_blocks_say_what_they_are(self):
         for document in documents():
