@@ -17,7 +17,8 @@ inline std::string help_text() {
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE] [--compare | --pareto]
+              [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE]
+              [--compare | --pareto]
     echo-plan --help | --version
 
 DESCRIPTION
