@@ -156,6 +156,18 @@ class Arena(command.Command):
         for capacity in ("-1", "1.5", "1MiB", "", str(2**64)):
             self.bad(2, self.table, f"--capacity={capacity}")
         self.bad(2, self.table, "--output=")
+        for text in ("--limit=0,5", "--capacity=1,024"):
+            self.bad(2, self.table, text, words=("a decimal point and no commas",))
+
+    def test_the_table_is_not_written_over(self):
+        before = self.table.read_bytes()
+        link, hard = self.folder / "link.csv", self.folder / "hard.csv"
+        link.symlink_to(self.table.name)
+        hard.hardlink_to(self.table)
+        for name in (self.table, f"{self.folder}/./{self.table.name}", link, hard):
+            with self.subTest(name=str(name)):
+                self.bad(2, self.table, "--output", name, words=("--output would overwrite FILE",))
+        self.assertEqual(self.table.read_bytes(), before)
 
     def test_help_and_version(self):
         for flag in ("--help", "-h"):

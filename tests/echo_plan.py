@@ -9,7 +9,9 @@ import json
 import os
 import pathlib
 import pty
+import resource
 import subprocess
+import zlib
 
 import command
 import replay
@@ -137,7 +139,7 @@ class Plan(command.Command):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
                          "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot",
-                         "--report", "--compare", "--pareto", "budget", *STRATEGIES):
+                         "--report", "--compare", "--pareto", "--max-bytes", "budget", *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
         self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
@@ -298,18 +300,41 @@ class Plan(command.Command):
             with self.subTest(arguments):
                 self.bad(2, *([self.graph] if arguments else []), *arguments)
 
+    def test_no_file_is_written_over_the_graph_or_another_output(self):
+        before = self.graph.read_bytes()
+        link, hard = self.folder / "link.json", self.folder / "hard.json"
+        link.symlink_to(self.graph.name)
+        hard.hardlink_to(self.graph)
+        names = [self.graph, f"{self.folder}/./graph.json", f"{self.folder}/../{self.folder.name}/graph.json", link, hard]
+        for option in ("--emit-plan", "--dot"):
+            for name in names:
+                with self.subTest(option, name=str(name)):
+                    self.assertIn(f"{option} would overwrite the graph", self.bad(2, self.graph, option, name))
+            self.assertIn("would overwrite", self.bad(2, link, option, self.graph))
+        for dot in ("new", "./new", f"../{self.folder.name}/new"):
+            self.bad(2, self.graph, "--emit-plan", self.folder / "new", "--dot", f"{self.folder}/{dot}", words=("same file",))
+        self.assertEqual(self.graph.read_bytes(), before)
+        self.good(self.graph, "--emit-plan", self.write("graph.json.plan", ""), "--dot", self.folder / "none.dot")
+
     def test_what_is_not_there_yet(self):
         for arguments in (["--report", "folder"],):
             with self.subTest(arguments):
                 self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
 
     def test_budgets_that_mean_nothing(self):
-        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB"):
+        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB", "0x10",
+                     "1 ", "1  MiB", "0.5 0.5", "+1", " 1"):
             with self.subTest(text):
                 self.assertIn("--budget", self.bad(2, self.graph, f"--budget={text}"))
         for text in ("-0.1", "nan", "inf", "5%", "", "x"):
             with self.subTest(text):
                 self.assertIn("--max-overhead", self.bad(2, self.graph, f"--max-overhead={text}"))
+        for option in ("--budget", "--max-overhead"):
+            for text in ("0,5", "1,5GB", "8,589,934,592", "0,5 "):
+                with self.subTest(option, text=text):
+                    line = self.bad(2, self.graph, f"{option}={text}")
+                    self.assertIn(f"{option} {text}: a number has a decimal point and no commas, as in 0.5", line)
+        self.assertIn("unit 'x10' is none of", self.bad(2, self.graph, "--budget=0x10"))
         for arguments in (["--strategy", "budget"], ["--budget", "0.5", "--max-overhead", "0.1"], ["--pareto", "--compare"],
                           ["--pareto", "--emit-plan", "x"], ["--pareto", "--budget", "0.5"],
                           ["--strategy", "echo", "--max-overhead", "0.1"]):
@@ -335,6 +360,51 @@ class Plan(command.Command):
         for content in (b"", packed[:10], packed[:-1], packed[:-9], packed + b"x", self.graph.read_bytes(),
                         packed[:40] + bytes([packed[40] ^ 1]) + packed[41:]):
             self.bad_graph(content, name="bad.json.gz")
+
+    def bomb(self, head, item, tail, size=2**32):
+        """A file of a few MB that unpacks to some GB."""
+        path = self.folder / "bomb.json.gz"
+        block = item * (2**20 // len(item) + 1)
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        with path.open("wb") as file:
+            file.write(packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH))
+            packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+            for _ in range(size // len(block)): # a block by itself after a full flush: its bytes may be repeated
+                file.write(packed)
+            file.write(packer.compress(tail)) # the end is never read, so that its checksum need not be right
+        return path
+
+    def test_a_small_file_cannot_fill_the_memory(self):
+        node = b'{"op":"","phase":"input","inputs":[],"outputs":[]},'
+        head = b'{"format":"echo-graph/1","outputs":[],"nodes":['
+        for name, parts in {"nodes": (head, node, b"]}"), "a name": (b'{"name":"', b"x", b'"}'),
+                            "blanks": (b"{", b" ", b"}"), "brackets": (b'{"x":', b"[", b"")}.items():
+            with self.subTest(name):
+                path = self.bomb(*parts)
+                self.assertLess(path.stat().st_size, 2**24)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                def limited(): # 1.5 GiB of memory
+                    resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
+                done = self.call(path, preexec_fn=limited, text=True)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("unpacks to more than 100 times its size", done.stderr)
+                self.assertIn("--max-bytes", done.stderr)
+                self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 20)
+
+    def test_how_much_is_read(self):
+        size = self.graph.stat().st_size
+        packed = self.write("graph.json.gz", gzip.compress(self.graph.read_bytes()))
+        for graph in (self.graph, packed):
+            self.good(graph, "--max-bytes", str(size))
+            self.good(graph, "--max-bytes", "1GiB")
+            self.assertIn(f"more than {size - 1} bytes", self.bad(1, graph, "--max-bytes", str(size - 1)))
+        large = self.folder / "large.json.gz" # 70 MB at 1000 times its size
+        large.write_bytes(gzip.compress(self.graph.read_bytes() + b" " * 70_000_000))
+        self.bad(1, large, words=("100 times",))
+        self.good(large, "--max-bytes", "100MB")
+        for text in ("0", "-1", "0.5", "x", "1,5GB", "1e30", "12QB", ""):
+            with self.subTest(text):
+                self.assertIn("--max-bytes", self.bad(2, self.graph, f"--max-bytes={text}"))
 
     def test_errors_name_the_node_and_the_key(self):
         def spoilt(key, value, at=3):

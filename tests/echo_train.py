@@ -215,6 +215,8 @@ class Train(command.Command):
             for value in values:
                 with self.subTest((option, value)):
                     self.bad(2, "nmt", f"{option}={value}", words=(option,))
+        for option in ("--batch", "--steps", "--seed", "--threads", "--evaluate", "--rate", "--budget", "--max-overhead"):
+            self.bad(2, "nmt", f"{option}=0,5", words=(option, "a decimal point and no commas"))
 
     # Bad input
 

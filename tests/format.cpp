@@ -299,6 +299,12 @@ TEST_CASE("an output has bytes, or shape and dtype") {
     accepted(output_with(R"("bytes": 100, "dtype": "complex64")"));
     accepted(output_with(R"("shape": [], "dtype": "bool")"));
     accepted(output_with(R"("shape": [0, 9223372036854775807, 9223372036854775807], "dtype": "f64")"));
+    accepted(output_with(R"("shape": [9223372036854775807, 9223372036854775807, 0], "dtype": "f64")"));
+    accepted(output_with(R"("shape": [1099511627776, 0, 1099511627776], "dtype": "f32")"));
+    accepted(output_with(R"("bytes": 4, "shape": [1099511627776, 1099511627776, 0])"));
+    CHECK(echo::element_count({1ll << 40, 1ll << 40, 0}) == 0);
+    CHECK_THROWS_AS(echo::element_count({1ll << 40, 1ll << 40}), echo::error);
+    CHECK_THROWS_AS(echo::element_count({0, -1}), echo::error);
     refused(output_with(R"("dtype": "f32")"), "n", "outputs[0].bytes");
     refused(output_with(R"("shape": [5])"), "n", "outputs[0].bytes");
     refused(output_with(""), "n", "outputs[0].bytes");
@@ -438,6 +444,44 @@ TEST_CASE("an order in which a value is read after it was overwritten is refused
     };
     CHECK_NOTHROW(echo::make_plan(echo::read(read_graph_text(order("[1, 0]")))));
     CHECK_THROWS_AS(echo::make_plan(echo::read(read_graph_text(order("[0, 0]")))), echo::error);
+}
+
+TEST_CASE("one output writes in place on a resident storage, and fits in it") {
+    // Read as a file, `resident` behind the nodes that it concerns.
+    const auto read_with = [](const std::string& outputs, const char* inputs = "[[2, 0]]") {
+        const std::string text = R"({"format": "echo-graph/1", "nodes": [
+          {"name": "x", "op": "p", "phase": "input", "inputs": [], "outputs": [{"bytes": 8}]},
+          {"name": "state", "op": "zeros", "phase": "forward", "inputs": [[0, 0]], "outputs": [{"bytes": 16}]},
+          {"name": "part", "op": "view", "phase": "forward", "inputs": [[1, 0]], "outputs": [{"bytes": 8, "view_of": 0}]},
+          {"name": "fresh", "op": "f", "phase": "forward", "inputs": [[0, 0]], "outputs": [{"bytes": 16}]},
+          {"name": "step", "op": "sgd", "phase": "update", "inputs": )" +
+                                 std::string(inputs) + R"(, "outputs": [)" + outputs +
+                                 R"(]}], "outputs": [], "resident": [[1, 0]]})";
+        return echo::read(read_graph_text(text));
+    };
+    const auto complaint = [&](const std::string& outputs, const char* inputs = "[[2, 0]]") {
+        try {
+            read_with(outputs, inputs);
+        } catch (const echo::error& e) {
+            CHECK(e.node() == "step");
+            CHECK(!e.advice().empty());
+            return e.key() + ": " + e.problem();
+        }
+        return std::string("accepted");
+    };
+    const std::string fits = R"({"bytes": 16, "inplace": 0})", grows = R"({"bytes": 17, "inplace": 0})";
+    const std::string other = R"({"bytes": 1, "inplace": 1})", view = R"({"bytes": 16, "view_of": 0})";
+    CHECK(complaint(fits) == "accepted"); // the storage keeps its maker's size, whatever the view's is
+    CHECK(complaint(grows) ==
+          "outputs[0].inplace: 17 bytes do not fit in the resident storage of 'state', which has 16");
+    const std::string taken =
+        "outputs[1].inplace: takes the resident storage of 'state', as outputs[0].inplace does";
+    CHECK(complaint(fits + "," + fits) == taken);
+    CHECK(complaint(fits + "," + other, "[[2, 0], [1, 0]]") == taken);
+    CHECK(complaint(fits + "," + other, "[[2, 0], [0, 0]]") == "accepted"); // two storages
+    CHECK(complaint(fits + "," + view) == "accepted");
+    // Storage that is not resident is taken or not, as the replay finds: nothing to refuse.
+    CHECK(complaint(fits + "," + grows, "[[3, 0]]") == "accepted");
 }
 
 TEST_CASE("an empty graph, and one without bytes, are graphs") {

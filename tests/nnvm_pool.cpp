@@ -182,6 +182,7 @@ echo::snapshot graph_of_few_sizes(hosts::dice& d, std::size_t unequal) {
                                     .rerun = echo::rerun_kind::pure};
         if (n > nodes / 2) what.phase = echo::phase::backward;
         if (n > nodes / 2 && !view && d.chance(40)) what.one_bit_inputs.insert(0);
+        support::fit_residents(g.builder(), in, out);
         const value first = g.add(what, in, out);
         for (std::size_t k = 0; k < out.size(); ++k) {
             made.push_back(toy_graph::output(first, k));

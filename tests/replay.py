@@ -361,15 +361,23 @@ class Replay:
             if bases[k] is not None:
                 self.put((t, k), bases[k])
             elif out.view_of is None and target is not None and self.may_take(t, out, target, bound):
+                if target.resident:
+                    self.check_resident(t, k, out, target)
+                    self.writes_resident.add(step.node)
                 bound.add(id(target))
                 target.written = t
-                if target.resident:
-                    self.writes_resident.add(step.node)
                 self.put((t, k), target)
             else:
                 if out.resident:
                     self.makes_resident.add(step.node)
                 self.make((t, k), out.bytes, resident=out.resident)
+
+    def check_resident(self, t, k, out, target):
+        """A resident storage is taken whatever else holds, so that what must not be is a fault."""
+        if out.bytes > target.bytes:
+            self.violations.append(f"{self.name(t)}: output {k} has {out.bytes} bytes and is in place on a resident storage of {target.bytes}")
+        if target.written == t:
+            self.violations.append(f"{self.name(t)}: output {k} is in place on a resident storage that another output of the step takes")
 
     def pass_by(self, step):
         """A fused step makes nothing; what it would do to resident storage, were it run, counts all the same."""

@@ -150,9 +150,12 @@ class Storage(Case):
 
     def test_in_place_on_resident_storage(self):
         w = node("input", (), 100)
-        update = node("update", [0], inplace(0, 200))
+        update = node("update", [0], inplace(0, 100))
         self.own_peak(0, w, update, outputs=[1])
-        self.own_peak(0, w, node("update", [0, 0], inplace(0, 1), inplace(0, 1), view(0)), outputs=[1])
+        self.own_peak(0, w, node("update", [0, 0], inplace(0, 1), view(0)), outputs=[1])
+        self.own_peak(0, w, w, node("update", [0, 1], inplace(0, 1), inplace(1, 1)), outputs=[2])
+        for outputs, said in (([inplace(0, 101)], "101 bytes"), ([inplace(0, 1), inplace(1, 1)], "another output")):
+            self.refused(said, graph(w, node("update", [0, 0], *outputs)))
         for nodes, outputs in (((w, update, node("forward", [0], 1)), []),
                                ((w, node("forward", [0], view(0)), update | {"inputs": [[1, 0]]}, node("forward", [1], 1)), []),
                                ((w, update, node("forward", [0], view(0))), []),

@@ -11,8 +11,10 @@
 #include <echo/analysis/arena/place.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -26,12 +28,14 @@ using namespace echo::format;
 /// What the exit status says.
 enum status : int { success = 0, bad_input = 1, bad_usage = 2, too_small = 3 };
 
+/// A compressed table is refused where it unpacks to much more than its size; one that is not may be of any size.
 std::string read_text(const std::string& path) {
+    constexpr size_limit any{std::numeric_limits<std::uint64_t>::max(), 0};
     std::unique_ptr<std::streambuf> source;
     if (path.ends_with(".gz"))
         source = std::make_unique<gzip_source>(path);
     else
-        source = std::make_unique<file_source>(path);
+        source = std::make_unique<file_source>(path, any);
     return {std::istreambuf_iterator<char>(source.get()), {}};
 }
 

@@ -5,6 +5,8 @@
 
 #include "arena/help.hpp"
 #include "command_line/parse.hpp"
+#include "command_line/refuse_comma.hpp"
+#include "command_line/same_file.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace echo::format {
 
@@ -36,18 +39,21 @@ inline arena_options parse_arena_options(int count, const char* const* arguments
     auto* const output_option = app.add_option("--output", chosen.output);
     chosen.print = parse(app, count, arguments, "echo-arena", arena_help());
     if (!chosen.print.empty()) return chosen;
-    const auto read = [](const std::string& text, auto& value) {
+    const auto read = [](std::string_view option, const std::string& text, auto& value) {
+        refuse_comma(option, text);
         const char* const end = text.data() + text.size();
         const auto [stop, code] = std::from_chars(text.data(), end, value);
         return code == std::errc{} && stop == end;
     };
     if (limit_option->count() > 0 &&
-        !(read(limit, chosen.limit) && std::isfinite(chosen.limit) && chosen.limit >= 0))
+        !(read("--limit", limit, chosen.limit) && std::isfinite(chosen.limit) && chosen.limit >= 0))
         throw usage_error(fmt::format("--limit {} is no number of seconds, 0 or more", limit));
-    if (capacity_option->count() > 0 && !read(capacity, chosen.capacity.emplace()))
+    if (capacity_option->count() > 0 && !read("--capacity", capacity, chosen.capacity.emplace()))
         throw usage_error(fmt::format("--capacity {} is no whole number of bytes below 2^64", capacity));
     if (output_option->count() > 0 && chosen.output.empty()) throw usage_error("--output names no file");
     if (chosen.table.empty()) throw usage_error("FILE is empty");
+    if (!chosen.output.empty() && same_file(chosen.output, chosen.table))
+        throw usage_error("--output would overwrite FILE");
     return chosen;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Streams of bytes for a parser: a text in memory, a file, a compressed file. They throw `echo::error` when
-/// the file cannot be read or its compression is broken, so that a damaged file never looks like a short one.
+/// the file cannot be read or its compression is broken, so that a damaged file never looks like a short one; and when it
+/// is larger than anybody meant it to be, so that a small file cannot fill the memory.
 #pragma once
 
 #include <echo/error.hpp>
@@ -10,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -29,11 +31,19 @@ public:
     }
 };
 
+/// How much may be read of a file.
+struct size_limit {
+    std::uint64_t bytes = std::uint64_t{1} << 30; ///< unpacked; a graph of a million nodes has some 230 MB
+    /// How many times its size a file may unpack to, once there are 64 MiB; 0: any. Graphs unpack to some 20 times.
+    std::uint64_t ratio = 100;
+};
+
 /// The bytes of a file.
 class file_source : public std::streambuf {
 public:
-    /// Errors: the file cannot be opened.
-    explicit file_source(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {
+    /// Errors: the file cannot be opened; when it is read, it is larger than `limit`.
+    explicit file_source(const std::string& path, size_limit limit = {})
+        : file_(std::fopen(path.c_str(), "rb")), limit_(limit) {
         if (!file_) throw error({}, {}, std::string("cannot be opened: ") + std::strerror(errno));
     }
 
@@ -41,6 +51,7 @@ protected:
     int_type underflow() override {
         const std::size_t count = read(buffer_.data(), buffer_.size());
         if (count == 0) return traits_type::eof();
+        check_size(count);
         setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
         return traits_type::to_int_type(*gptr());
     }
@@ -52,21 +63,36 @@ protected:
         const std::size_t count = std::fread(to, 1, size, file_.get());
         if (count == 0 && std::ferror(file_.get()))
             throw error({}, {}, std::string("cannot be read: ") + std::strerror(errno));
+        packed_ += count;
         return count;
     }
 
 private:
+    /// Errors: with `count` more bytes the file is too large.
+    void check_size(std::size_t count) {
+        unpacked_ += count;
+        constexpr std::string_view advice =
+            "if that is right, read it with a larger limit (echo-plan: --max-bytes)";
+        if (unpacked_ > limit_.bytes)
+            throw error({}, {}, "has more than " + std::to_string(limit_.bytes) + " bytes, unpacked", advice);
+        if (limit_.ratio && unpacked_ > std::uint64_t{1} << 26 && unpacked_ / limit_.ratio > packed_)
+            throw error({}, {}, "unpacks to more than " + std::to_string(limit_.ratio) + " times its size",
+                        advice);
+    }
+
     struct close {
         void operator()(std::FILE* file) const noexcept { std::fclose(file); }
     };
     std::unique_ptr<std::FILE, close> file_;
+    size_limit limit_;
+    std::uint64_t packed_ = 0, unpacked_ = 0; ///< read so far
     std::array<char, 1 << 16> buffer_;
 };
 
 /// The bytes of a gzip file, of several members too.
 class gzip_source : public file_source {
 public:
-    explicit gzip_source(const std::string& path) : file_source(path) {
+    explicit gzip_source(const std::string& path, size_limit limit = {}) : file_source(path, limit) {
         if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
     }
     ~gzip_source() override { inflateEnd(&stream_); }
@@ -93,9 +119,9 @@ protected:
 
 private:
     bool refill() {
-        const std::size_t count = read_raw(packed_.data(), packed_.size());
+        const std::size_t count = read_raw(input_.data(), input_.size());
         if (count == 0 && !at_member_end_) broken("cut off before its end");
-        stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
+        stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(count);
         return count != 0;
     }
@@ -105,7 +131,7 @@ private:
 
     z_stream stream_{};
     bool at_member_end_ = false; ///< an empty file is cut off as well
-    std::array<char, 1 << 16> packed_;
+    std::array<char, 1 << 16> input_;
 };
 
 } // namespace echo::format

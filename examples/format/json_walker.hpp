@@ -169,7 +169,7 @@ private:
         const json_type type = rule_of(next()).type;
         if (type != got && !(type == json_type::number && got == json_type::whole))
             handler_.refuse(next(), "expected " + std::string(name_of(type)) + ", got " + std::string(shown),
-                            "see the format");
+                            "see docs/formats.md");
         return true;
     }
 

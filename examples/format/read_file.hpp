@@ -30,13 +30,15 @@ inline file_graph read_graph_text(std::string_view text, const op_lookup& regist
     return read_graph(source, registry);
 }
 
-/// `path` is read compressed if it ends in `.gz`. Errors do not name the file: the caller knows it.
-inline file_graph read_graph_file(const std::string& path, const op_lookup& registry = {}) {
+/// `path` is read compressed if it ends in `.gz`. Errors, beside those of `read_graph`: it is larger than `limit`. They do
+/// not name the file: the caller knows it.
+inline file_graph read_graph_file(const std::string& path, const op_lookup& registry = {},
+                                  size_limit limit = {}) {
     if (path.ends_with(".gz")) {
-        gzip_source source(path);
+        gzip_source source(path, limit);
         return read_graph(source, registry);
     }
-    file_source source(path);
+    file_source source(path, limit);
     return read_graph(source, registry);
 }
 

@@ -3,7 +3,7 @@
 /// Budgets as they are written on a command line: `8589934592`, `512MiB`, `0.5`.
 #pragma once
 
-#include "command_line/usage_error.hpp"
+#include "command_line/refuse_comma.hpp"
 
 #include <fmt/format.h>
 
@@ -28,14 +28,29 @@ struct budget_text {
     }
 };
 
-/// The number at the head of `text`, which is cut off. Errors: `usage_error` if there is none, or it is not finite.
+/// The number at the head of `text`, which is cut off. Errors: `usage_error` if there is none, it is not finite, or a comma
+/// stands in the text.
 inline double take_number(std::string_view option, std::string_view& text) {
+    refuse_comma(option, text);
     double number = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (failure != std::errc{} || !std::isfinite(number))
-        throw usage_error(fmt::format("{} {}: not a number", option, text));
+        throw usage_error(fmt::format("{} {}: not a finite number", option, text));
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return number;
+}
+
+/// Bytes of the unit that `text` ends with; 1 where there is none. Errors: `usage_error`.
+inline double unit_of(std::string_view option, std::string_view text, std::string_view unit) {
+    constexpr std::pair<std::string_view, double> units[] = {
+        {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+        {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+    if (unit.empty()) return 1;
+    const std::string_view name = unit.substr(unit.starts_with(' '));
+    for (const auto& [known, bytes] : units)
+        if (name == known) return bytes;
+    throw usage_error(
+        fmt::format("{} {}: unit '{}' is none of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB", option, text, name));
 }
 
 /// A whole number is bytes, a number with a point (and the number 1) is a ratio, and a unit says itself what is meant.
@@ -43,16 +58,20 @@ inline double take_number(std::string_view option, std::string_view& text) {
 inline budget_text parse_budget(std::string_view text) {
     std::string_view rest = text;
     const double number = take_number("--budget", rest);
+    const double unit = unit_of("--budget", text, rest);
     if (!(number > 0)) throw usage_error(fmt::format("--budget {}: must be more than 0", text));
     if (rest.empty()) return {number, number <= 1 || text.find_first_of(".eE") != std::string_view::npos};
-    constexpr std::pair<std::string_view, double> units[] = {
-        {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-        {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
-    if (rest.front() == ' ') rest.remove_prefix(1);
-    for (const auto& [name, bytes] : units)
-        if (rest == name) return {number * bytes, false};
-    throw usage_error(
-        fmt::format("--budget {}: unit '{}' is none of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB", text, rest));
+    return {number * unit, false};
+}
+
+/// A number of bytes, with or without a unit. Errors: `usage_error`.
+inline std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
+    std::string_view rest = text;
+    const double number = take_number(option, rest);
+    const double bytes = number * unit_of(option, text, rest);
+    if (!(bytes >= 1 && bytes < 0x1p63))
+        throw usage_error(fmt::format("{} {}: must be at least one byte, and less than 2^63", option, text));
+    return static_cast<std::uint64_t>(bytes);
 }
 
 /// Errors: `usage_error`.

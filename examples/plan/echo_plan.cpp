@@ -87,7 +87,7 @@ int complain(std::string_view about, std::string_view message) {
 int run(const options& asked) {
     std::optional<progress> line(std::in_place);
     try {
-        const loaded_graph g = load(asked.graph, asked.keep, *line);
+        const loaded_graph g = load(asked, *line);
         if (!g.unmatched.empty()) {
             line.reset();
             for (const auto& pattern : g.unmatched)

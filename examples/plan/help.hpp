@@ -17,7 +17,8 @@ inline std::string help_text() {
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--json] [--emit-plan FILE] [--dot FILE] [--compare | --pareto]
+              [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE]
+              [--compare | --pareto]
     echo-plan --help | --version
 
 DESCRIPTION
@@ -55,6 +56,10 @@ OPTIONS
         plan is never worse than without.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
+    --max-bytes BYTES
+        Read no more than this of GRAPH, unpacked. Without it, 1GiB, and no
+        file that unpacks to 64 MiB and to 100 times its own size: nothing that
+        was made to fill the memory.
     --json
         Print the report as one JSON object and nothing else. With --compare,
         an array of reports, each with its strategy.

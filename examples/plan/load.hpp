@@ -32,16 +32,18 @@ inline std::vector<std::string> keep_matching(file_graph& graph, const std::vect
     return unmatched;
 }
 
-/// Errors: the file cannot be read or is no sound `echo-graph/1`.
-inline loaded_graph load(const std::string& path, const std::vector<std::string>& keep, progress& line) {
+/// Errors: the file cannot be read, is too large or is no sound `echo-graph/1`.
+inline loaded_graph load(const options& asked, progress& line) {
+    const std::string& path = asked.graph;
+    const size_limit limit = asked.max_bytes ? size_limit{*asked.max_bytes, 0} : size_limit{};
     if (path.ends_with(".onnx"))
         throw error({}, {}, "built without ONNX", "give a graph of the format echo-graph/1");
     loaded_graph g;
     line.stage("reading");
     const stopwatch loading;
-    file_graph file = read_graph_file(path, find_op);
+    file_graph file = read_graph_file(path, find_op, limit);
     g.load_ms = loading.ms();
-    g.unmatched = keep_matching(file, keep);
+    g.unmatched = keep_matching(file, asked.keep);
     const stopwatch reading;
     g.snapshot = read(file);
     g.read_ms = reading.ms();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/parse.hpp"
+#include "command_line/same_file.hpp"
 #include "plan/budget_text.hpp"
 #include "plan/help.hpp"
 #include "plan/strategy_text.hpp"
@@ -11,9 +12,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo::format {
@@ -26,17 +29,28 @@ struct options {
     bool json = false;
     bool compare = false;
     bool pareto = false;
-    std::optional<budget_text> budget{};  ///< of the peak
-    std::optional<double> max_overhead{}; ///< part of the graph's time
-    std::vector<std::string> keep{};      ///< patterns of names and layers
-    std::string plan_file{}, dot_file{};  ///< empty: none
-    std::string print{};                  ///< not empty: print this and do nothing else
+    std::optional<budget_text> budget{};      ///< of the peak
+    std::optional<double> max_overhead{};     ///< part of the graph's time
+    std::optional<std::uint64_t> max_bytes{}; ///< of the graph's file, unpacked
+    std::vector<std::string> keep{};          ///< patterns of names and layers
+    std::string plan_file{}, dot_file{};      ///< empty: none
+    std::string print{};                      ///< not empty: print this and do nothing else
 };
+
+/// Errors: `usage_error` where a file would be written over the graph, or over another one.
+inline void check_files(const options& chosen) {
+    for (const auto& [option, file] :
+         {std::pair("--emit-plan", &chosen.plan_file), std::pair("--dot", &chosen.dot_file)})
+        if (!file->empty() && same_file(*file, chosen.graph))
+            throw usage_error(fmt::format("{} would overwrite the graph", option));
+    if (!chosen.dot_file.empty() && !chosen.plan_file.empty() && same_file(chosen.dot_file, chosen.plan_file))
+        throw usage_error("--emit-plan and --dot name the same file");
+}
 
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
-    std::string named(name_of(chosen.how)), budget, overhead, report;
+    std::string named(name_of(chosen.how)), budget, overhead, report, max_bytes;
     bool no_encode = false;
     CLI::App app;
     app.add_option("GRAPH", chosen.graph)->required();
@@ -50,6 +64,7 @@ inline options parse_options(int count, const char* const* arguments) {
     auto* const plan_file = app.add_option("--emit-plan", chosen.plan_file);
     auto* const dot_file = app.add_option("--dot", chosen.dot_file);
     app.add_option("--report", report);
+    app.add_option("--max-bytes", max_bytes);
     app.add_flag("--compare", chosen.compare);
     app.add_flag("--pareto", chosen.pareto);
     chosen.print = parse(app, count, arguments, "echo-plan", help_text());
@@ -62,6 +77,7 @@ inline options parse_options(int count, const char* const* arguments) {
 
     if (app.count("--budget") > 0) chosen.budget = parse_budget(budget);
     if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);
+    if (app.count("--max-bytes") > 0) chosen.max_bytes = parse_bytes("--max-bytes", max_bytes);
     const bool asks_budget = chosen.budget || chosen.max_overhead;
     if (asks_budget && strategy_option->count() == 0) named = name_of(strategy::budget);
     chosen.how = parse_strategy(named);
@@ -76,8 +92,7 @@ inline options parse_options(int count, const char* const* arguments) {
     chosen.encode = !no_encode;
     if (plan_file->count() > 0 && chosen.plan_file.empty()) throw usage_error("--emit-plan names no file");
     if (dot_file->count() > 0 && chosen.dot_file.empty()) throw usage_error("--dot names no file");
-    if (!chosen.dot_file.empty() && chosen.dot_file == chosen.plan_file)
-        throw usage_error("--emit-plan and --dot name the same file");
+    check_files(chosen);
     return chosen;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/parse.hpp"
+#include "command_line/refuse_comma.hpp"
 #include "engine/graph.hpp"
 #include "plan/budget_text.hpp"
 #include "plan/strategy_text.hpp"
@@ -50,6 +51,7 @@ struct options {
 /// Errors: `usage_error`, also where it is not within [least, most].
 template <class Number>
 Number parse_whole(std::string_view option, std::string_view text, Number least, Number most) {
+    echo::format::refuse_comma(option, text);
     Number number = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, failure] = std::from_chars(text.data(), end, number);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What Echo asks of the compiler. The only header with macros, and none of them is for users to set.
+/// What Echo asks of the compiler. The only header that leaves macros behind, but for version.hpp, and
+/// none of them is for users to set.
 #pragma once
 
 #if !defined(__cplusplus) || (__cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L))

@@ -103,11 +103,17 @@ constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::ui
     return a * b;
 }
 
-/// Product of the extents. Errors: a negative extent, more than 2^63−1 elements. O(rank).
+/// Product of the extents; 0 if one of them is 0, wherever it stands. Errors: a negative extent, more than 2^63−1 elements.
+/// O(rank).
 inline std::uint64_t element_count(const shape& extents) {
-    std::uint64_t count = 1;
+    bool empty = false;
     for (const auto extent : extents.extents()) {
         if (extent < 0) throw error({}, "shape", "an extent is negative", "give extents of 0 or more");
+        empty |= extent == 0;
+    }
+    if (empty) return 0;
+    std::uint64_t count = 1;
+    for (const auto extent : extents.extents()) {
         const auto product = checked_multiply(count, static_cast<std::uint64_t>(extent));
         if (!product || *product > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
             throw error({}, "shape", "the number of elements does not fit in 63 bits", "check the extents");

@@ -4,6 +4,8 @@
 /// nodes; and random legal schedules for them, which recompute, encode, run late and drop at will.
 #pragma once
 
+#include "support/fit_residents.hpp"
+
 #include <echo/analysis/liveness.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/snapshot_builder.hpp>
@@ -71,6 +73,7 @@ private:
             const echo::value_id in[] = {p, gradient};
             echo::tensor t{.bytes = 16 * (1 + d_.below(4))};
             t.inplace = 0;
+            support::fit_residents(builder_, in, {&t, 1});
             node({.phase = echo::phase::update,
                   .kind = echo::op_kind::light,
                   .inputs = in,
@@ -115,6 +118,7 @@ private:
             made.push_back(t);
         }
         if (view) n.kind = echo::op_kind::view;
+        support::fit_residents(builder_, in, made);
         n.outputs = made;
         for (std::size_t i = 0; i < in.size(); ++i) {
             const bool base =

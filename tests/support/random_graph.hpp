@@ -5,6 +5,8 @@
 /// Smaller numbers and fewer ops mean a plainer graph, which is all that shrinking needs.
 #pragma once
 
+#include "support/fit_residents.hpp"
+
 #include <echo/graph/snapshot_builder.hpp>
 
 #include <rapidcheck.h>
@@ -143,7 +145,11 @@ private:
         const std::string name = named_ ? "n" + std::to_string(b_.node_count()) : "";
         d.name = name;
         if (d.op.empty()) d.op = echo::name_of(d.kind);
-        const node n = b_.add(d);
+        std::vector<echo::tensor> outputs(d.outputs.begin(), d.outputs.end());
+        fit_residents(b_, d.inputs, outputs);
+        echo::node_description fitting = d;
+        fitting.outputs = outputs;
+        const node n = b_.add(fitting);
         note(n);
         return n;
     }

@@ -61,6 +61,7 @@ public:
     static value output(value first, std::size_t k) { return value(first.index() + k); }
     echo::node_id node(value v) const { return so_far()[v].producer; }
     const echo::snapshot& so_far() const { return builder_.so_far(); }
+    const echo::snapshot_builder& builder() const { return builder_; }
 
     echo::snapshot finish(std::vector<value> results) {
         for (const auto v : results) builder_.add_result(v);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <echo/analysis/anchors.hpp>
+#include <echo/analysis/echo_printed.hpp>
 #include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/partition.hpp>
 
@@ -208,15 +209,15 @@ inline choice echo_pass(const snapshot& s, const candidates& c, const gradient_n
 }
 
 /// Algorithm 1 as printed, line by line (lines 12 to 28): every edge with its own size, parameters included,
-/// one node at a time, once. O(nodes + edges × largest fan-out of an input within its subgraph); nodes that read one
-/// value only share the answer, so a fan is not quadratic.
+/// one node at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are
+/// wide (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
+/// one node that reads them all makes it quadratic.
 inline choice echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
     choice out = choice::nothing(s);
     const node_groups subgraphs = partition(s, c);
-    std::vector<std::uint32_t> allocated(s.value_count(), 0), released(s.value_count(), 0);
+    detail::printed_comparison compare(s, subgraphs);
     enum : std::uint8_t { not_asked, keep, remove };
     std::vector<std::uint8_t> answer(s.value_count(), not_asked); // for the nodes that read this value alone
-    std::uint32_t stamp = 0;
     for (std::size_t g = 0; g < subgraphs.size(); ++g) {
         for (const auto n : subgraphs.members(g)) {
             if (!c.rerunnable[n.index()]) continue;
@@ -224,29 +225,10 @@ inline choice echo_as_printed(const snapshot& s, const candidates& c, const grad
             for (const auto v : s.outputs(n)) binarised |= needs.one_bit[v.index()] != 0;
             if (binarised) continue;
             const auto inputs = s.inputs(n);
-            if (inputs.size() == 1 && answer[inputs[0].index()] != not_asked) {
-                out.again[n.index()] = answer[inputs[0].index()] == keep;
-                continue;
-            }
-            ++stamp;
-            std::uint64_t alloc = 0, rel = 0;
-            const auto add = [&](std::vector<std::uint32_t>& set, std::uint64_t& sum, value_id v) {
-                if (set[v.index()] == stamp) return;
-                set[v.index()] = stamp;
-                sum += s[v].bytes;
-            };
-            for (const auto e : inputs) {
-                for (const use& u : s.uses(e)) {
-                    if (subgraphs.of(u.reader) == g) {
-                        for (const auto v : s.outputs(u.reader)) add(allocated, alloc, v);
-                        for (const auto v : s.inputs(u.reader)) add(released, rel, v);
-                    } else if (is_backward(s[u.reader].phase)) {
-                        add(allocated, alloc, e);
-                    }
-                }
-            }
-            out.again[n.index()] = rel < alloc;
-            if (inputs.size() == 1) answer[inputs[0].index()] = rel < alloc ? keep : remove;
+            std::uint8_t once = not_asked;
+            std::uint8_t& said = inputs.size() == 1 ? answer[inputs[0].index()] : once;
+            if (said == not_asked) said = compare.releases_less(n) ? keep : remove;
+            out.again[n.index()] = said == keep;
         }
     }
     out.encoded = needs.one_bit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `footprint`: the exact replay of a schedule, the only judge of every plan (formats.md, "Peak").
+/// `footprint`: the exact replay of a schedule, the only judge of every plan (docs/formats.md, "Peak").
 #pragma once
 
 #include <echo/analysis/liveness.hpp>

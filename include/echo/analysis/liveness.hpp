@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Storages of a schedule and the steps during which each is live: views, in-place writes and residents
-/// resolved in step order, as formats.md defines them (section "Storage").
+/// resolved in step order, as docs/formats.md defines them (section "Storage").
 #pragma once
 
 #include <echo/analysis/read_walk.hpp>
@@ -174,7 +174,7 @@ private:
         }
     }
 
-    /// Whether output `v` of step `t` takes the storage of the input it names (the rules of formats.md in
+    /// Whether output `v` of step `t` takes the storage of the input it names (the rules of docs/formats.md in
     /// their order).
     bool may_overwrite(const snapshot& s, const schedule& steps, step_id t, value_id v) {
         const auto sources = steps.inputs(t);

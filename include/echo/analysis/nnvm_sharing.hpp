@@ -2,7 +2,7 @@
 /// @file
 /// `not_shared_by_nnvm`: whether a pool planned by `plan_memory` (option `pool`) is NNVM's, and if not, where it is
 /// smaller. The pool's requests are NNVM's for the storages that there are; which copies share a storage is settled
-/// before, by the rules of formats.md, and these let more lie together than NNVM does. NNVM lays an output on an
+/// before, by the rules of docs/formats.md, and these let more lie together than NNVM does. NNVM lays an output on an
 /// input's storage only if
 /// - the input has a block of the pool, and no output before names the same input;
 /// - both have the same size, and the output is read and not resident;

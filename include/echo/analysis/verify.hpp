@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `verify`: whether a plan, and a memory plan for it, keep every rule of formats.md and say the truth about
+/// `verify`: whether a plan, and a memory plan for it, keep every rule of docs/formats.md and say the truth about
 /// what they achieve. It shares no code with what makes plans: only the data types of graph, steps and plans.
 #pragma once
 
@@ -66,7 +66,7 @@ private:
             refuse(key, "is " + std::to_string(reported) + ", but the replay finds " + std::to_string(found));
     }
 
-    /// Microseconds of one run (formats.md, `time_us`).
+    /// Microseconds of one run (docs/formats.md, `time_us`).
     double time_of(node_id n) const {
         const node_record& node = s_[n];
         if (node.time_us >= 0) return node.time_us; // measured
@@ -88,8 +88,8 @@ private:
 /// Accepts a plan that can be carried out on the graph by a host of the plan's abilities, whose every reader
 /// finds the very value it read before, and whose report is true; its peak is not above the baseline's.
 /// `device` is the one that the plan was made for. A node that nothing needs may run, but not be recomputed.
-/// What is fused is a light op, or a view, that makes the same bits in any kernel, inside light ops: more than formats.md
-/// asks, and all that a host which fuses is taken to be able to do.
+/// What is fused is a light op, or a view, that makes the same bits in any kernel, inside light ops: more than
+/// docs/formats.md asks, and all that a host which fuses is taken to be able to do.
 /// Not checked: which heavy nodes rerun (a strategy's own restraint), the number of subgraphs, the notes, and
 /// that `lower_bound_bytes` is a bound beyond lying not above the peak.
 /// Errors: the first rule broken, with the node, or the step or entry of the report, that breaks it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Which nodes of a graph anything needs, and the removal of the others from a host graph (the paper's
-/// DeadNodeElimination pass; formats.md, "Baseline").
+/// DeadNodeElimination pass; docs/formats.md, "Baseline").
 #pragma once
 
 #include <echo/graph/read.hpp>

@@ -11,7 +11,7 @@
 ///   phase(const G&, node)     -> echo::phase
 ///   results(const G&)         -> range of value     what must exist at the end
 ///   facts(const G&, node)     -> echo::op_facts
-/// Optional members, and what holds without them
+/// Optional members, and what holds without them; one that cannot be called like this is refused, never ignored
 ///   name(const G&, node)      -> string              "#N", N the position in execution order
 ///   layer(const G&, node)     -> string              ""
 ///   control(const G&, node)   -> range of node       none

@@ -119,18 +119,29 @@ private:
     }
 
     /// Facts hold for every node of an op, whatever its inputs: an output takes the storage of an input of
-    /// its own size, and a resident one only where the op writes for its effect (it then never runs again). A
-    /// tensor that the host itself states to be in place is taken at its word.
+    /// its own size, and a resident one only where the op writes for its effect (it then never runs again), where it
+    /// fits, and where no other output takes it. A tensor that the host itself states to be in place is taken at its word.
     bool may_take(const op_facts& facts, std::size_t output, std::size_t input) const {
         if (output >= outputs_.size() || input >= inputs_.size()) return false;
         const tensor& t = outputs_[output];
         if (t.view_of || t.inplace) return false;
-        if (resident_[inputs_[input].index()]) return facts.rerun == rerun_kind::never;
+        const value_id on = builder_.resident_storage(inputs_[input]);
+        if (resident_[inputs_[input].index()] && (facts.rerun != rerun_kind::never || is_taken(on)))
+            return false;
         try {
-            return byte_count(t) == builder_.so_far()[inputs_[input]].bytes;
+            const std::uint64_t bytes = byte_count(t);
+            if (on.valid()) return bytes <= builder_.so_far()[on].bytes;
+            return resident_[inputs_[input].index()] || bytes == builder_.so_far()[inputs_[input]].bytes;
         } catch (const error&) {
             return false; // the builder will say what is wrong with it
         }
+    }
+
+    bool is_taken(value_id storage) const {
+        return storage.valid() && std::any_of(outputs_.begin(), outputs_.end(), [&](const tensor& t) {
+                   return !t.view_of && t.inplace && *t.inplace < inputs_.size() &&
+                          builder_.resident_storage(inputs_[*t.inplace]) == storage;
+               });
     }
 
     bool lies_on_resident(const tensor& t, phase what) const {

@@ -35,7 +35,8 @@ struct node_description {
 
 /// Errors (all name the node and the key): a value or control node that does not stand earlier, a position
 /// out of range, an input node with inputs, bytes that do not fit, a time or FLOPs that is negative or not a
-/// number. `add` is O(inputs + outputs) amortised, `finish` O(nodes + edges).
+/// number, an output in place on a resident storage that is smaller or that another output of the node is in place on.
+/// `add` is O(inputs + outputs) amortised, `finish` O(nodes + edges).
 class snapshot_builder {
 public:
     node_id add(const node_description& d) {
@@ -68,6 +69,9 @@ public:
     value_id output(node_id n, std::size_t k) const { return s_.output(n, k); }
     std::size_t output_count(node_id n) const { return s_.outputs(n).size(); }
     const snapshot& so_far() const noexcept { return s_; }
+
+    /// The value that made the resident storage on which `v` lies in every schedule; `none()` if there is none.
+    value_id resident_storage(value_id v) const { return resident_[v.index()]; }
 
     /// From here on nodes are the backward skeleton, not the host's.
     void end_of_host() { host_nodes_ = s_.nodes_.size(); }
@@ -127,6 +131,7 @@ private:
     }
 
     void add_outputs(const node_description& d, node_id n) {
+        written_.clear();
         for (const auto& t : d.outputs) {
             value_record v{.producer = n, .type = t.type, .resident = t.resident || d.phase == phase::input};
             try {
@@ -147,6 +152,7 @@ private:
             if (total_ > std::uint64_t{1} << 62)
                 refuse(d, n, "outputs", "all outputs together exceed 2^62 bytes", "check the extents");
             s_.values_.push_back(v);
+            lie_on_resident(d, n, value_id(s_.values_.size() - 1));
         }
         for (std::size_t k = 0; k < d.outputs.size(); ++k)
             if (const auto at = d.outputs[k].view_of; at && *at < 63 && d.one_bit_inputs.contains(*at))
@@ -155,6 +161,35 @@ private:
         if (s_.values_.size() >= value_id::limit())
             throw error({}, "outputs", "more than 2^32 values", "split the graph");
         s_.first_output_.push_back(static_cast<std::uint32_t>(s_.values_.size()));
+    }
+
+    /// Notes whose resident storage the value `made` lies on, if that is certain: what is in place on other storage may take
+    /// it or not.
+    void lie_on_resident(const node_description& d, node_id n, value_id made) {
+        const value_record& v = s_[made];
+        const std::uint32_t over = v.view_of != no_input ? v.view_of : v.inplace;
+        resident_.push_back(over != no_input ? resident_storage(d.inputs[over])
+                            : v.resident     ? made
+                                             : value_id::none());
+        if (v.view_of == no_input && v.inplace != no_input && resident_.back().valid())
+            write_on_resident(d, n, made);
+    }
+
+    void write_on_resident(const node_description& d, node_id n, value_id made) {
+        const value_id on = resident_storage(made);
+        const auto key = [&](value_id v) {
+            return "outputs[" + std::to_string(v.index() - s_.first_output_.back()) + "].inplace";
+        };
+        const auto storage = [&] { return "the resident storage of '" + s_.name(s_[on].producer) + "'"; };
+        if (s_[made].bytes > s_[on].bytes)
+            refuse(d, n, key(made),
+                   std::to_string(s_[made].bytes) + " bytes do not fit in " + storage() + ", which has " +
+                       std::to_string(s_[on].bytes),
+                   "make that storage larger, or give the output storage of its own");
+        const auto [first, added] = written_.try_emplace(on.index(), made);
+        if (!added)
+            refuse(d, n, key(made), "takes " + storage() + ", as " + key(first->second) + " does",
+                   "let one output write in place, and give the other storage of its own");
     }
 
     static std::uint32_t intern(std::string_view text, std::unordered_map<std::string, std::uint32_t>& index,
@@ -177,6 +212,10 @@ private:
     }
 
     snapshot s_;
+    std::vector<value_id>
+        resident_; ///< per value: the maker of the resident storage that it lies on, or none
+    std::unordered_map<std::uint32_t, value_id>
+        written_; ///< by that maker: the node's output in place on the storage
     std::uint64_t total_ = 0;
     std::optional<std::size_t> host_nodes_;
     std::unordered_map<std::string, std::uint32_t> op_index_, layer_index_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The replay of `verify`: steps are run as a machine would run them, storage by storage, with a count of the
-/// reads still to come. Written from formats.md ("Storage") alone; it shares nothing with the replay that
+/// reads still to come. Written from docs/formats.md ("Storage") alone; it shares nothing with the replay that
 /// plans are made with (footprint.hpp), so that each can find the other's mistakes.
 #pragma once
 
