@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The certified bound against every choice there is, on graphs small enough to try them all.
+#include "support/every_schedule.hpp"
 #include "support/exhaustive.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
@@ -14,14 +15,57 @@ namespace {
 support::coverage seen;
 
 /// The bound with cuts at every backward node.
-std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode) {
+std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode,
+                         bool heavy = false) {
     std::vector<echo::node_id> at;
     for (const auto n : s.nodes())
         if (echo::is_backward(s[n].phase)) at.push_back(n);
-    return echo::lower_bound(s, c, encode)(at);
+    return echo::lower_bound(s, c, encode, heavy)(at);
 }
 
 } // namespace
+
+TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
+    support::coverage tiny;
+    support::check(20, [&](bool no_encode, bool heavy) {
+        const auto s = support::build(*support::recipes(5));
+        const auto live = echo::live_nodes(s);
+        std::size_t steps = 0;
+        for (const auto n : s.nodes()) steps += live[n.index()] && s[n].phase != echo::phase::input;
+        if (!support::every_schedule::can_search(s) || steps > 12) return;
+        const auto c = echo::find_candidates(s);
+        const auto bound = full_bound(s, c, !no_encode, heavy);
+        support::every_schedule all(s, {.encode = !no_encode, .heavy = heavy});
+        const bool below = bound > 0 && all.least_time(bound - 1).has_value();
+        tiny.of("every state was seen", !all.gave_up());
+        RC_LOG() << "bound " << bound << '\n';
+        RC_ASSERT(!below);
+        tiny.of("tight", all.least_time(bound).has_value());
+        // The same search must find fault with bounds that know of less.
+        const auto is_beaten = [&](std::uint64_t other) {
+            return other > bound && all.least_time(other - 1).has_value();
+        };
+        const auto at_once = echo::find_candidates(s, {.move = false});
+        tiny.of("beaten: nothing runs late", is_beaten(full_bound(s, at_once, !no_encode, heavy)));
+        if (!no_encode) tiny.of("beaten: no encodings", is_beaten(full_bound(s, c, false, heavy)));
+        if (heavy)
+            tiny.of("beaten: only light nodes run again", is_beaten(full_bound(s, c, !no_encode, false)));
+        if (const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes; peak > bound) {
+            const std::uint64_t middle = bound + (peak - bound) / 2;
+            if (!all.least_time(middle)) return;
+            const auto found = all.steps();
+            echo::detail::checked_replay(s, found);
+            tiny.of("the replay agrees", echo::footprint(s, found).peak_bytes <= middle);
+        }
+    });
+    tiny.print();
+    tiny.require({{"tight", 0.2},
+                  {"every state was seen", 0.9},
+                  {"the replay agrees", 0.9},
+                  {"beaten: nothing runs late", 0.002},
+                  {"beaten: no encodings", 0.02},
+                  {"beaten: only light nodes run again", 0.003}});
+}
 
 TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     support::check(20, [](bool no_encode) {
