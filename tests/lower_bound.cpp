@@ -6,6 +6,7 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/budget_bound.hpp>
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/verify.hpp>
@@ -14,13 +15,25 @@ namespace {
 
 support::coverage seen;
 
-/// The bound with cuts at every backward node.
-std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode,
-                         bool heavy = false) {
+std::vector<echo::node_id> gradients(const echo::snapshot& s) {
     std::vector<echo::node_id> at;
     for (const auto n : s.nodes())
         if (echo::is_backward(s[n].phase)) at.push_back(n);
-    return echo::lower_bound(s, c, encode, heavy)(at);
+    return at;
+}
+
+/// The bound with cuts at every backward node.
+std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode,
+                         bool heavy = false) {
+    return echo::lower_bound(s, c, encode, heavy)(gradients(s));
+}
+
+/// Whether all its schedules can be searched.
+bool is_tiny(const echo::snapshot& s) {
+    const auto live = echo::live_nodes(s);
+    std::size_t steps = 0;
+    for (const auto n : s.nodes()) steps += live[n.index()] && s[n].phase != echo::phase::input;
+    return support::every_schedule::can_search(s) && steps <= 12;
 }
 
 } // namespace
@@ -29,10 +42,7 @@ TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
     support::coverage tiny;
     support::check(20, [&](bool no_encode, bool heavy) {
         const auto s = support::build(*support::recipes(5));
-        const auto live = echo::live_nodes(s);
-        std::size_t steps = 0;
-        for (const auto n : s.nodes()) steps += live[n.index()] && s[n].phase != echo::phase::input;
-        if (!support::every_schedule::can_search(s) || steps > 12) return;
+        if (!is_tiny(s)) return;
         const auto c = echo::find_candidates(s);
         const auto bound = full_bound(s, c, !no_encode, heavy);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = heavy});
@@ -65,6 +75,38 @@ TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
                   {"beaten: nothing runs late", 0.002},
                   {"beaten: no encodings", 0.02},
                   {"beaten: only light nodes run again", 0.003}});
+}
+
+TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bound]") {
+    support::coverage timed;
+    support::check(20, [&](bool no_encode) {
+        const auto s = support::build(*support::recipes(5));
+        if (!is_tiny(s)) return;
+        const auto c = echo::find_candidates(s);
+        const auto us = echo::times_us(s);
+        std::vector<std::int64_t> ticks;
+        double most_us = 0;
+        for (const double t : us) ticks.push_back(static_cast<std::int64_t>(t * 1024));
+        for (const auto n : s.nodes())
+            if (s[n].phase == echo::phase::forward) most_us += us[n.index()];
+        most_us = most_us * static_cast<double>(*support::numbers(5)) / 8;
+        echo::budget_bound bounds(s, c, !no_encode, ticks);
+        const auto at = gradients(s);
+        const auto bound = bounds.within(static_cast<std::int64_t>(most_us * 1024) + 1, at);
+        support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
+        RC_LOG() << "bound " << bound << " for " << most_us << " us\n";
+        RC_ASSERT(bound == 0 || !all.least_time(bound - 1, most_us));
+        timed.of("every state was seen", !all.gave_up());
+        const auto untimed = full_bound(s, c, !no_encode, true);
+        timed.of("above the bound of all schedules", bound > untimed);
+        // The same search must find fault with the bound of a shorter time.
+        const auto shorter = bounds.within(0, at);
+        timed.of("beaten: the bound of no time", shorter > bound && all.least_time(shorter - 1, most_us));
+    });
+    timed.print();
+    timed.require({{"every state was seen", 0.9},
+                   {"above the bound of all schedules", 0.03},
+                   {"beaten: the bound of no time", 0.02}});
 }
 
 TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
