@@ -221,6 +221,22 @@ TEST_CASE("what the forward pass makes later is not there yet", "[lower_bound]")
     CHECK(bound_of(s) <= best_of(s));
 }
 
+TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
+    support::coverage found;
+    support::check(2, [&](bool heavy) {
+        const auto s = support::build(*support::recipes(30));
+        const auto c = echo::find_candidates(s);
+        const auto all = full_bound(s, c, true, heavy);
+        echo::lower_bound bound(s, c, true, heavy);
+        const auto few = bound({}, 8);
+        RC_ASSERT(few <= all);
+        RC_ASSERT(bound({}, s.node_count()) <= all);
+        found.of("as much", few == all);
+    });
+    found.print();
+    found.require({{"as much", 0.8}});
+}
+
 TEST_CASE("the bound is met where nothing can be made again", "[lower_bound]") {
     toy_graph g;
     auto x = g.heavy({g.input(1)}, 100);

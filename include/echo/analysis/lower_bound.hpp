@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace echo {
 
@@ -45,10 +46,94 @@ public:
         return bound;
     }
 
+    /// The same with at most so many cuts more, where those known let expect the most: what a cut finds beyond what is live
+    /// for certain changes little from one gradient to the next. O(nodes + edges + cuts × gradients) and the cuts.
+    std::uint64_t operator()(std::span<const node_id> at, std::size_t more_cuts) {
+        list_gradients();
+        std::uint64_t bound = working_sets();
+        const auto cut = [&](std::size_t i) {
+            places_[i].found = while_running(places_[i].at);
+            places_[i].known = true;
+            bound = std::max(bound, places_[i].found);
+        };
+        for (std::size_t i = 0; i < places_.size(); ++i)
+            if (i == 0 || std::find(at.begin(), at.end(), places_[i].at) != at.end()) cut(i);
+        for (; more_cuts > 0; --more_cuts) {
+            const std::size_t i = most_hopeful(bound);
+            if (i == places_.size()) break;
+            cut(i);
+        }
+        return bound;
+    }
+
 private:
+    struct place {
+        node_id at{};
+        std::uint64_t certain = 0; ///< bytes live for certain
+        std::uint64_t found = 0;   ///< by a cut, if it is known
+        bool known = false;
+        std::uint64_t beyond() const { return found > certain ? found - certain : 0; }
+    };
+
+    void list_gradients() {
+        const auto held = certainly_held();
+        places_.clear();
+        for (const auto n : rules_.graph().nodes())
+            if (rules_.is_gradient(n)) places_.push_back({n, count_(n) + held[n.index()]});
+    }
+
+    /// The place with the most to expect by its known neighbours, if that is more than `bound`; else none.
+    std::size_t most_hopeful(std::uint64_t bound) {
+        hopes_.assign(places_.size(), 0);
+        std::uint64_t beyond = 0;
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            if (places_[i].known) beyond = places_[i].beyond();
+            hopes_[i] = beyond;
+        }
+        std::size_t best = places_.size();
+        beyond = 0;
+        for (std::size_t i = places_.size(); i-- > 0;) {
+            if (places_[i].known) {
+                beyond = places_[i].beyond();
+                continue;
+            }
+            const std::uint64_t hope = places_[i].certain + std::max(beyond, hopes_[i]);
+            if (hope <= bound) continue;
+            bound = hope;
+            best = i;
+        }
+        return best;
+    }
+
+    /// By node: bytes of what a gradient behind it reads in full, was there before it and cannot be made again.
+    std::vector<std::uint64_t> certainly_held() const {
+        const snapshot& s = rules_.graph();
+        std::vector<std::uint32_t> last(s.value_count(), 0);
+        for (const auto n : s.nodes()) {
+            if (!rules_.is_gradient(n)) continue;
+            for (std::size_t k = 0; const auto v : s.inputs(n))
+                if (!rules_.reads_bit(n, k++)) last[rules_.base(v).index()] = n.index();
+        }
+        for (const auto v : s.results())
+            last[rules_.base(v).index()] = static_cast<std::uint32_t>(s.node_count());
+        std::vector<std::uint64_t> held(s.node_count() + 1, 0);
+        for (const auto v : s.values()) {
+            if (rules_.base(v) != v || !rules_.counts(v)) continue;
+            const node_id maker = s[v].producer;
+            const std::uint64_t from = std::uint64_t{1} + rules_.needed_first(maker);
+            if (from >= last[v.index()] || rules_.may_rerun(maker)) continue;
+            held[from] += s[v].bytes;
+            held[last[v.index()]] -= s[v].bytes; // wraps; the running sum does not
+        }
+        for (std::size_t i = 1; i < held.size(); ++i) held[i] += held[i - 1];
+        return held;
+    }
+
     schedule_rules rules_;
     working_set count_;
     held_cut held_;
+    std::vector<place> places_; ///< the gradients, in order
+    std::vector<std::uint64_t> hopes_;
 };
 
 } // namespace echo

@@ -299,7 +299,7 @@ private:
             }
             if (highest.valid()) at.push_back(highest);
         }
-        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at),
+        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at, parts),
                         best_.footprint.peak_bytes);
     }
 

@@ -41,9 +41,11 @@ public:
     }
     /// Whether it may run a second time.
     bool may_rerun(node_id n) const { return rerunnable_[n.index()] != 0; }
-    /// Whether its first run may stand behind that of gradient `at`: neither `at` nor a gradient before it needs the
-    /// node, through inputs, control or the order of nodes that never rerun.
-    bool may_be_later(node_id n, node_id at) const { return needed_first_[n.index()] > at.index(); }
+    /// Index of the first gradient that needs the node, through inputs, control or the order of nodes that never rerun; a
+    /// gradient needs itself. More than any index if none does.
+    std::uint32_t needed_first(node_id n) const { return needed_first_[n.index()]; }
+    /// Whether its first run may stand behind that of gradient `at`: no gradient needs it before.
+    bool may_be_later(node_id n, node_id at) const { return needed_first(n) > at.index(); }
     /// Whether the node may run behind gradient `at`, for the first time or again.
     bool may_run_behind(node_id n, node_id at) const { return may_rerun(n) || may_be_later(n, at); }
     /// Whether an encoding may be read at this input.
