@@ -299,7 +299,8 @@ private:
             }
             if (highest.valid()) at.push_back(highest);
         }
-        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at, parts),
+        const std::size_t more = std::clamp<std::size_t>(200000 / (s_.node_count() + 1), 6, 64);
+        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at, more),
                         best_.footprint.peak_bytes);
     }
 
