@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Every schedule of a tiny graph that formats.md allows with each gradient once and the gradients in their order: forward
-/// nodes run anywhere behind what they need, again and again where they may, and any value that some reader needs one
-/// bit of is packed at any time. A shortest-path search over what is done and what is there; written from formats.md and
-/// as slow as it reads. It shares nothing with the library but the data types, and which nodes are dead.
+/// Every schedule of a tiny graph that formats.md allows with each gradient once and the gradients in their order: a
+/// shortest-path search over what is done and what is there, written from formats.md and as slow as it reads. It shares
+/// nothing with the library but the data types, the times, and which nodes are dead.
 #pragma once
 
 #include <echo/analysis/cost.hpp>
@@ -25,7 +24,7 @@ namespace support {
 
 /// What the schedules may do.
 struct schedule_freedom {
-    bool encode = true;
+    bool encode = true;        ///< what some reader needs one bit of may be packed, at any time
     bool heavy = false;        ///< compute-heavy nodes may run again
     std::size_t ways = 200000; ///< how many are tried before the search gives up
 };
@@ -165,8 +164,6 @@ private:
             if (now.cells[i].encoded == encoded && now.cells[i].values & bit(v.index())) return i;
         return none;
     }
-
-    // ---- Which nodes may run
 
     bool only_views(echo::node_id n) const {
         for (const auto v : s_.outputs(n))

@@ -24,6 +24,7 @@
 #include <echo/analysis/max_flow.hpp>
 #include <echo/analysis/working_set.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -93,7 +94,12 @@ private:
         bool is_late;
     };
 
-    capacity price_of(std::uint64_t bytes) const { return prices_.byte * static_cast<capacity>(bytes); }
+    /// More bytes than a sum of capacities has room for count as less: it stays a bound.
+    capacity price_of(std::uint64_t bytes) const {
+        constexpr std::uint64_t most = std::uint64_t{1} << 58;
+        return prices_.byte *
+               static_cast<capacity>(std::min(bytes, most / static_cast<std::uint64_t>(prices_.byte)));
+    }
 
     /// What is read behind `at_` whatever the schedule, and what a plan might have to read inside `at_` itself.
     void require_reads() {
@@ -144,7 +150,8 @@ private:
         const vertex x = storage(rules_.base(v));
         if (x == no_vertex) return e;
         e = flow_.add_vertex();
-        flow_.add_arc(e, x, price_of(encoded_bytes(s_[v].elements)));
+        const std::uint64_t bytes = encoded_bytes(s_[v].elements);
+        flow_.add_arc(e, x, price_of(std::min(bytes, bytes_to_keep(rules_.base(v)))));
         return e;
     }
 
