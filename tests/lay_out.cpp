@@ -71,6 +71,17 @@ TEST_CASE("what is made again is made just before its first reader, with what it
           echo::copy_id{echo::step_id(3), 0}); // the loss: the original
 }
 
+TEST_CASE("of what a node reads, the longest chain is made first", "[lay_out]") {
+    toy_graph g;
+    const auto data = g.input(1);                                                       // 0
+    const auto x = g.heavy({data}, 8), y = g.heavy({x}, 8);                             // 1 2
+    const auto a = g.light({x}, 8), b = g.light({a}, 8), leaf = g.light({y}, 8);        // 3 4 5
+    const auto sum = g.light({leaf, b}, 8);                                             // 6
+    const auto loss = g.light({sum}, 0), seed = g.seed();                               // 7 8
+    const auto s = g.finish({loss, g.backward({g.backward({seed, x, y}, 8), sum}, 8)}); // 9 10
+    CHECK(laid_out(s, {a, b, leaf, sum}).text() == "0 1 2 3 4 5 6 7 8 9 3' 4' 5' 6' 10");
+}
+
 TEST_CASE("what only gradients need runs late if chosen, in its place otherwise", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8);                                    // 0 1

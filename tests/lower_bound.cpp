@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 // The certified bound against every choice there is, on graphs small enough to try them all.
+#include "support/every_schedule.hpp"
 #include "support/exhaustive.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/budget_bound.hpp>
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/verify.hpp>
@@ -13,15 +15,99 @@ namespace {
 
 support::coverage seen;
 
-/// The bound with cuts at every backward node.
-std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode) {
+std::vector<echo::node_id> gradients(const echo::snapshot& s) {
     std::vector<echo::node_id> at;
     for (const auto n : s.nodes())
         if (echo::is_backward(s[n].phase)) at.push_back(n);
-    return echo::lower_bound(s, c, encode)(at);
+    return at;
+}
+
+/// The bound with cuts at every backward node.
+std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode,
+                         bool heavy = false) {
+    return echo::lower_bound(s, c, encode, heavy)(gradients(s));
+}
+
+/// Whether all its schedules can be searched.
+bool is_tiny(const echo::snapshot& s) {
+    const auto live = echo::live_nodes(s);
+    std::size_t steps = 0;
+    for (const auto n : s.nodes()) steps += live[n.index()] && s[n].phase != echo::phase::input;
+    return support::every_schedule::can_search(s) && steps <= 12;
 }
 
 } // namespace
+
+TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
+    support::coverage tiny;
+    support::check(20, [&](bool no_encode, bool heavy) {
+        const auto s = support::build(*support::recipes(5));
+        if (!is_tiny(s)) return;
+        const auto c = echo::find_candidates(s);
+        const auto bound = full_bound(s, c, !no_encode, heavy);
+        support::every_schedule all(s, {.encode = !no_encode, .heavy = heavy});
+        const bool below = bound > 0 && all.least_time(bound - 1).has_value();
+        tiny.of("every state was seen", !all.gave_up());
+        RC_LOG() << "bound " << bound << '\n';
+        RC_ASSERT(!below);
+        tiny.of("tight", all.least_time(bound).has_value());
+        // The same search must find fault with bounds that know of less.
+        const auto is_beaten = [&](std::uint64_t other) {
+            return other > bound && all.least_time(other - 1).has_value();
+        };
+        const auto at_once = echo::find_candidates(s, {.move = false});
+        tiny.of("beaten: nothing runs late", is_beaten(full_bound(s, at_once, !no_encode, heavy)));
+        if (!no_encode) tiny.of("beaten: no encodings", is_beaten(full_bound(s, c, false, heavy)));
+        if (heavy)
+            tiny.of("beaten: only light nodes run again", is_beaten(full_bound(s, c, !no_encode, false)));
+        if (const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes; peak > bound) {
+            const std::uint64_t middle = bound + (peak - bound) / 2;
+            if (!all.least_time(middle)) return;
+            const auto found = all.steps();
+            echo::detail::checked_replay(s, found);
+            tiny.of("the replay agrees", echo::footprint(s, found).peak_bytes <= middle);
+        }
+    });
+    tiny.print();
+    tiny.require({{"tight", 0.2},
+                  {"every state was seen", 0.9},
+                  {"the replay agrees", 0.9},
+                  {"beaten: nothing runs late", 0.002},
+                  {"beaten: no encodings", 0.02},
+                  {"beaten: only light nodes run again", 0.003}});
+}
+
+TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bound]") {
+    support::coverage timed;
+    support::check(20, [&](bool no_encode) {
+        const auto s = support::build(*support::recipes(5));
+        if (!is_tiny(s)) return;
+        const auto c = echo::find_candidates(s);
+        const auto us = echo::times_us(s);
+        std::vector<std::int64_t> ticks;
+        double most_us = 0;
+        for (const double t : us) ticks.push_back(static_cast<std::int64_t>(t * 1024));
+        for (const auto n : s.nodes())
+            if (s[n].phase == echo::phase::forward) most_us += us[n.index()];
+        most_us = most_us * static_cast<double>(*support::numbers(5)) / 8;
+        echo::budget_bound bounds(s, c, !no_encode, ticks);
+        const auto at = gradients(s);
+        const auto bound = bounds.within(static_cast<std::int64_t>(most_us * 1024) + 1, at);
+        support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
+        RC_LOG() << "bound " << bound << " for " << most_us << " us\n";
+        RC_ASSERT(bound == 0 || !all.least_time(bound - 1, most_us));
+        timed.of("every state was seen", !all.gave_up());
+        const auto untimed = full_bound(s, c, !no_encode, true);
+        timed.of("above the bound of all schedules", bound > untimed);
+        // The same search must find fault with the bound of a shorter time.
+        const auto shorter = bounds.within(0, at);
+        timed.of("beaten: the bound of no time", shorter > bound && all.least_time(shorter - 1, most_us));
+    });
+    timed.print();
+    timed.require({{"every state was seen", 0.9},
+                   {"above the bound of all schedules", 0.03},
+                   {"beaten: the bound of no time", 0.02}});
+}
 
 TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     support::check(20, [](bool no_encode) {
@@ -133,6 +219,22 @@ TEST_CASE("what the forward pass makes later is not there yet", "[lower_bound]")
     const auto inside = g.add({.rerun = echo::rerun_kind::never}, {d1}, {{.bytes = 512}}); // of phase forward
     const auto s = g.finish({g.backward({d1, inside}, 8)});
     CHECK(bound_of(s) <= best_of(s));
+}
+
+TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
+    support::coverage found;
+    support::check(2, [&](bool heavy) {
+        const auto s = support::build(*support::recipes(30));
+        const auto c = echo::find_candidates(s);
+        const auto all = full_bound(s, c, true, heavy);
+        echo::lower_bound bound(s, c, true, heavy);
+        const auto few = bound({}, 8);
+        RC_ASSERT(few <= all);
+        RC_ASSERT(bound({}, s.node_count()) <= all);
+        found.of("as much", few == all);
+    });
+    found.print();
+    found.require({{"as much", 0.8}});
 }
 
 TEST_CASE("the bound is met where nothing can be made again", "[lower_bound]") {

@@ -41,7 +41,8 @@ inline std::string front_table(const plan_front& found) {
                                             static_cast<double>(found.baseline_peak_bytes)),
                   fmt::format("{:.2f}", 100 * point.recompute_time_ratio)});
     return rows.text() +
-           fmt::format("bound: {} (no plan at any price is smaller)\n", show_bytes(found.lower_bound_bytes));
+           fmt::format("bound: {} (no plan that runs each gradient once, in its order, is smaller)\n",
+                       show_bytes(found.lower_bound_bytes));
 }
 
 /// Errors: as `run_pass`.

@@ -36,7 +36,7 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
     line("strategy", "{}", name_of(made.plan.chosen_by()));
     line("peak", "{} -> {} ({} smaller)", show_bytes(r.baseline_peak_bytes), show_bytes(r.peak_bytes),
          show_ratio(r.baseline_peak_bytes, r.peak_bytes));
-    line("bound", "{} (no plan over the same candidates is smaller; gap {} %)",
+    line("bound", "{} (no plan that reruns the same kinds of ops, and no gradient, is smaller; gap {} %)",
          show_bytes(r.lower_bound_bytes), show_gap(r));
     line("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
     line("resident", "{} (parameters, optimizer state, inputs; not in the peak)",

@@ -93,7 +93,7 @@ private:
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
 class layout {
 public:
-    layout(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
+    layout(const snapshot& s, const candidates& c) : s_(s), c_(c) { find_depths(); }
 
     /// The steps that carry a choice out; valid until the next call. Nodes that may not run again are kept even if
     /// chosen. O(nodes + edges + steps + their inputs + readers of what is forgotten).
@@ -133,6 +133,17 @@ public:
     std::span<const node_id> moments() const noexcept { return moments_; }
 
 private:
+    /// Of each node the longest chain of nodes that may run again, of which it is the end.
+    void find_depths() {
+        depth_.assign(s_.node_count(), 0);
+        for (const auto n : s_.nodes()) {
+            if (!c_.rerunnable[n.index()]) continue;
+            for (const edge_source& from : s_.sources(n))
+                depth_[n.index()] = std::max(depth_[n.index()], depth_[from.producer.index()]);
+            ++depth_[n.index()];
+        }
+    }
+
     /// Fixes what is really made again (views follow their base) and what the forward pass must run.
     void settle(const choice& decided) {
         effective_.assign(decided.again.begin(), decided.again.end());
@@ -281,16 +292,36 @@ private:
 
     bool missing(node_id n) const { return !copy_[n.index()].valid(); }
 
-    /// Depth first over what is missing, on an explicit stack.
+    /// Position of the first such; their number if nothing is missing.
+    std::size_t deepest_missing(std::span<const edge_source> sources) const {
+        std::size_t deepest = sources.size();
+        for (std::size_t k = 0; k < sources.size(); ++k) {
+            const std::size_t maker = sources[k].producer.index();
+            if (!missing(sources[k].producer)) continue;
+            if (deepest == sources.size() || depth_[maker] > depth_[sources[deepest].producer.index()])
+                deepest = k;
+        }
+        return deepest;
+    }
+
+    /// Depth first over what is missing, on an explicit stack. Of what a node reads, the input behind the longest chain comes
+    /// first: what the others make would be held while that chain is made.
     void make(node_id wanted) {
         if (!missing(wanted)) return;
-        stack_.push_back({wanted, 0});
+        stack_.push_back({wanted, frame::unseen});
         while (!stack_.empty()) {
             auto& [n, next] = stack_.back();
             const auto sources = s_.sources(n);
-            while (next < sources.size() && !missing(sources[next].producer)) ++next;
-            if (next < sources.size()) {
-                stack_.push_back({sources[next].producer, 0});
+            std::size_t from_source = next;
+            if (next == frame::unseen) {
+                next = 0;
+                from_source = deepest_missing(sources);
+            } else {
+                while (next < sources.size() && !missing(sources[next].producer)) ++next;
+                from_source = next;
+            }
+            if (from_source < sources.size()) {
+                stack_.push_back({sources[from_source].producer, frame::unseen});
                 continue;
             }
             const bool first = !original_[n.index()].valid();
@@ -354,8 +385,9 @@ private:
     }
 
     struct frame {
+        static constexpr std::size_t unseen = ~std::size_t{0};
         node_id node;
-        std::size_t next;
+        std::size_t next; ///< input to look at
     };
 
     const snapshot& s_;
@@ -368,9 +400,10 @@ private:
     detail::large_vector<std::uint8_t> encoded_;   ///< value: as chosen
     detail::large_vector<std::uint8_t> remade_;    ///< node: its copy is forgotten at some turn
     bool heavy_ = false;
-    detail::large_vector<step_id> original_; ///< node: its first run so far
-    detail::large_vector<step_id> copy_;     ///< node: the run whose copy the backward pass reads now
-    detail::large_vector<step_id> encoding_; ///< value: the step that encodes it
+    detail::large_vector<std::uint32_t> depth_; ///< node: as `find_depths` says
+    detail::large_vector<step_id> original_;    ///< node: its first run so far
+    detail::large_vector<step_id> copy_;        ///< node: the run whose copy the backward pass reads now
+    detail::large_vector<step_id> encoding_;    ///< value: the step that encodes it
     detail::large_vector<node_id> moments_;
     detail::large_vector<std::uint32_t> readers_;   // step: reads of its copies
     detail::large_vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before

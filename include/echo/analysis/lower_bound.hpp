@@ -1,157 +1,139 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A certified lower bound on the peak of every plan that keeps the forward pass before the backward pass and
-/// the backward nodes in their order, and that may run again only what `candidates` (light ops, or also
-/// heavy ones, with or without one-bit encodings) allows.
+/// A certified lower bound on the peak of every legal schedule (formats.md) that runs each gradient once and keeps
+/// their order, and that runs again light nodes only, or also heavy ones. What else a schedule may do is all allowed
+/// for: schedule_rules.hpp.
 ///
-/// While a backward node runs, its inputs and outputs are live, and so is a set of storages from which
-/// everything that later backward nodes read can be derived. The cheapest such set is a minimum cut
-/// (min_cut.hpp, without prices and anchors). Every forward node has its own working set. The bound is the
-/// largest of these. Where the host fuses, an input that could be recomputed inside its reader need not be live, but
-/// what it can be derived from must.
+/// Every node has its working set (working_set.hpp). While a gradient runs, there is also live what later steps need
+/// and cannot make: held_cut.hpp. The bound is the largest of these. Where the host fuses, an input that could be
+/// recomputed inside its reader need not be live, but what it is made from must.
 #pragma once
 
-#include <echo/analysis/min_cut.hpp>
+#include <echo/analysis/held_cut.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace echo {
 
-/// Computes bounds for one snapshot; candidates must outlive it.
+/// Computes bounds for one snapshot. Snapshot and candidates must outlive it.
 class lower_bound {
 public:
+    lower_bound(const lower_bound&) = delete; // it points into itself
+    lower_bound& operator=(const lower_bound&) = delete;
+    /// `encode`: values may be kept in one bit per element. `heavy`: compute-heavy nodes may run again.
     lower_bound(const snapshot& s, const candidates& c, bool encode, bool heavy = false)
-        : s_(s), c_(c), encode_(encode && c.host.encode), heavy_(heavy), network_(s, c) {
-        find_backward_lives();
-    }
+        : rules_(s, c, encode, heavy), count_(rules_), held_(rules_) {}
 
     /// The largest working set of one step. O(nodes + edges).
     std::uint64_t working_sets() {
         std::uint64_t most = 0;
-        for (const auto n : s_.nodes())
-            if (c_.live[n.index()]) most = std::max(most, working_set(n, true));
+        for (const auto n : rules_.graph().nodes())
+            if (rules_.is_live(n)) most = std::max(most, count_(n));
         return most;
     }
 
-    /// The least that is live while backward node `at` runs, which must not be a view that may run early. O(nodes +
-    /// edges) and a cut.
-    std::uint64_t while_running(node_id at) {
-        std::uint64_t held = working_set(at, false);
-        network_.begin();
-        for_each_gradient_read(s_, c_, encode_, at, [&](value_id v, bool one_bit) {
-            const value_id base = c_.base[v.index()];
-            if (in_working_set(base) || s_[base].producer > at) return; // counted, or not there yet
-            one_bit ? network_.require_one_bit(v) : network_.require(v);
-        });
-        for (std::size_t k = 0; const auto v : s_.inputs(at)) {
-            const value_id base = c_.base[v.index()];
-            if (recomputed_inside(at, base) && !c_.free[base.index()] && !in_working_set(base))
-                reads_bit(at, k) ? network_.require_one_bit(v) : network_.require(v);
-            ++k;
-        }
-        held += held_from_before(at);
-        const auto cut = network_.solve(
-            [&](value_id base, std::uint64_t bytes) {
-                const bool counted = in_working_set(base) || s_[s_[base].producer].phase != phase::forward;
-                return counted ? 0 : static_cast<flow_network::capacity>(bytes);
-            },
-            [&](node_id n) { return rerun_price{.run = may_run_again(n) ? 0 : rerun_price::none}; });
-        return held + static_cast<std::uint64_t>(cut);
-    }
+    /// The least that is live while gradient `at` runs. O(nodes + edges) and a cut.
+    std::uint64_t while_running(node_id at) { return static_cast<std::uint64_t>(held_(at, {})); }
 
-    /// The bound, the cuts taken at the given backward nodes.
+    /// The bound, the cuts taken at the given nodes, as far as they are gradients.
     std::uint64_t operator()(std::span<const node_id> at) {
         std::uint64_t bound = working_sets();
         for (const auto n : at)
-            if (c_.live[n.index()] && is_backward(s_[n].phase) && !c_.hoistable[n.index()])
-                bound = std::max(bound, while_running(n));
+            if (rules_.is_gradient(n)) bound = std::max(bound, while_running(n));
+        return bound;
+    }
+
+    /// The same with at most so many cuts more, where those known let expect the most: what a cut finds beyond what is live
+    /// for certain changes little from one gradient to the next. O(nodes + edges + cuts × gradients) and the cuts.
+    std::uint64_t operator()(std::span<const node_id> at, std::size_t more_cuts) {
+        list_gradients();
+        std::uint64_t bound = working_sets();
+        const auto cut = [&](std::size_t i) {
+            places_[i].found = while_running(places_[i].at);
+            places_[i].known = true;
+            bound = std::max(bound, places_[i].found);
+        };
+        for (std::size_t i = 0; i < places_.size(); ++i)
+            if (i == 0 || std::find(at.begin(), at.end(), places_[i].at) != at.end()) cut(i);
+        for (; more_cuts > 0; --more_cuts) {
+            const std::size_t i = most_hopeful(bound);
+            if (i == places_.size()) break;
+            cut(i);
+        }
         return bound;
     }
 
 private:
-    bool may_run_again(node_id n) const {
-        return c_.rerunnable[n.index()] || (heavy_ && c_.heavy_rerunnable[n.index()]);
-    }
-    bool counts(value_id base) const { return !c_.resident[base.index()]; }
-    /// Whether some plan might fuse what makes the storage into this reader.
-    bool recomputed_inside(node_id reader, value_id base) const {
-        const node_id maker = s_[base].producer;
-        return c_.host.fuse && s_[reader].kind != op_kind::heavy && c_.rerunnable[maker.index()] &&
-               s_[maker].same_in_any_kernel() && maker != reader;
+    struct place {
+        node_id at{};
+        std::uint64_t certain = 0; ///< bytes live for certain
+        std::uint64_t found = 0;   ///< by a cut, if it is known
+        bool known = false;
+        std::uint64_t beyond() const { return found > certain ? found - certain : 0; }
+    };
+
+    void list_gradients() {
+        const auto held = certainly_held();
+        places_.clear();
+        for (const auto n : rules_.graph().nodes())
+            if (rules_.is_gradient(n)) places_.push_back({n, count_(n) + held[n.index()]});
     }
 
-    /// Inputs, outputs and workspace of one run, less what might be fused. Outputs that may go in place are not counted; with `packed`
-    /// neither is more than the encoding of an input of which one bit is enough, once per storage.
-    std::uint64_t working_set(node_id n, bool packed) {
-        ++stamp_;
-        marked_.resize(s_.value_count(), 0);
-        std::uint64_t sum = s_[n].workspace;
-        const auto inputs = s_.inputs(n);
-        // What is read in full first: an encoding of it is not needed as well.
-        for (std::size_t k = 0; k < inputs.size(); ++k) {
-            const value_id base = c_.base[inputs[k].index()];
-            if (!counts(base) || in_working_set(base) || reads_bit(n, k) || recomputed_inside(n, base))
+    /// The place with the most to expect by its known neighbours, if that is more than `bound`; else none.
+    std::size_t most_hopeful(std::uint64_t bound) {
+        hopes_.assign(places_.size(), 0);
+        std::uint64_t beyond = 0;
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            if (places_[i].known) beyond = places_[i].beyond();
+            hopes_[i] = beyond;
+        }
+        std::size_t best = places_.size();
+        beyond = 0;
+        for (std::size_t i = places_.size(); i-- > 0;) {
+            if (places_[i].known) {
+                beyond = places_[i].beyond();
                 continue;
-            marked_[base.index()] = stamp_;
-            sum += s_[base].bytes;
-        }
-        bits_.clear();
-        for (std::size_t k = 0; packed && k < inputs.size(); ++k) {
-            const value_id base = c_.base[inputs[k].index()];
-            if (!counts(base) || in_working_set(base) || !reads_bit(n, k) || recomputed_inside(n, base))
-                continue;
-            marked_[base.index()] = stamp_;
-            bits_.push_back(base);
-            sum += std::min(encoded_bytes(s_[inputs[k]].elements), s_[base].bytes);
-        }
-        for (const auto base : bits_) marked_[base.index()] = 0; // not in full
-        for (const auto v : s_.outputs(n))
-            if (s_[v].view_of == no_input && s_[v].inplace == no_input && counts(v)) sum += s_[v].bytes;
-        return sum;
-    }
-    bool reads_bit(node_id n, std::size_t position) const {
-        return encode_ && encodable(s_, c_, n, position);
-    }
-    /// Whether `base` was counted in full by the last `working_set`.
-    bool in_working_set(value_id base) const { return marked_[base.index()] == stamp_; }
-
-    /// Last backward reader of every storage, by base value; results live to the end.
-    void find_backward_lives() {
-        last_read_.assign(s_.value_count(), node_id(0));
-        for (const auto n : s_.nodes()) {
-            if (!c_.live[n.index()]) continue;
-            for (const auto v : s_.inputs(n)) last_read_[c_.base[v.index()].index()] = n;
-        }
-        for (const auto v : s_.results()) last_read_[c_.base[v.index()].index()] = node_id(s_.node_count());
-    }
-
-    /// What nodes before `at` made, cannot be made again and is needed after it, and is not in its working
-    /// set: gradients, and results of the forward pass. What an in-place write may take over is not counted.
-    std::uint64_t held_from_before(node_id at) const {
-        std::uint64_t sum = 0;
-        for (const auto n : s_.nodes()) {
-            if (n >= at) break;
-            if (!c_.live[n.index()] || s_[n].phase == phase::input) continue;
-            const bool forward = s_[n].phase == phase::forward;
-            if (forward && (may_run_again(n) || c_.late_is_free(n))) continue;
-            for (const auto v : s_.outputs(n)) {
-                if (c_.base[v.index()] != v || !counts(v) || in_working_set(v)) continue;
-                if (forward && !c_.free[v.index()]) continue;
-                if (last_read_[v.index()] > at) sum += s_[v].bytes;
             }
+            const std::uint64_t hope = places_[i].certain + std::max(beyond, hopes_[i]);
+            if (hope <= bound) continue;
+            bound = hope;
+            best = i;
         }
-        return sum;
+        return best;
     }
 
-    const snapshot& s_;
-    const candidates& c_;
-    bool encode_, heavy_;
-    stash_network network_;
-    std::vector<node_id> last_read_;
-    std::vector<std::uint32_t> marked_;
-    std::vector<value_id> bits_;
-    std::uint32_t stamp_ = 0;
+    /// By node: bytes of what a gradient behind it reads in full, was there before it and cannot be made again.
+    std::vector<std::uint64_t> certainly_held() const {
+        const snapshot& s = rules_.graph();
+        std::vector<std::uint32_t> last(s.value_count(), 0);
+        for (const auto n : s.nodes()) {
+            if (!rules_.is_gradient(n)) continue;
+            for (std::size_t k = 0; const auto v : s.inputs(n))
+                if (!rules_.reads_bit(n, k++)) last[rules_.base(v).index()] = n.index();
+        }
+        for (const auto v : s.results())
+            last[rules_.base(v).index()] = static_cast<std::uint32_t>(s.node_count());
+        std::vector<std::uint64_t> held(s.node_count() + 1, 0);
+        for (const auto v : s.values()) {
+            if (rules_.base(v) != v || !rules_.counts(v)) continue;
+            const node_id maker = s[v].producer;
+            const std::uint64_t from = std::uint64_t{1} + rules_.needed_first(maker);
+            if (from >= last[v.index()] || rules_.may_rerun(maker)) continue;
+            held[from] += s[v].bytes;
+            held[last[v.index()]] -= s[v].bytes; // wraps; the running sum does not
+        }
+        for (std::size_t i = 1; i < held.size(); ++i) held[i] += held[i - 1];
+        return held;
+    }
+
+    schedule_rules rules_;
+    working_set count_;
+    held_cut held_;
+    std::vector<place> places_; ///< the gradients, in order
+    std::vector<std::uint64_t> hopes_;
 };
 
 } // namespace echo

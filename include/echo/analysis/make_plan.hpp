@@ -5,6 +5,7 @@
 #pragma once
 
 #include <echo/analysis/budget.hpp>
+#include <echo/analysis/budget_bound.hpp>
 #include <echo/analysis/echo.hpp>
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/lower_bound.hpp>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <concepts>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace echo {
@@ -123,6 +125,7 @@ private:
         }
         case strategy::min_cut:
             propose_cut();
+            lower_peak();
             break;
         case strategy::budget: {
             budget_search<> search(evaluate_, anchors_, search_options());
@@ -130,8 +133,9 @@ private:
             if (search.is_reduced())
                 report_.notes.push_back(
                     "a graph of this size is searched from fewer starts than a small one");
-            return options_.budget == any_peak ? search.lowest(c_.times.at_most(options_.max_overhead))
-                                               : search.cheapest(options_.budget);
+            if (options_.budget != any_peak) return search.cheapest(options_.budget);
+            most_time_ = c_.times.at_most(options_.max_overhead);
+            return search.lowest(*most_time_);
         }
         }
         return std::move(proposed_);
@@ -140,17 +144,32 @@ private:
     /// No search does worse than the strategies that name no figure. Of large graphs the minimum cut alone is asked: a
     /// search finds better plans than the others then.
     void tell_what_is_known(budget_search<>& search) {
-        search.know(propose(strategy::min_cut));
+        propose_cut();
+        search.know(std::move(proposed_));
         if (!search.knows_all()) return;
-        for (const strategy other : {strategy::mirror, strategy::echo_printed, strategy::echo})
+        for (const strategy other :
+             {strategy::min_cut, strategy::mirror, strategy::echo_printed, strategy::echo})
             search.know(propose(other));
     }
 
     void propose_cut() {
+        proposals_ = 0;
+        best_distance_ = no_anchor;
         min_cut solve(s_, c_);
         sweep(
             [&](const backward_needs& when, choice& out) { solve(when, {.encode = options_.encode}, out); });
         weigh(solve);
+        evaluate_(proposed_);
+        sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+    }
+
+    /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone. So
+    /// the peak is lowered further, by light ops, as long as it lies above the bound.
+    void lower_peak() {
+        if (s_.node_count() > 8192) return;
+        const auto at = most_loaded(evaluate_.steps(), evaluate_.last().load());
+        const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(at, 8);
+        reliever<>(evaluate_).in_steps(proposed_, bound);
         evaluate_(proposed_);
         sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
     }
@@ -289,27 +308,39 @@ private:
             if (unknown[op]) report_.unknown_ops.emplace_back(s_.op_name(op));
     }
 
-    /// The cuts are taken where the plan's own load is highest, one in each part of the backward pass.
+    /// What no plan of the same kind goes below: with the same ops to run again and, where that was asked, within the same
+    /// time.
     std::uint64_t bound() {
         judge_(s_, steps_);
         if (how_ == strategy::baseline) return best_.footprint.peak_bytes;
-        const auto load = judge_.load();
+        const auto at = most_loaded(steps_, judge_.load());
+        const bool heavy = how_ == strategy::budget;
+        const std::size_t more = std::clamp<std::size_t>(200000 / (s_.node_count() + 1), 6, 64);
+        std::uint64_t bound = lower_bound(s_, c_, options_.encode, heavy)(at, more);
+        if (heavy && most_time_ && bound < best_.footprint.peak_bytes)
+            bound = std::max(bound, budget_bound(s_, c_, options_.encode).within(*most_time_, at));
+        return std::min(bound, best_.footprint.peak_bytes);
+    }
+
+    /// The step of the highest load in each part of the backward pass, the highest first.
+    std::vector<node_id> most_loaded(const schedule& steps, std::span<const std::uint64_t> load) const {
         const std::size_t parts = std::clamp<std::size_t>(50000 / (s_.node_count() + 1), 6, 64);
-        const std::size_t first = first_backward_step(s_, steps_).index(), count = steps_.size() - first;
-        std::vector<node_id> at;
+        const std::size_t first = first_backward_step(s_, steps).index(), count = steps.size() - first;
+        ranking by_load;
         for (std::size_t part = 0; part < parts; ++part) {
-            node_id highest;
+            std::uint32_t highest = 0;
             std::uint64_t most = 0;
             for (std::size_t t = first + count * part / parts; t < first + count * (part + 1) / parts; ++t) {
-                const step_record& step = steps_[step_id(t)];
+                const step_record& step = steps[step_id(t)];
                 if (load[t] <= most || !is_backward(s_[step.node].phase)) continue;
                 most = load[t];
-                highest = step.node;
+                highest = step.node.index();
             }
-            if (highest.valid()) at.push_back(highest);
+            if (most > 0) by_load.add(highest, most);
         }
-        return std::min(lower_bound(s_, c_, options_.encode, how_ == strategy::budget)(at),
-                        best_.footprint.peak_bytes);
+        std::vector<node_id> at;
+        for (const auto n : by_load.descending()) at.emplace_back(n);
+        return at;
     }
 
     /// What is largest at the peak of the plan that `bound` judged: a live value, or the workspace of what runs.
@@ -340,7 +371,8 @@ private:
     choice previous_;
     std::size_t proposals_ = 0;
     std::uint32_t best_distance_ = no_anchor;
-    double told_ = -1; // of the progress
+    std::optional<ticks> most_time_; // of recomputation, that was asked for
+    double told_ = -1;               // of the progress
     plan_report report_;
 };
 

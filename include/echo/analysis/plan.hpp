@@ -35,7 +35,9 @@ struct plan_report {
     std::uint64_t resident_bytes = 0;
     std::uint64_t baseline_stash_bytes = 0;
     std::uint64_t stash_bytes = 0;
-    std::uint64_t lower_bound_bytes = 0; ///< certified for the candidates the strategy may run again
+    /// Certified: no legal plan has a lower peak that runs each gradient once, keeps their order, and runs again only what
+    /// the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp).
+    std::uint64_t lower_bound_bytes = 0;
     std::size_t recomputed_nodes = 0;
     std::size_t encoded_values = 0;
     std::size_t fused_nodes = 0;      ///< those of the recomputed nodes that run inside their readers
@@ -61,7 +63,7 @@ struct front_point {
 /// point.
 struct plan_front {
     std::uint64_t baseline_peak_bytes = 0;
-    std::uint64_t lower_bound_bytes = 0; ///< certified: no plan, at whatever price, has a lower peak
+    std::uint64_t lower_bound_bytes = 0; ///< certified, as in `plan_report`, at whatever price
     std::vector<front_point> points{};
 };
 
