@@ -94,7 +94,7 @@ TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
 
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 100), mask = g.light({x}, 100), loss = g.light({x}, 0); // 0 1 2 3
-    const auto d = g.backward({g.seed(), x, mask}, 8);                                           // 4 5
+    const auto d = g.backward({g.backward({loss}, 8), x, mask}, 8);                              // 4 5
     const auto s = g.finish({loss, d});
     const auto facts = echo::find_candidates(s), bound = echo::find_candidates(s, {.move = false});
     auto late = echo::choice::nothing(s);
@@ -144,7 +144,7 @@ TEST_CASE("the least peak within some recomputation", "[budget]") {
     CHECK(at(0).recompute_time_ratio == 0);
     CHECK(at(one * 1.001).peak_bytes == 508);
     CHECK(at(1).peak_bytes == 408);
-    CHECK_THROWS_WITH(at(-0.5), "max_overhead: is -0.500000; give 0 or more");
+    CHECK_THROWS_WITH(at(-0.5), Catch::Contains("max_overhead: is no number of 0 or more; give a part"));
     CHECK_THROWS_WITH(at(std::nan("")), Catch::Contains("max_overhead: is "));
 }
 

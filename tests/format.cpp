@@ -754,7 +754,7 @@ TEST_CASE("what is fused is written and read back") {
     CHECK(written.find(R"({"node": 9},)") != std::string::npos);
     CHECK(read_plan_text(written, s) == d);
 
-    const auto p = echo::make_plan(s, {.host = {.fuse = true}});
+    const auto p = echo::make_plan(s, {.how = echo::strategy::min_cut, .host = {.fuse = true}});
     CHECK(p.report().fused_nodes > 0);
     const auto made = document(s, p, echo::plan_memory(s, p), "train");
     written.clear();

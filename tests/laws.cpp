@@ -47,7 +47,7 @@ void cover_graph(const echo::snapshot& s, const support::definition& before) {
         control |= !s.control(n).empty();
         several |= s.outputs(n).size() > 1;
         kept |= node.keep;
-        timed |= node.time_us == node.time_us;
+        timed |= node.time_us >= 0;
         for (std::size_t i = 0; i < s.inputs(n).size(); ++i) {
             const auto v = s.inputs(n)[i];
             require(s.sources(n)[i] == echo::edge_source{s[v].producer, s.output_index(v)},

@@ -162,10 +162,10 @@ TEST_CASE("what is resident costs nothing", "[min_cut]") {
 TEST_CASE("what only gradients read runs late, and is no recomputation", "[min_cut]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 100);
-    const auto cast = g.heavy({x}, 50); // heavy, so it may not run twice
+    const auto cast = g.light({x}, 50);
     const auto twice = g.light({cast}, 200);
     const auto loss = g.light({x}, 0);
-    const auto s = g.finish({loss, g.backward({g.backward({g.seed(), twice}, 1), x}, 1)});
+    const auto s = g.finish({loss, g.backward({g.backward({g.backward({loss}, 1), twice}, 1), x}, 1)});
     const auto found = solve(s);
     CHECK(found.stash == 100);
     CHECK(found.recomputes == 0);
@@ -214,11 +214,14 @@ TEST_CASE("an all-light chain with one reader takes no quadratic time", "[min_cu
     const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
     echo::min_cut solver(s, c);
     auto chosen = echo::choice::nothing(s);
-    for (const double price : {0.0, 1e-9, 1e-3, 1.0}) {
+    for (const echo::time_price price : {echo::time_price{},
+                                         {1, echo::ticks{1} << 50},
+                                         {1, echo::ticks{1} << 40},
+                                         {1, echo::ticks{1} << 30}}) {
         const auto start = std::chrono::steady_clock::now();
-        solver(needs, {.bytes_per_us = price}, chosen);
+        solver(needs, {.price = price}, chosen);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-        CAPTURE(price);
+        CAPTURE(price.bytes, price.time);
         CHECK(took.count() < 1);
         CHECK(solver.cost_bytes() <= 1010);
     }

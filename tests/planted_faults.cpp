@@ -185,7 +185,7 @@ TEST_CASE("what is not spoilt passes", "[planted_faults]") {
         if (how != echo::strategy::baseline) CHECK(law(m.s, p) == "kept");
     }
     // The one that most faults are planted in does it all.
-    const auto p = echo::make_plan(m.s);
+    const auto p = echo::make_plan(m.s, {.how = echo::strategy::min_cut});
     accepted(m.s, p);
     accepted(m.s, reported(m.s, p.steps()));
     const draft d(p.steps());
@@ -197,15 +197,15 @@ TEST_CASE("what is not spoilt passes", "[planted_faults]") {
 
 TEST_CASE("a dropout without a seed is drawn again", "[planted_faults]") {
     const model seeded, unseeded({.dropout = echo::rerun_kind::never});
-    const auto p = reported(unseeded.s, echo::make_plan(seeded.s).steps());
+    const auto p = reported(unseeded.s, echo::make_plan(seeded.s, {.how = echo::strategy::min_cut}).steps());
     CHECK_THAT(verdict(unseeded.s, p), Contains("may never rerun"));
     CHECK_THAT(law(unseeded.s, p), Contains("law 2") && Contains("computes something else"));
-    accepted(unseeded.s, echo::make_plan(unseeded.s));
+    accepted(unseeded.s, echo::make_plan(unseeded.s, {.how = echo::strategy::min_cut}));
 }
 
 TEST_CASE("a node that may never rerun runs again for its statistics", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     const auto first = d.find(m.at(m.normal)), reader = d.find(m.at(m.gx));
     d.insert(reader, {{m.at(m.normal), again, 0}, d.steps[first].inputs});
     const auto p = reported(m.s, d());
@@ -238,7 +238,7 @@ TEST_CASE("a node that may never rerun runs again for its statistics", "[planted
 TEST_CASE("a recomputation behind the update of what it reads", "[planted_faults]") {
     // As if `scaled` were made again for a reader behind the update.
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     const auto first = d.find(m.at(m.scaled)), reader = d.find(m.at(m.g_last));
     d.insert(reader, {{m.at(m.scaled), again, 0}, d.steps[first].inputs});
     const auto p = reported(m.s, d());
@@ -248,15 +248,15 @@ TEST_CASE("a recomputation behind the update of what it reads", "[planted_faults
 
 TEST_CASE("an encoding where all bits are needed", "[planted_faults]") {
     const model signs, bits({.sign_is_enough = false});
-    const auto p = reported(bits.s, echo::make_plan(signs.s).steps());
+    const auto p = reported(bits.s, echo::make_plan(signs.s, {.how = echo::strategy::min_cut}).steps());
     CHECK_THAT(verdict(bits.s, p), Contains("needs all bits"));
     CHECK_THAT(law(bits.s, p), Contains("law 2") && Contains("needs them all"));
-    accepted(bits.s, echo::make_plan(bits.s));
+    accepted(bits.s, echo::make_plan(bits.s, {.how = echo::strategy::min_cut}));
 }
 
 TEST_CASE("a stash freed too early, another value in its place", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     const auto reader = d.find(m.at(m.g_last)), other = d.find(m.at(m.g_scaled));
     d.steps[reader].inputs[1] = {echo::step_id(other), 0}; // x's memory, so to say
     const auto p = reported(m.s, d());
@@ -266,7 +266,7 @@ TEST_CASE("a stash freed too early, another value in its place", "[planted_fault
 
 TEST_CASE("a recomputation that reads a copy of the wrong value", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     const auto repeated = d.find(m.at(m.dropped), again);
     d.steps[repeated].inputs[0] = {echo::step_id(d.find(m.at(m.gx))), 0};
     const auto p = reported(m.s, d());
@@ -276,7 +276,7 @@ TEST_CASE("a recomputation that reads a copy of the wrong value", "[planted_faul
 
 TEST_CASE("a control dependency that is dropped", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     // `late` may run late, but not before what it must run after.
     auto at = d.find(m.at(m.late));
     for (const auto target = d.find(m.at(m.x)) + 1; at > target; --at) d.swap(at - 1);
@@ -287,7 +287,7 @@ TEST_CASE("a control dependency that is dropped", "[planted_faults]") {
 
 TEST_CASE("a view whose base was written over", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     // The update runs before the last reader of a view of the parameter.
     const auto reader = d.find(m.at(m.g_scaled));
     REQUIRE(d.find(m.at(m.updated)) == reader + 1);
@@ -342,7 +342,7 @@ TEST_CASE("a cut that is not minimal", "[planted_faults]") {
 
 TEST_CASE("a dead node is left, and copies that nobody reads", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     SECTION("dead") {
         const auto at = d.find(m.at(m.x));
         d.insert(at + 1, {{m.at(m.dead), run, 0}, {{echo::step_id(at), 0}}});
@@ -360,7 +360,7 @@ TEST_CASE("a dead node is left, and copies that nobody reads", "[planted_faults]
 
 TEST_CASE("a node that must run is left out, or runs twice", "[planted_faults]") {
     const model m;
-    draft d(echo::make_plan(m.s).steps());
+    draft d(echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps());
     const auto at = d.find(m.at(m.updated));
     SECTION("left out") {
         REQUIRE(at + 2 == d.steps.size());
@@ -378,7 +378,7 @@ TEST_CASE("a node that must run is left out, or runs twice", "[planted_faults]")
 
 TEST_CASE("a report that is not true", "[planted_faults]") {
     const model m;
-    const auto steps = echo::make_plan(m.s).steps();
+    const auto steps = echo::make_plan(m.s, {.how = echo::strategy::min_cut}).steps();
     const auto lied = [&](const std::function<void(echo::plan_report&)>& lie) {
         return reported(m.s, steps, lie);
     };
@@ -393,7 +393,7 @@ TEST_CASE("a report that is not true", "[planted_faults]") {
 
 TEST_CASE("an arena in which two live storages overlap", "[planted_faults]") {
     const model m;
-    const auto p = echo::make_plan(m.s);
+    const auto p = echo::make_plan(m.s, {.how = echo::strategy::min_cut});
     const auto right = echo::plan_memory(m.s, p);
     CHECK_NOTHROW(echo::verify(m.s, p, right));
     std::size_t caught = 0;

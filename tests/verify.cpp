@@ -167,15 +167,15 @@ echo::plan honest(const echo::snapshot& s, const echo::schedule& steps, echo::ho
                              .baseline_stash_bytes = before.stash_bytes,
                              .stash_bytes = after.stash_bytes,
                              .lower_bound_bytes = after.peak_bytes};
-    double total = 0, again = 0;
-    for (const auto us : echo::times_us(s)) total += us;
+    const auto times = echo::times_of(s);
+    echo::ticks again = 0;
     for (const auto t : steps.steps()) {
-        if (steps[t].kind == recompute && !steps[t].fused) again += echo::time_us(s, steps[t].node);
+        if (steps[t].kind == recompute && !steps[t].fused) again += times.of_node[steps[t].node.index()];
         report.fused_nodes += steps[t].fused;
         report.recomputed_nodes += steps[t].kind == recompute;
         report.encoded_values += steps[t].kind == encode;
     }
-    report.recompute_time_ratio = total > 0 ? again / total : 0;
+    report.recompute_time_ratio = times.part(again);
     return {echo::strategy::min_cut, steps, host, report};
 }
 

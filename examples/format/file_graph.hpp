@@ -66,7 +66,7 @@ public:
         bool keep = false;        ///< its outputs are to be kept
         positions one_bit_inputs{};
         double flops = 0;
-        double time_us = std::numeric_limits<double>::quiet_NaN(); ///< NaN: not measured
+        double time_us = -1; ///< less than 0: not measured
         std::uint64_t workspace = 0;
     };
 
@@ -222,7 +222,7 @@ public:
     static double flops(const graph& g, node n) { return g[n].flops; }
     static std::uint64_t workspace(const graph& g, node n) { return g[n].workspace; }
     static std::optional<double> time_us(const graph& g, node n) {
-        return std::isnan(g[n].time_us) ? std::nullopt : std::optional(g[n].time_us);
+        return g[n].time_us < 0 ? std::nullopt : std::optional(g[n].time_us);
     }
     static bool keep(const graph& g, node n) { return g[n].keep; }
     static std::size_t index(const graph& g, node n) { return g.order().position(n); }

@@ -46,7 +46,7 @@ described_node<Handle> describe(const echo::snapshot& s, echo::node_id n) {
     to.unknown = from.unknown_op;
     to.flops = from.flops;
     to.workspace = from.workspace;
-    if (!std::isnan(from.time_us)) to.time_us = from.time_us;
+    if (from.time_us >= 0) to.time_us = from.time_us;
     for (std::size_t i = 0; i < s.inputs(n).size(); ++i)
         if (s.one_bit(n, i)) to.one_bit.insert(i);
     for (const auto v : s.outputs(n)) {

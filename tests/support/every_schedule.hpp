@@ -13,6 +13,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <queue>
@@ -33,18 +34,19 @@ struct schedule_freedom {
 class every_schedule {
 public:
     every_schedule(const echo::snapshot& s, schedule_freedom freedom)
-        : s_(s), freedom_(freedom), live_(echo::live_nodes(s)), us_(echo::times_us(s)) {
+        : s_(s), freedom_(freedom), live_(echo::live_nodes(s)), times_(echo::times_of(s).of_node) {
         for (const auto n : s.nodes())
             if (live_[n.index()]) all_ |= bit(n.index());
     }
 
     static bool can_search(const echo::snapshot& s) { return s.node_count() <= 64 && s.value_count() <= 64; }
 
-    /// The least time run again, in microseconds, of all schedules that never need more than `limit` bytes; none if there is no
-    /// such schedule that runs again for at most `most_us`. See `gave_up`.
-    std::optional<double> least_time(std::uint64_t limit, double most_us = 1e30) {
+    /// The least time run again of all schedules that never need more than `limit` bytes; none if there is no
+    /// such schedule that runs again for at most `most`. See `gave_up`.
+    std::optional<echo::ticks> least_time(std::uint64_t limit,
+                                          echo::ticks most = std::numeric_limits<echo::ticks>::max()) {
         limit_ = limit;
-        most_us_ = most_us;
+        most_ = most;
         gave_up_ = false;
         tried_ = 0;
         known_.clear();
@@ -52,13 +54,13 @@ public:
         waiting_ = {};
         reach({}, {.from = none});
         while (!waiting_.empty()) {
-            const auto [us, at] = waiting_.top();
+            const auto [time, at] = waiting_.top();
             waiting_.pop();
             const state here = found_[at].now;
             if (known_[here] != at) continue; // there is a shorter way
             if (is_end(here)) {
                 end_ = at;
-                return us;
+                return time;
             }
             go_on(here, at);
             gave_up_ = tried_ > freedom_.ways;
@@ -123,7 +125,7 @@ private:
         std::size_t what = 0; ///< a node, or the value that is packed
         bool encode = false, again = false;
         mask packed_inputs = 0;
-        double us = 0;
+        echo::ticks time = 0;
     };
     struct place {
         state now;
@@ -131,13 +133,13 @@ private:
     };
 
     void reach(state next, const move& by) {
-        if (by.us > most_us_) return;
+        if (by.time > most_) return;
         std::erase_if(next.cells, [&](const cell& c) { return !c.resident && !is_wanted(next, c); });
         std::sort(next.cells.begin(), next.cells.end());
         const auto [at, is_new] = known_.try_emplace(next, found_.size());
-        if (!is_new && found_[at->second].by.us <= by.us) return;
+        if (!is_new && found_[at->second].by.time <= by.time) return;
         at->second = found_.size();
-        waiting_.push({by.us, found_.size()});
+        waiting_.push({by.time, found_.size()});
         found_.push_back({std::move(next), by});
     }
 
@@ -215,7 +217,7 @@ private:
         const std::size_t source = find(now, v, false);
         if (!asked || source == none || find(now, v, true) != none) return;
         const std::uint64_t bytes = echo::encoded_bytes(s_[v].elements);
-        move by{.from = at, .what = v.index(), .encode = true, .us = found_[at].by.us};
+        move by{.from = at, .what = v.index(), .encode = true, .time = found_[at].by.time};
         with_room(now, bytes, {source}, [&](state next) {
             next.cells.push_back({bit(v.index()), bytes, true, false});
             reach(std::move(next), by);
@@ -225,8 +227,8 @@ private:
     /// In every way that its inputs can be read.
     void run(const state& now, std::size_t at, echo::node_id n) {
         const auto inputs = s_.inputs(n);
-        move by{.from = at, .what = n.index(), .again = is_done(now, n), .us = found_[at].by.us};
-        if (by.again) by.us += us_[n.index()];
+        move by{.from = at, .what = n.index(), .again = is_done(now, n), .time = found_[at].by.time};
+        if (by.again) by.time += times_[n.index()];
         for (mask packed = 0; packed < bit(inputs.size()) && ++tried_ <= freedom_.ways; ++packed) {
             std::vector<std::size_t> read;
             bool can = true;
@@ -332,15 +334,15 @@ private:
     const echo::snapshot& s_;
     schedule_freedom freedom_;
     std::vector<std::uint8_t> live_;
-    std::vector<double> us_;
+    std::vector<echo::ticks> times_;
     mask all_ = 0;
     std::size_t tried_ = 0;
     std::uint64_t limit_ = 0;
-    double most_us_ = 0;
+    echo::ticks most_ = 0;
     bool gave_up_ = false;
     std::map<state, std::size_t> known_;
     std::vector<place> found_;
-    std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
+    std::priority_queue<std::pair<echo::ticks, std::size_t>, std::vector<std::pair<echo::ticks, std::size_t>>,
                         std::greater<>>
         waiting_;
     std::size_t end_ = none;

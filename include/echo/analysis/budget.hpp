@@ -37,17 +37,23 @@ struct budget_options {
 
 /// How much a search does for a graph: counted by its size, never by the clock.
 struct search_effort {
+    std::size_t size;      ///< in nodes
     std::size_t distances; ///< of anchors, from which cuts are taken
     std::size_t starts;    ///< at most
-    std::size_t
-        front_points; ///< limits to search in any case, evenly from the baseline down, and none else; or 0
+    /// Limits to search in any case, evenly from the baseline down, and none else; or 0.
+    std::size_t front_points;
 
-    static search_effort of(std::size_t nodes) {
-        if (nodes <= 160) return {5, 16, 40};
-        if (nodes <= 512) return {5, 16, 40};
-        if (nodes <= 8192) return {5, 16, 0};
-        if (nodes <= 100'000) return {4, 8, 0};
-        return {3, 4, 0};
+    /// Of a graph with many edges or values per node too, which make a replay as long as many nodes do.
+    static search_effort of(const snapshot& s) {
+        std::size_t size = s.edge_count() + s.value_count();
+        for (const auto n : s.nodes()) size += s.control(n).size();
+        return of(std::max(s.node_count(), size / 4));
+    }
+    static search_effort of(std::size_t size) {
+        if (size <= 512) return {size, 5, 16, 40};
+        if (size <= 8192) return {size, 5, 16, 0};
+        if (size <= 100'000) return {size, 4, 8, 0};
+        return {size, 3, 4, 0};
     }
     /// Whether the whole front is searched, whatever is asked.
     bool whole_front() const noexcept { return front_points > 0; }
@@ -60,7 +66,7 @@ template <class = void>
 class budget_search {
 public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
-        : evaluate_(evaluate), s_(evaluate.graph()), effort_(search_effort::of(s_.node_count())),
+        : evaluate_(evaluate), s_(evaluate.graph()), effort_(search_effort::of(s_)),
           grid_(evaluate, anchors, options.encode, effort_.distances), relieve_(evaluate), spare_(evaluate),
           exchange_(evaluate, relieve_, spare_), options_(options) {
         start_from({.decided = choice::nothing(s_)});
@@ -102,7 +108,6 @@ public:
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
             for (std::size_t i = 1; i <= count; ++i) {
-                tell(static_cast<double>(i) / static_cast<double>(count + 1));
                 search_rung(rung_above(low + detail::mul_div(high - low, count - i, count)));
             }
         }
@@ -170,6 +175,7 @@ private:
             const trial* t = known_.within(rung(i));
             return t && t->recompute <= most;
         };
+        tell();
         if (is_known()) return true;
         if (rung(i) < least_bytes_ || (i < searched_.size() && searched_[i])) return false;
         for (std::size_t k = 0; k < starts_.size() && !is_known(); ++k) {
@@ -184,16 +190,18 @@ private:
     trial lead(const trial& start, std::uint64_t limit, ticks most) {
         trial t = start;
         evaluate_(t);
-        if (relieve_(t, limit, {.rounds = is_small() ? 30U : 8U, .most = most, .everywhere = is_small()}))
+        if (relieve_(t, limit,
+                     {.rounds = effort_.whole_front() ? 30U : 8U,
+                      .most = most,
+                      .everywhere = effort_.whole_front()}))
             spare_(t, limit, 3);
         known_.add(t);
         return t;
     }
 
-    bool is_small() const noexcept { return s_.node_count() <= 512; }
-
     /// Leads every start to the limit.
     void search(std::uint64_t limit) {
+        tell();
         ticks cheapest = no_limit / 2;
         for (const trial& start : starts_) {
             const trial t = lead(start, limit, cheapest + cheapest / 2);
@@ -213,6 +221,7 @@ private:
         std::vector<trial> paths = starts_;
         for (std::uint64_t limit = baseline_bytes_; limit > low;) {
             limit = std::max(low, limit - std::min(limit, step));
+            tell();
             go_on(paths, limit);
             exchange_at(limit, replays);
         }
@@ -242,7 +251,7 @@ private:
 
     /// Leads each path on to the limit, and of the smallest graphs all starts anew.
     void go_on(std::vector<trial>& paths, std::uint64_t limit) {
-        if (s_.node_count() <= 160) search(limit);
+        if (effort_.size <= 160) search(limit);
         for (trial& path : paths) {
             evaluate_(path);
             if (!relieve_(path, limit, {.everywhere = true})) continue;
@@ -317,12 +326,14 @@ private:
     /// luck finds at one of them is missed at the next.
     std::size_t most_exchanges() const {
         if (!effort_.whole_front()) return 0;
-        const std::size_t nodes = s_.node_count() + 1;
+        const std::size_t nodes = effort_.size + 1;
         return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
     }
 
-    void tell(double part) {
-        if (options_.progress) options_.progress(part);
+    /// How many searches there will be is not known, so each takes an equal part of what is left.
+    void tell() {
+        done_ += (1 - done_) / 16;
+        if (options_.progress) options_.progress(done_);
     }
 
     evaluator& evaluate_;
@@ -337,6 +348,7 @@ private:
     std::size_t favourite_ = 0;                          // of the starts: led to the last plan within a time
     std::vector<trial> starts_;
     bool is_prepared_ = false;
+    double done_ = 0; ///< of the progress
     known_plans known_;
     std::vector<std::uint64_t> rungs_;
     std::vector<std::uint8_t> searched_;

@@ -199,15 +199,16 @@ private:
     }
 
     /// The forward pass needs what its results, its compute-heavy nodes and what may not move need; and what the backward
-    /// pass begins with: by the first backward node behind a forward node, all that the backward node needs has run,
-    /// whoever asks for it.
+    /// pass begins with: by the first backward node behind a forward node that reads any of it, all that this one needs
+    /// has run, whoever asks for it.
     void find_forward_needs() {
         c_.forward_needed.assign(s_.node_count(), 0);
         node_id first_backward; // behind this node
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!c_.live[i]) continue;
-            if (is_backward(s_[n].phase) && s_[n].kind != op_kind::view) first_backward = n;
+            if (is_backward(s_[n].phase) && s_[n].kind != op_kind::view && reads_forward(n))
+                first_backward = n;
             if (s_[n].phase != phase::forward) continue;
             if (first_backward.valid()) {
                 need_inputs(first_backward);
@@ -216,6 +217,12 @@ private:
             if (!c_.movable[i] || s_[n].kind == op_kind::heavy) c_.forward_needed[i] = 1;
             if (c_.forward_needed[i]) need_inputs(n);
         }
+    }
+
+    bool reads_forward(node_id n) const {
+        for (const auto v : s_.inputs(n))
+            if (s_[s_[c_.base[v.index()]].producer].phase == phase::forward) return true;
+        return false;
     }
 
     /// Views of the backward pass are looked through.
@@ -236,7 +243,7 @@ private:
             for (const auto m : s_.control(n)) controls[m.index()] = 1;
         for (const auto n : s_.nodes()) {
             const std::size_t i = n.index();
-            if (!c_.live[i] || s_[n].phase != phase::backward || s_[n].kind != op_kind::view) continue;
+            if (!needed_[i] || s_[n].phase != phase::backward || s_[n].kind != op_kind::view) continue;
             if (s_[n].rerun == rerun_kind::never || controls[i] || !s_.control(n).empty()) continue;
             if (s_.inputs(n).size() != 1 || s_.outputs(n).size() != 1) continue;
             const value_id out = s_.output(n, 0);

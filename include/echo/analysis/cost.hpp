@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace echo {
@@ -36,11 +37,18 @@ struct run_times {
     double part(ticks t) const noexcept {
         return total > 0 ? static_cast<double>(t) / static_cast<double>(total) : 0;
     }
-    /// The longest time that is at most `ratio` (0 or more) of the time of all nodes. O(1).
+    /// The longest time whose `part` is at most `ratio` (0 or more). O(1).
     ticks at_most(double ratio) const noexcept {
-        constexpr std::uint64_t parts = std::uint64_t{1} << 40;
-        return static_cast<ticks>(
-            detail::mul_div(static_cast<std::uint64_t>(total), detail::whole(ratio * double{parts}), parts));
+        if (!(ratio > 0)) return 0;
+        const int point = 53 - detail::exponent_of(ratio);
+        if (point > 110) return 0;
+        if (point < 0) return std::numeric_limits<ticks>::max() / 4;
+        const auto digits = static_cast<std::uint64_t>(ratio * detail::power_of_two(point));
+        const auto floor = detail::uint128{digits} * static_cast<std::uint64_t>(total) >> point;
+        ticks t = static_cast<ticks>(
+            std::min<detail::uint128>(floor, std::numeric_limits<std::uint64_t>::max() / 8));
+        while (part(t + 1) <= ratio) ++t; // a double tells few neighbours apart
+        return t;
     }
 };
 

@@ -51,7 +51,7 @@ public:
         for (const auto n : s_.nodes()) total += time_of(n);
         const double ratio = total > 0 ? spent / total : 0;
         const double off = report_.recompute_time_ratio - ratio;
-        if (!detail::is_finite(off) || off > 1e-8 || off < -1e-8)
+        if (!detail::is_finite(off) || off > 5e-9 || off < -5e-9)
             refuse("recompute_time_ratio", "is " + std::to_string(report_.recompute_time_ratio) +
                                                ", but the times of the nodes give " + std::to_string(ratio));
     }
