@@ -215,6 +215,41 @@ TEST_CASE("a budget never costs more than min_cut does for that peak, nor reache
     CHECK(counted > 0);
 }
 
+TEST_CASE("no regret: no plan that is known keeps to a budget with less recomputation", "[budget]") {
+    support::check(0.1, [] {
+        const auto s = support::build(*support::recipes());
+        const echo::plan_options options{.exchange_replays = 25};
+        struct known_plan {
+            std::uint64_t peak_bytes;
+            double overhead;
+        };
+        std::vector<known_plan> known;
+        std::vector<std::uint64_t> limits;
+        for (const auto& point : echo::front(s, options).points) {
+            known.push_back({point.peak_bytes, point.recompute_time_ratio});
+            limits.push_back(point.peak_bytes);
+        }
+        const auto plan = [&](echo::plan_options asked) {
+            asked.exchange_replays = options.exchange_replays;
+            const auto r = echo::make_plan(s, asked).report();
+            known.push_back({r.peak_bytes, r.recompute_time_ratio});
+            return r;
+        };
+        for (const auto how : echo::all_strategies) plan({.how = how});
+        for (const double most : {0.01, 0.05, 0.2}) plan({.max_overhead = most});
+        for (std::uint64_t i = 1; i <= 5; ++i)
+            limits.push_back(limits.back() + (limits.front() - limits.back()) * i / 6);
+        for (const std::uint64_t limit : limits) {
+            const auto r = plan({.budget = limit});
+            double least = r.recompute_time_ratio;
+            for (const auto& p : known)
+                if (p.peak_bytes <= limit) least = std::min(least, p.overhead);
+            support::require(r.peak_bytes <= limit, "a limit that a known plan keeps to is missed");
+            support::require(r.recompute_time_ratio <= 1.02 * least + 1e-9, "a known plan needs less");
+        }
+    });
+}
+
 TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     const far_apart m;
     for (const std::uint64_t budget : {std::uint64_t{409}, std::uint64_t{1}, echo::any_peak}) {
