@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """How planning grows with the graph, file reading apart: scaling.py ECHO_PLAN BENCH_SCALING
 
-For every shape of bench/make_graph.py: the time of the whole pass per node at each size, the exponent between the smallest
-and the largest, and the memory of the whole process, reading included. Then, by bench/scaling.cpp, which says how it
-measures, and how committed graphs are tiled to a size:
+For every shape of bench/make_graph.py: the time of the whole pass with `min_cut` per node at each size, the exponent
+between the smallest and the largest, and the memory of the whole process, reading included. Then, by bench/scaling.cpp,
+which says how it measures, and how committed graphs are tiled to a size:
 
 one cut  `min_cut` at one anchor distance, laid out and replayed, on committed graphs tiled and on the nmt shape of
          make_graph.py at sentences of 10 to 2000 words. `us per node` is of the slowest distance, its anchors included, and
@@ -40,7 +40,8 @@ def measure(echo_plan, graph, rounds):
     """The least time of the pass, in ms, and the peak memory of the process, in MB."""
     best, memory = math.inf, 0
     for _ in range(rounds):
-        process = subprocess.Popen([echo_plan, graph, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        process = subprocess.Popen([echo_plan, graph, "--strategy", "min_cut", "--json"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE)
         report = json.load(process.stdout)
         _, status, usage = os.wait4(process.pid, 0)
         if status != 0:
@@ -131,7 +132,7 @@ def main():
         rows.append(row)
     first, searched, second, again, third = (measured(program) for measured in (one_cuts, budgets, one_cuts, budgets, one_cuts))
     families, (searches,) = quietest(first, second, third), quietest([searched], [again])
-    results.write("scaling", rows, exponent=f"of the pass from {SIZES[0]} to {EXPONENT_TO} nodes",
+    results.write("scaling", rows, exponent=f"of the pass with min_cut from {SIZES[0]} to {EXPONENT_TO} nodes",
                   **{"one cut": [row for family in families for row in family], "budgets": searches,
                      "bars": bars(families, searches)})
 

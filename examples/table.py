@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Plans graphs with every strategy, has each plan judged by tests/replay.py, and prints one row per plan.
+"""Plans graphs by default and with every strategy, has each plan judged by tests/replay.py, and prints one row per plan.
 
     python3 examples/table.py --echo-plan PROGRAM [--markdown] [--no-replay] GRAPH…
 
-Returns 1 if planning fails, if a plan needs more memory than its graph, or if the replay refuses one.
+Returns 1 if planning fails, if a plan needs more memory than its graph, if the replay refuses one, or if the default
+takes more than 5 % of a step or is beaten at that price: no other plan of a graph may take at most 5 % and need less.
 """
 import argparse
 import concurrent.futures
@@ -17,7 +18,8 @@ import sys
 import tempfile
 
 REPLAY = pathlib.Path(__file__).resolve().parent.parent / "tests" / "replay.py"
-STRATEGIES = ("baseline", "mirror", "echo_printed", "echo", "min_cut")
+DEFAULT, PRICE = "budget 5 %", 0.05
+WAYS = {DEFAULT: ()} | {name: ("--strategy", name) for name in ("baseline", "mirror", "echo_printed", "echo", "min_cut")}
 
 HEAD = ("graph", "strategy", "before MB", "after MB", "ratio", "gap %", "overhead %", "pass ms", "replay")
 WIDTHS = (0, 12, 9, 9, 6, 7, 10, 8, 8)
@@ -27,9 +29,9 @@ def graph_name(path):
     return path.name.removesuffix(".gz").removesuffix(".json")
 
 
-def plan(echo_plan, graph, strategy, file):
+def plan(echo_plan, graph, way, file):
     """The report of the plan that is written to `file`, and what is wrong with it, if anything."""
-    command = [echo_plan, str(graph), "--strategy", strategy, "--emit-plan", str(file)]
+    command = [echo_plan, str(graph), *WAYS[way], "--emit-plan", str(file)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         return None, f"{' '.join(command)} returned {done.returncode}\n{done.stderr.strip()}"
@@ -46,6 +48,18 @@ def replay(graph, file):
     done = subprocess.run([sys.executable, str(REPLAY), str(graph), str(file)],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return None if done.returncode == 0 else (done.stderr or done.stdout).strip() or f"returned {done.returncode}"
+
+
+def beaten(reports):
+    """What is wrong with the default among the reports of one graph, if anything."""
+    default = reports[DEFAULT]
+    if default["recompute_time_ratio"] > PRICE:
+        return f"takes {100 * default['recompute_time_ratio']:.3f} % of a step"
+    for way, other in reports.items():
+        if other["recompute_time_ratio"] <= PRICE and other["peak_bytes"] < default["peak_bytes"]:
+            return (f"needs {default['peak_bytes']} bytes; {way} needs {other['peak_bytes']} bytes for "
+                    f"{100 * other['recompute_time_ratio']:.2f} % of a step")
+    return None
 
 
 def cells(name, strategy, report, verdict):
@@ -98,31 +112,39 @@ def main():
     options = parse()
     graphs = sorted(options.graphs, key=graph_name)
     table = Table(list(map(graph_name, graphs)), options.markdown)
-    failures = []
+    failures, promises, compared = [], [], 0
 
     # Plans are made one at a time, so that their times are true; one core is left to that, the others replay.
     judges = max(1, (os.cpu_count() or 2) - 1)
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(judges) as pool:
         rows = []
         for graph in graphs:
-            for strategy in STRATEGIES:
-                file = pathlib.Path(folder, f"{graph_name(graph)}.{strategy}.json")
-                report, wrong = plan(options.echo_plan, graph, strategy, file)
+            reports = {}
+            for number, way in enumerate(WAYS):
+                file = pathlib.Path(folder, f"{graph_name(graph)}.{number}.json")
+                report, wrong = plan(options.echo_plan, graph, way, file)
+                reports[way] = report
                 judged = None if wrong or options.no_replay else pool.submit(replay, graph, file)
-                rows.append((graph_name(graph), strategy, report, wrong, judged))
+                rows.append((graph_name(graph), way, report, wrong, judged))
                 while rows and (rows[0][-1] is None or rows[0][-1].done()):
                     print_row(table, rows.pop(0), failures)
+            if all(reports.values()):
+                compared += 1
+                if wrong := beaten(reports):
+                    promises.append(f"{graph_name(graph)}, {DEFAULT}: {wrong}")
         for row in rows:
             print_row(table, row, failures)
 
     print(flush=True)
-    for failure in failures:
+    for failure in failures + promises:
         print(failure, file=sys.stderr)
-    plans = len(graphs) * len(STRATEGIES)
+    plans = len(graphs) * len(WAYS)
     judgement = "not replayed" if options.no_replay else "accepted by the replay"
     print(f"{plans - len(failures)} of {plans} plans of {len(graphs)} graphs: {judgement}, and never above the "
           "peak of the graph.")
-    return 1 if failures else 0
+    print(f"{compared - len(promises)} of {len(graphs)} graphs: no other plan above that takes at most {100 * PRICE:g} % of "
+          "a step needs less memory than the default.")
+    return 1 if failures or promises else 0
 
 
 def print_row(table, row, failures):

@@ -348,7 +348,8 @@ TEST_CASE("every committed graph with every strategy goes through every host", "
             clones += p.mirrored().size();
         }
         // Its clones are gone into their readers, so step by step it is another graph.
-        const auto p = echo::make_plan(s, {.host = echo::abilities<hosts::vector_host>()});
+        const auto p = echo::make_plan(
+            s, {.how = echo::strategy::min_cut, .host = echo::abilities<hosts::vector_host>()});
         auto host = hosts::vector_host::from_snapshot(s);
         CHECK(echo::apply(p, host).fused == p.report().fused_nodes);
         const auto rewritten = echo::read(host);

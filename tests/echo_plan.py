@@ -17,7 +17,7 @@ import command
 import replay
 
 GRAPHS = pathlib.Path(__file__).resolve().parent.parent / "examples" / "graphs"
-STRATEGIES = ["baseline", "mirror", "echo", "echo_printed", "min_cut"]
+STRATEGIES = ["budget", "baseline", "mirror", "echo", "echo_printed", "min_cut"]
 REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
                "lower_bound_bytes", "arena_bytes", "arena_lower_bound_bytes", "recomputed_nodes", "encoded_values",
                "fused_nodes", "recompute_time_ratio", "subgraphs", "plan_ms", "pass_ms", "load_ms", "unknown_ops", "notes"]
@@ -53,8 +53,38 @@ class Plan(command.Command):
 
     def test_summary(self):
         text = self.good(self.graph)
-        for word in ("small, 6 nodes", "min_cut", "peak", "bound", "arena", "unknown op  odd"):
+        for word in ("small, 6 nodes", "budget: the least peak within 5 % of recomputation", "peak", "arena",
+                     "(no plan within 5 % of recomputation that runs each gradient once, in its order, is smaller; gap ",
+                     "unknown op  odd"):
             self.assertIn(word, text)
+        for arguments, *words in ((["--max-overhead", "0.025"], "peak within 2.5 % of", "no plan within 2.5 % of"),
+                                  (["--budget", "20KiB"], "recomputation within 20.0 KiB", "(no plan that runs each"),
+                                  (["--strategy", "min_cut"], "min_cut\n", "recomputes light ops only"),
+                                  (["--strategy", "baseline"], "baseline\n", "nothing is changed")):
+            text = self.good(self.graph, *arguments)
+            for word in words:
+                self.assertIn(word, text)
+
+    def test_the_default_is_the_least_peak_within_five_per_cent(self):
+        graph = GRAPHS / "resnet50_b64.json.gz"
+        plans = [self.under(graph, *arguments)[1]["schedule"]
+                 for arguments in ([], ["--max-overhead", "0.05"], ["--strategy", "budget"])]
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual(plans[0], plans[2])
+        report, plan, _ = self.under(graph)
+        self.assertEqual(plan["strategy"], "budget")
+        self.assertLessEqual(report["recompute_time_ratio"], 0.05)
+        for named in STRATEGIES[1:]:
+            other, _, _ = self.under(graph, "--strategy", named)
+            if other["recompute_time_ratio"] <= 0.05:
+                self.assertLessEqual(report["peak_bytes"], other["peak_bytes"])
+
+    def test_notes_are_printed(self):
+        graph = GRAPHS / "nmt_b128_t50.json.gz" # more nodes than are searched from all starts
+        (note,) = json.loads(self.good(graph, "--json"))["notes"]
+        self.assertIn(f"\nnote        {note}\n", self.good(graph))
+        self.assertIn(f"\nnote: {note}\n", self.good(graph, "--knee"))
+        self.assertNotIn("note", self.good(self.graph))
 
     def test_json_is_the_report_alone(self):
         report = json.loads(self.good(self.graph, "--json"))
@@ -114,6 +144,8 @@ class Plan(command.Command):
         file = self.folder / "plan.json"
         self.good(self.graph, "--compare", "--strategy", "mirror", "--emit-plan", file)
         self.assertEqual(json.loads(file.read_text())["strategy"], "mirror")
+        self.good(self.graph, "--compare", "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["strategy"], "budget")
 
     def test_dot(self):
         file = self.folder / "graph.dot"
@@ -139,7 +171,7 @@ class Plan(command.Command):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
                          "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot",
-                         "--report", "--compare", "--pareto", "--max-bytes", "budget", *STRATEGIES):
+                         "--report", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
         self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
@@ -199,7 +231,12 @@ class Plan(command.Command):
     def test_another_strategy_is_measured_by_the_budget(self):
         graph, _ = self.committed("bert_base_b32_t128")
         self.assertEqual(self.under(graph, "--strategy", "echo", "--budget", "0.9")[1]["strategy"], "echo")
-        self.under(graph, "--strategy", "mirror", "--budget", "0.5", status=3)
+        for named in ("mirror", "min_cut"):
+            alone, plan, _ = self.under(graph, "--strategy", named)
+            measured, again, _ = self.under(graph, "--strategy", named, "--budget", "0.5", status=3)
+            self.assertEqual(plan["schedule"], again["schedule"])
+            self.assertEqual(measured["budget_bytes"], alone["baseline_peak_bytes"] // 2)
+            self.assertEqual(self.under(graph, "--strategy", named, "--budget", "0.9")[1]["schedule"], plan["schedule"])
 
     def test_overhead_at_most(self):
         graph, _ = self.committed("bert_base_b32_t128")
@@ -224,21 +261,50 @@ class Plan(command.Command):
         self.assertLessEqual(found["lower_bound_bytes"], front[-1]["peak_bytes"])
         self.assertIn("overhead %", self.good(graph, "--pareto"))
 
+    def test_the_knee(self):
+        for name, *more in (("resnet50_b64",), ("bert_base_b32_t128", "--fuse"), ("tiny_cnn", "--no-encode")):
+            with self.subTest(name):
+                graph, _ = self.committed(name)
+                found = json.loads(self.good(graph, "--knee", "--json", *more))
+                self.assertEqual(list(found), ["graph", "baseline_peak_bytes", "pass_ms", "knee"])
+                points = found["knee"]
+                self.assertEqual([point["max_overhead"] for point in points], [0.01, 0.02, 0.05, 0.1])
+                for point in points:
+                    self.assertLessEqual(point["recompute_time_ratio"], point["max_overhead"])
+                    self.assertLessEqual(point["lower_bound_bytes"], point["peak_bytes"])
+                    self.assertLessEqual(point["peak_bytes"], found["baseline_peak_bytes"])
+                for a, b in zip(points, points[1:]):
+                    self.assertGreaterEqual(a["peak_bytes"], b["peak_bytes"])
+                default = json.loads(self.good(graph, "--json", *more))
+                for key in ("peak_bytes", "recompute_time_ratio", "lower_bound_bytes"):
+                    self.assertEqual(points[2][key], default[key])
+                head, *rows = self.good(graph, "--knee", *more).splitlines()
+                self.assertEqual(head.split("  ")[0], "within %")
+                self.assertEqual([row.split()[0] for row in rows[:4]], ["1", "2", "5", "10"])
+                self.assertEqual({len(row) for row in rows[:4]}, {len(head)})
+        empty = self.write("empty.json", '{"format": "echo-graph/1", "nodes": [], "outputs": []}')
+        self.assertEqual(len(json.loads(self.good(empty, "--knee", "--json"))["knee"]), 4)
+        self.good(empty, "--knee")
+
     # Fusion
 
     def test_fusion(self):
         def fused_of(plan):
             return [step for step in plan["schedule"] if step.get("fused")]
-        plain, plan, _ = self.under(self.graph)
+        cut = ("--strategy", "min_cut")
+        plain, plan, _ = self.under(self.graph, *cut)
         self.assertEqual((plain["fused_nodes"], fused_of(plan)), (0, []))
         self.assertEqual(plain["recomputed_nodes"], 1)
-        report, plan, _ = self.under(self.graph, "--fuse")
+        report, plan, _ = self.under(self.graph, *cut, "--fuse")
         self.assertEqual(fused_of(plan), [{"node": 2, "recompute": True, "fused": True}])
         self.assertEqual((report["fused_nodes"], report["recomputed_nodes"]), (1, 1))
         self.assertEqual(report["recompute_time_ratio"], 0)
         self.assertLessEqual(report["peak_bytes"], plain["peak_bytes"])
-        self.assertIn("recomputed in its readers", self.dot("--fuse"))
-        self.assertNotIn("recomputed in its readers", self.dot())
+        self.assertIn("recomputed in its readers", self.dot(*cut, "--fuse"))
+        self.assertNotIn("recomputed in its readers", self.dot(*cut))
+        default, plan, _ = self.under(self.graph)
+        self.assertEqual((default["recomputed_nodes"], fused_of(plan)), (0, [])) # to make it again takes more than 5 %
+        self.assertEqual(self.under(self.graph, "--fuse")[1]["schedule"], self.under(self.graph, *cut, "--fuse")[1]["schedule"])
 
     def dot(self, *arguments):
         file = self.folder / "fused.dot"
@@ -335,9 +401,11 @@ class Plan(command.Command):
                     line = self.bad(2, self.graph, f"{option}={text}")
                     self.assertIn(f"{option} {text}: a number has a decimal point and no commas, as in 0.5", line)
         self.assertIn("unit 'x10' is none of", self.bad(2, self.graph, "--budget=0x10"))
-        for arguments in (["--strategy", "budget"], ["--budget", "0.5", "--max-overhead", "0.1"], ["--pareto", "--compare"],
-                          ["--pareto", "--emit-plan", "x"], ["--pareto", "--budget", "0.5"],
-                          ["--strategy", "echo", "--max-overhead", "0.1"]):
+        for arguments in (["--budget", "0.5", "--max-overhead", "0.1"], ["--strategy", "echo", "--max-overhead", "0.1"],
+                          ["--pareto", "--knee"],
+                          *([many, *more] for many in ("--pareto", "--knee")
+                            for more in (["--compare"], ["--emit-plan", "x"], ["--dot", "x"], ["--budget", "0.5"],
+                                         ["--max-overhead", "0.1"], ["--strategy", "min_cut"]))):
             with self.subTest(arguments):
                 self.bad(2, self.graph, *arguments)
 

@@ -60,7 +60,7 @@ class Train(command.Command):
             with self.subTest(model):
                 budget = BUDGETS[model]
                 ways = [("--strategy", strategy) for strategy in STRATEGIES]
-                ways += [("--budget", budget), ("--max-overhead", "0.05")]
+                ways += [("--budget", budget), ("--max-overhead", "0.02"), ()]
                 made = {way: self.losses(model, "--steps", "3", *SIZES[model], *way) for way in ways}
                 losses, arena = made["--strategy", "baseline"]
                 self.assertEqual(len(losses), 3)
@@ -69,6 +69,7 @@ class Train(command.Command):
                     self.assertEqual(made[way][0], losses, way)
                     self.assertLessEqual(made[way][1], arena, way)
                 self.assertLess(made["--strategy", "min_cut"][1], arena)
+                self.assertLess(made[()][1], arena)
                 self.assertLessEqual(made["--budget", budget][1], float(budget) * arena)
 
     def test_the_paper_baseline(self):
@@ -98,7 +99,8 @@ class Train(command.Command):
                      "steps", "process"):
             self.assertIn(word, said)
         self.assertRegex(said["model"], r"^nmt, preset tiny, batch 8, modern baseline: \d+ parameters, \d+ nodes$")
-        self.assertIn("min_cut", said["strategy"])
+        self.assertRegex(said["strategy"], r"^budget: the least peak within 5 % of recomputation \([\d.]+ ms\)$")
+        self.assertRegex(said["bound"], r"\(no plan within 5 % of recomputation that .* is smaller; gap [\d.]+ %\)$")
         self.assertRegex(said["fused"], r"^\d+ nodes inside their readers: \S+ \wi?B moved instead of \S+ \wi?B \(.*tanh_op \d+.*\)$")
         steps = re.findall(r"(?m)^step (\d+)/40 +loss +(\S+) +\S+ samples/s(?:  exact match (\S+))?$", text)
         shown = [int(step) for step, _, _ in steps]
@@ -195,7 +197,6 @@ class Train(command.Command):
                 (("gpt", *MODELS), ["gpt"]), (("huge", "tiny"), ["nmt", "--preset", "huge"]),
                 (("best",), ["resnet", "--preset", "best"]),
                 (("best_cut", "min_cut"), ["nmt", "--strategy", "best_cut"]), (("--odd",), ["nmt", "--odd"]),
-                (("needs --budget",), ["nmt", "--strategy", "budget"]),
                 (("one of",), ["nmt", "--budget", "0.5", "--max-overhead", "0.1"]),
                 (("--max-overhead",), ["nmt", "--strategy", "echo", "--max-overhead", "0.1"]),
                 (("antique", "paper"), ["nmt", "--baseline", "antique"]), (("--data",), ["ds2", "--data", "x"]),

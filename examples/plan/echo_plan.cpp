@@ -7,6 +7,7 @@
 #include "format/write_plan.hpp"
 #include "plan/dot.hpp"
 #include "plan/front.hpp"
+#include "plan/knee.hpp"
 #include "plan/load.hpp"
 #include "plan/summary.hpp"
 #include "plan/unmet.hpp"
@@ -36,11 +37,13 @@ outcome run(const options& asked, const loaded_graph& g, progress& line) {
         all.plans.push_back(run_pass(g, asked, asked.how, line));
         return all;
     }
-    for (const auto how : echo::all_strategies) {
+    const auto add = [&](echo::strategy how) {
         if (how == asked.how) all.chosen = all.plans.size();
         all.plans.push_back(run_pass(g, asked, how, line));
         all.plans.back().extras.strategy = name_of(how);
-    }
+    };
+    add(echo::strategy::budget);
+    for (const auto how : echo::all_strategies) add(how);
     return all;
 }
 
@@ -74,9 +77,9 @@ std::string shown(const options& asked, const loaded_graph& g, const outcome& al
         }
         return array + "\n]\n";
     }
-    if (asked.compare) return comparison(all.plans);
+    if (asked.compare) return comparison(asked, all.plans);
     const verified_plan& made = all.plans.front();
-    return asked.json ? report_text(made.plan.report(), made.extras) + '\n' : summary(g, made);
+    return asked.json ? report_text(made.plan.report(), made.extras) + '\n' : summary(g, asked, made);
 }
 
 int complain(std::string_view about, std::string_view message) {
@@ -95,8 +98,8 @@ int run(const options& asked) {
                          fmt::format("warning: --keep {} matches no node and no layer", pattern));
             line.emplace();
         }
-        if (asked.pareto) {
-            const std::string shown = run_front(g, asked, *line);
+        if (asked.pareto || asked.knee) {
+            const std::string shown = asked.knee ? run_knee(g, asked, *line) : run_front(g, asked, *line);
             line.reset();
             print(shown);
             return success;

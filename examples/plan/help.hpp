@@ -18,7 +18,7 @@ SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
               [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE]
-              [--compare | --pareto]
+              [--compare | --pareto | --knee]
     echo-plan --help | --version
 
 DESCRIPTION
@@ -37,16 +37,17 @@ OPTIONS
         mirror        recompute all that is cheap
         echo          the pass of the Echo paper, with its edge cases repaired
         echo_printed  the same as the paper prints it
-        min_cut       the exact choice by minimum cuts (default)
-        budget        the least recomputation within --budget, or the least
-                      peak within --max-overhead; compute-heavy ops may be
-                      recomputed too (default where either is given)
+        min_cut       the exact choice by minimum cuts
+        budget        the least peak within --max-overhead, or the least
+                      recomputation within --budget; compute-heavy ops may be
+                      recomputed too (default)
     --budget BYTES|RATIO
         What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
         a part of the peak without Echo (0.5). A graph that fits is left as it
-        is. baseline, mirror, echo and echo_printed are only measured by it.
+        is. The strategies other than budget are only measured by it.
     --max-overhead RATIO
-        Recompute for at most this part of a step's time, such as 0.05.
+        Recompute for at most this part of a step's time (default 0.05), and
+        need as little memory as that allows.
     --keep PATTERN
         Never recompute the nodes whose name or layer matches, where * stands
         for any characters and ? for one. May be given several times.
@@ -69,11 +70,15 @@ OPTIONS
     --dot FILE
         Write the graph and the plan for Graphviz.
     --compare
-        Print one row for every strategy. The files are still those of
-        --strategy.
+        Print one row for every strategy, the default first. The files are
+        still those of --strategy.
     --pareto
         Print the front of peak against recomputation, and no plan. With
         --json, one object.
+    --knee
+        Print what 1, 2, 5 and 10 % of a step's time would buy, a line each:
+        the least peak, its part of the peak without Echo, what it takes, and
+        the gap to the bound within that time. With --json, one object.
     --report DIR
         Not yet available.
 )";
@@ -84,7 +89,9 @@ OPTIONS
 
 EXAMPLES
     echo-plan resnet50.json.gz
-        What can be saved, at what price.
+        What can be saved for at most 5 % of a step's time.
+    echo-plan resnet50.json.gz --knee
+        Whether less time, or more, would buy much.
     echo-plan resnet50.json.gz --compare
         All strategies side by side.
     echo-plan resnet50.json.gz --budget 8GiB --emit-plan plan.json

@@ -23,14 +23,15 @@ namespace echo::format {
 
 struct options {
     std::string graph{};
-    strategy how = strategy::min_cut;
+    strategy how = strategy::budget;
     bool encode = true;
     bool fuse = false;
     bool json = false;
     bool compare = false;
     bool pareto = false;
-    std::optional<budget_text> budget{};      ///< of the peak
-    std::optional<double> max_overhead{};     ///< part of the graph's time
+    bool knee = false;
+    std::optional<budget_text> budget{};  ///< of the peak
+    std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
     std::optional<std::uint64_t> max_bytes{}; ///< of the graph's file, unpacked
     std::vector<std::string> keep{};          ///< patterns of names and layers
     std::string plan_file{}, dot_file{};      ///< empty: none
@@ -50,11 +51,11 @@ inline void check_files(const options& chosen) {
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
-    std::string named(name_of(chosen.how)), budget, overhead, report, max_bytes;
+    std::string named, budget, overhead, report, max_bytes;
     bool no_encode = false;
     CLI::App app;
     app.add_option("GRAPH", chosen.graph)->required();
-    auto* const strategy_option = app.add_option("--strategy", named);
+    app.add_option("--strategy", named);
     app.add_option("--budget", budget);
     app.add_option("--max-overhead", overhead);
     app.add_option("--keep", chosen.keep)->allow_extra_args(false)->expected(1)->take_all();
@@ -67,6 +68,7 @@ inline options parse_options(int count, const char* const* arguments) {
     app.add_option("--max-bytes", max_bytes);
     app.add_flag("--compare", chosen.compare);
     app.add_flag("--pareto", chosen.pareto);
+    app.add_flag("--knee", chosen.knee);
     chosen.print = parse(app, count, arguments, "echo-plan", help_text());
     if (!chosen.print.empty()) return chosen;
 
@@ -79,14 +81,17 @@ inline options parse_options(int count, const char* const* arguments) {
     if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);
     if (app.count("--max-bytes") > 0) chosen.max_bytes = parse_bytes("--max-bytes", max_bytes);
     const bool asks_budget = chosen.budget || chosen.max_overhead;
-    if (asks_budget && strategy_option->count() == 0) named = name_of(strategy::budget);
-    chosen.how = parse_strategy(named);
+    if (app.count("--strategy") > 0) chosen.how = parse_strategy(named);
     if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
-    if (chosen.pareto && (asks_budget || chosen.compare || plan_file->count() > 0 || dot_file->count() > 0))
+    if (chosen.pareto && chosen.knee) throw usage_error("give one of --pareto and --knee");
+    const bool many = chosen.pareto || chosen.knee;
+    if (many && (asks_budget || chosen.compare || plan_file->count() > 0 || dot_file->count() > 0))
         throw usage_error(
-            "--pareto goes with none of --budget, --max-overhead, --compare, --emit-plan and --dot");
-    if (chosen.how == strategy::budget && !asks_budget && !chosen.pareto)
-        throw usage_error("--strategy budget needs --budget, --max-overhead or --pareto");
+            fmt::format("{} goes with none of --budget, --max-overhead, --compare, --emit-plan and --dot",
+                        chosen.pareto ? "--pareto" : "--knee"));
+    if (many && chosen.how != strategy::budget)
+        throw usage_error(
+            fmt::format("{} goes with --strategy budget only", chosen.pareto ? "--pareto" : "--knee"));
     if (chosen.max_overhead && chosen.how != strategy::budget)
         throw usage_error("--max-overhead goes with --strategy budget only");
     chosen.encode = !no_encode;

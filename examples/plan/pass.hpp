@@ -47,12 +47,17 @@ struct verified_plan {
     report_extras extras{};
 };
 
+/// The part of a step's time within which the least peak is looked for.
+inline double max_overhead_of(const options& asked) {
+    return asked.max_overhead.value_or(plan_options{}.max_overhead);
+}
+
 /// What the options ask of `make_plan`. Errors: the graph's own order is unsound.
 inline plan_options plan_options_of(const options& asked, const loaded_graph& g, strategy how) {
     plan_options wanted{.how = how, .encode = asked.encode, .host = {.fuse = asked.fuse}};
     if (asked.budget)
         wanted.budget = asked.budget->bytes(footprint(g.snapshot, baseline_schedule(g.snapshot)).peak_bytes);
-    if (asked.max_overhead) wanted.max_overhead = *asked.max_overhead;
+    wanted.max_overhead = max_overhead_of(asked);
     return wanted;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/one_line.hpp"
+#include "plan/claim_text.hpp"
 #include "plan/fused_text.hpp"
 #include "plan/pass.hpp"
 #include "plan/table.hpp"
@@ -22,7 +23,7 @@
 
 namespace echo::format {
 
-inline std::string summary(const loaded_graph& g, const verified_plan& made) {
+inline std::string summary(const loaded_graph& g, const options& asked, const verified_plan& made) {
     const plan_report& r = made.plan.report();
     std::string out;
     const auto line = [&]<class... Arguments>(std::string_view what, fmt::format_string<Arguments...> format,
@@ -33,11 +34,11 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
     };
     line("graph", "{}, {} nodes", one_line(g.name.empty() ? "without a name" : g.name),
          g.snapshot.node_count());
-    line("strategy", "{}", name_of(made.plan.chosen_by()));
+    line("strategy", "{}", claim(made.plan, max_overhead_of(asked)));
     line("peak", "{} -> {} ({} smaller)", show_bytes(r.baseline_peak_bytes), show_bytes(r.peak_bytes),
          show_ratio(r.baseline_peak_bytes, r.peak_bytes));
-    line("bound", "{} (no plan that reruns the same kinds of ops, and no gradient, is smaller; gap {} %)",
-         show_bytes(r.lower_bound_bytes), show_gap(r));
+    line("bound", "{} ({}; gap {} %)", show_bytes(r.lower_bound_bytes),
+         bound_claim(made.plan, max_overhead_of(asked)), show_gap(r));
     line("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
     line("resident", "{} (parameters, optimizer state, inputs; not in the peak)",
          show_bytes(r.resident_bytes));
@@ -68,7 +69,7 @@ inline std::string summary(const loaded_graph& g, const verified_plan& made) {
     return out;
 }
 
-inline std::string comparison(std::span<const verified_plan> all) {
+inline std::string comparison(const options& asked, std::span<const verified_plan> all) {
     const bool fuse = !all.empty() && all.front().plan.host().fuse;
     table::row head{"strategy", "peak before", "peak after", "ratio", "gap %", "overhead %", "recomputed"};
     if (fuse) head.push_back("fused");
@@ -76,7 +77,7 @@ inline std::string comparison(std::span<const verified_plan> all) {
     table rows(std::move(head));
     for (const auto& made : all) {
         const plan_report& r = made.plan.report();
-        table::row cells{std::string(name_of(made.plan.chosen_by())),
+        table::row cells{short_claim(made.plan, max_overhead_of(asked)),
                          show_bytes(r.baseline_peak_bytes),
                          show_bytes(r.peak_bytes),
                          show_ratio(r.baseline_peak_bytes, r.peak_bytes),

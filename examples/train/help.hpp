@@ -48,15 +48,16 @@ OPTIONS
         mirror        recompute all that is cheap
         echo          the pass of the Echo paper, with its edge cases repaired
         echo_printed  the same as the paper prints it
-        min_cut       the exact choice by minimum cuts (default)
-        budget        the least recomputation within --budget, or the least
-                      peak within --max-overhead; compute-heavy ops may be
-                      recomputed too (default where either is given)
+        min_cut       the exact choice by minimum cuts
+        budget        the least peak within --max-overhead, or the least
+                      recomputation within --budget; compute-heavy ops may be
+                      recomputed too (default)
     --budget BYTES|RATIO
         What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
         a part of the peak without Echo (0.5). Nothing is trained if it does.
     --max-overhead RATIO
-        Recompute for at most this part of a step's time, such as 0.05.
+        Recompute for at most this part of a step's time (default 0.05), and
+        need as little memory as that allows.
     --baseline paper|modern
         What a framework would do: paper has activations keep their inputs as
         well, and the strategies baseline and mirror place tensors in NNVM's

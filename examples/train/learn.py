@@ -20,7 +20,7 @@ BEGIN, END = "<!-- table: examples/run --learn -->", "<!-- end of table -->"
 TRAIN = ["nmt", "--steps", "1000"]
 EVERY = 50
 SHOWN = [1, 50, 100, 200, 300, 400, 500, 750, 1000]
-WAYS = {"without Echo": ["--strategy", "baseline"], "min_cut": [], "budget 0.6": ["--budget", "0.6"]}
+WAYS = {"without Echo": ["--strategy", "baseline"], "min_cut": ["--strategy", "min_cut"], "budget 0.6": ["--budget", "0.6"]}
 
 
 def run(program, *arguments):

@@ -10,6 +10,8 @@
 #include "plan/strategy_text.hpp"
 #include "train/help.hpp"
 
+#include <echo/analysis/make_plan.hpp>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -32,9 +34,9 @@ constexpr std::string_view name_of(device d) noexcept { return d == device::cpu 
 struct options {
     std::string model{}, preset = "tiny";
     device on = device::cpu;
-    echo::strategy how = echo::strategy::min_cut;
+    echo::strategy how = echo::strategy::budget;
     std::optional<echo::format::budget_text> budget{}; ///< of the peak
-    std::optional<double> max_overhead{};              ///< part of the graph's time
+    std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
     engine::baseline habits = engine::baseline::modern;
     std::optional<std::int64_t> batch{};
     std::uint64_t steps = 100, seed = 1;
@@ -47,6 +49,11 @@ struct options {
     bool dry_run = false; ///< on cuda: print what a step would call
     std::string print{};  ///< not empty: print this and do nothing else
 };
+
+/// The part of the graph's time within which the least peak is looked for.
+inline double max_overhead_of(const options& asked) {
+    return asked.max_overhead.value_or(echo::plan_options{}.max_overhead);
+}
 
 /// Errors: `usage_error`, also where it is not within [least, most].
 template <class Number>
@@ -125,14 +132,8 @@ inline options parse_options(int count, const char* const* arguments) {
     if (given("--threads")) chosen.threads = parse_whole("--threads", threads, 1, 1024);
     if (given("--evaluate")) chosen.evaluate = parse_whole<std::uint64_t>("--evaluate", evaluate, 1, most);
 
-    const bool asks_budget = chosen.budget || chosen.max_overhead;
-    if (given("--strategy"))
-        chosen.how = echo::format::parse_strategy(strategy);
-    else if (asks_budget)
-        chosen.how = echo::strategy::budget;
+    if (given("--strategy")) chosen.how = echo::format::parse_strategy(strategy);
     if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
-    if (chosen.how == echo::strategy::budget && !asks_budget)
-        throw usage_error("--strategy budget needs --budget or --max-overhead");
     if (chosen.max_overhead && chosen.how != echo::strategy::budget)
         throw usage_error("--max-overhead goes with --strategy budget only");
     if (chosen.json && (chosen.profile || chosen.evaluate))

@@ -53,7 +53,7 @@ prepared prepare(const options& asked, const std::function<void(engine::graph&)>
     const bool plain = asked.how == echo::strategy::baseline || asked.how == echo::strategy::mirror;
     echo::plan_options wanted{.how = asked.how, .host = {.fuse = !plain}};
     if (asked.budget) wanted.budget = asked.budget->bytes(echo::footprint(s, baseline).peak_bytes);
-    if (asked.max_overhead) wanted.max_overhead = *asked.max_overhead;
+    wanted.max_overhead = max_overhead_of(asked);
     const auto show = [&](double part) { line.part_done(part); };
     wanted.progress = show;
     echo::plan plan = echo::make_plan(s, wanted);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/one_line.hpp"
+#include "plan/claim_text.hpp"
 #include "plan/fused_text.hpp"
 #include "plan/table.hpp"
 #include "plan/units.hpp"
@@ -48,11 +49,12 @@ inline std::string opening(const options& asked, const prepared& p,
     out.add("model", "{}, preset {}, batch {}, {} baseline: {} parameters, {} nodes", p.built.model.name,
             asked.preset, p.built.batch, asked.habits == engine::baseline::paper ? "paper" : "modern",
             p.parameters, p.graph->size());
-    out.add("strategy", "{} ({:.1f} ms)", name_of(p.plans.plan.chosen_by()), p.pass_ms);
+    out.add("strategy", "{} ({:.1f} ms)", echo::format::claim(p.plans.plan, max_overhead_of(asked)),
+            p.pass_ms);
     out.add("peak", "{} -> {} ({} smaller)", show_bytes(r.baseline_peak_bytes), show_bytes(r.peak_bytes),
             echo::format::show_ratio(r.baseline_peak_bytes, r.peak_bytes));
-    out.add("bound", "{} (no plan over the same candidates is smaller; gap {} %)",
-            show_bytes(r.lower_bound_bytes), echo::format::show_gap(r));
+    out.add("bound", "{} ({}; gap {} %)", show_bytes(r.lower_bound_bytes),
+            echo::format::bound_claim(p.plans.plan, max_overhead_of(asked)), echo::format::show_gap(r));
     out.add("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
     out.add("resident", "{} (parameters, gradients, optimizer state, data; not in the peak)",
             show_bytes(r.resident_bytes));

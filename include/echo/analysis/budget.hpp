@@ -305,7 +305,7 @@ private:
             within = std::max(beyond, rung_above(known_.within_time(most)->footprint.peak_bytes));
             beyond = within + step;
         }
-        while (beyond - within > 1) {
+        while (within + 1 < beyond) { // a plan found on the way may be lower than what `beyond` was missed by
             const std::size_t middle = within + (beyond - within) / 2;
             if (reaches(middle, most))
                 within = std::max(middle, rung_above(known_.within_time(most)->footprint.peak_bytes));
