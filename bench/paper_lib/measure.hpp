@@ -42,14 +42,15 @@ inline subject make_subject(const workload& w) {
     subject made;
     made.graph = echo::read(g);
     const echo::snapshot& s = made.graph;
-    const auto times = echo::times_us(s);
+    const auto times = echo::times_of(s);
     auto host = g.nodes().begin();
     for (const auto n : s.nodes()) {
         const engine::node& node = **host;
         ++host;
         made.forward_nodes += s[n].phase == echo::phase::forward || s[n].phase == echo::phase::input;
-        made.total_us += times[n.index()];
-        made.us_by_op[std::string(s.op_name(s[n].op))] += times[n.index()];
+        const double us = times.microseconds(times.of_node[n.index()]);
+        made.total_us += us;
+        made.us_by_op[std::string(s.op_name(s[n].op))] += us;
         for (const auto v : s.outputs(n)) {
             if (!s[v].resident) continue;
             std::uint64_t* sum = nullptr;
@@ -125,12 +126,12 @@ inline figures measure(const subject& of, const plan_query& query) {
     }
     f.milliseconds =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count();
-    const auto times = echo::times_us(s);
+    const auto times = echo::times_of(s);
     for (const auto t : steps.steps()) {
         f.encoded += steps[t].kind == echo::step_kind::encode;
         if (steps[t].kind != echo::step_kind::recompute) continue;
         ++f.again;
-        f.recompute += times[steps[t].node.index()] / of.total_us;
+        f.recompute += times.microseconds(times.of_node[steps[t].node.index()]) / of.total_us;
     }
     const auto replayed = echo::footprint(s, steps);
     f.peak = replayed.peak_bytes, f.stash = replayed.stash_bytes;

@@ -32,7 +32,11 @@ using ticks = std::int64_t;
 struct run_times {
     std::vector<ticks> of_node; ///< one run, by node index
     ticks total = 0;            ///< every node once
+    int exponent = 0;           ///< a microsecond has 2^this ticks
 
+    double microseconds(ticks t) const noexcept {
+        return static_cast<double>(t) * detail::power_of_two(-exponent);
+    }
     /// `t` as a part of the time of all nodes; 0 where that takes no time. O(1).
     double part(ticks t) const noexcept {
         return total > 0 ? static_cast<double>(t) / static_cast<double>(total) : 0;
@@ -119,7 +123,7 @@ inline run_times times_of(const snapshot& s, const device_model& device = {}) {
     const int modelled =
         std::max(exponent, 0); // a model of less than a tick per µs is counted finer, then divided
     const detail::time_model model(device, modelled);
-    run_times times{.of_node = std::vector<ticks>(s.node_count(), 0)};
+    run_times times{.of_node = std::vector<ticks>(s.node_count(), 0), .exponent = exponent};
     for (const auto n : s.nodes()) {
         const double measured = s[n].time_us;
         const std::uint64_t time = measured < 0
