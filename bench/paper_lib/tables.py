@@ -59,7 +59,7 @@ def of_footprints(result):
         rows.append((*cells, f"{PAPER_RATIO[row['model']]:.2f}×"))
     mean = result["mean_ratio"]
     lines = ["Footprints as a driver shows them, MiB, and how many times smaller than the baseline's:", ""]
-    lines += table(("model", "baseline", "mirror", "echo", "min_cut", "budget, ≤ 10 % time", "paper's Echo"), rows)
+    lines += table(("model", "baseline", "mirror", "default, ≤ 5 % time", "echo", "min_cut", "budget, ≤ 10 % time", "paper's Echo"), rows)
     contexts = ", ".join(f"{MODELS[model]} {CONTEXT[model] + WORKSPACE[model]}" for model in MODELS)
     lines += ["", f"The mean of Echo's ratios is {mean:.2f}× (paper: 1.89×). Baseline and mirror lie in NNVM's pool, the others in Echo's arena. "
               f"Counted beside the graph, MiB: {contexts} (context, and the workspace of convolutions).", ""]
