@@ -43,7 +43,7 @@ struct run_times {
     }
     /// The longest time whose `part` is at most `ratio` (0 or more). O(1).
     ticks at_most(double ratio) const noexcept {
-        if (!(ratio > 0)) return 0;
+        if (!(ratio > 0) || total <= 0) return 0; // where nothing takes time, no time is a part of it
         const int point = 53 - detail::exponent_of(ratio);
         if (point > 110) return 0;
         if (point < 0) return std::numeric_limits<ticks>::max() / 4;
