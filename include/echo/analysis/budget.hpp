@@ -85,7 +85,10 @@ public:
                 rung_above(limit)); // who asked for something else may have been there, and come as low
             search(limit);
         }
-        if (!effort_.whole_front() && !known_.within(limit)) descend(limit);
+        if (!effort_.whole_front() && !known_.within(limit)) {
+            descend(limit);
+            if (!known_.within(limit) && !is_reduced()) search_rung(last_rung_within(no_limit / 4));
+        }
         const trial* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -269,7 +272,7 @@ private:
             trial next = *deepest_;
             const std::uint64_t peak = next.footprint.peak_bytes;
             evaluate_(next);
-            if (relieve_(next, peak - peak / step_parts_ - 1, {.rounds = 20}) ||
+            if (relieve_(next, peak - peak / step_parts_ - 1, {.rounds = 20, .patient = true}) ||
                 next.footprint.peak_bytes < peak) {
                 known_.add(next);
                 deepest_ = std::move(next);
@@ -284,17 +287,25 @@ private:
         }
     }
 
-    /// The lowest of the plans to which the lowest starts lead.
+    /// The lowest of the plans to which the lowest starts lead, and cuts at prices too cheap for other limits.
     trial lowest_led_down() {
+        std::optional<trial> lowest;
+        const auto lead_down = [&](trial t) {
+            evaluate_(t);
+            relieve_(t, 0, {.patient = true, .everywhere = effort_.whole_front()});
+            known_.add(t);
+            if (!lowest || t.better_than(*lowest)) lowest = std::move(t);
+        };
         ranking by_peak;
         for (std::uint32_t i = 0; i < starts_.size(); ++i) by_peak.add(i, starts_[i].footprint.peak_bytes);
         const auto order = by_peak.descending();
-        std::optional<trial> lowest;
-        for (std::size_t i = order.size();
-             i-- > 0 && order.size() - i <= (effort_.whole_front() ? order.size() : 4);) {
-            trial t = lead(starts_[order[i]], 0, no_limit);
-            if (!lowest || t.better_than(*lowest)) lowest = std::move(t);
-        }
+        const std::size_t count = is_reduced() ? 4 : order.size();
+        for (std::size_t i = order.size(); i-- > 0 && order.size() - i <= count;)
+            lead_down(starts_[order[i]]);
+        if (!is_reduced())
+            for (std::size_t row = 0; row < grid_.rows(); ++row)
+                for (std::size_t column = 5; column < grid_.columns(); column += 2)
+                    lead_down(grid_.plan_of(row, column));
         return *std::move(lowest);
     }
 

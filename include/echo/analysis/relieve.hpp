@@ -26,6 +26,7 @@ struct relief_options {
     std::size_t rounds = 30; ///< replays
     ticks most =
         std::numeric_limits<ticks>::max(); ///< of recomputation; a plan beyond is not worth going on with
+    bool patient = false;                  ///< goes on where the last round was too slow to arrive
     bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
 };
 
@@ -52,7 +53,8 @@ public:
             if (round == 0 || t.better_than(best)) best = t;
             // What goes on as slowly as in the last round does not arrive.
             const std::uint64_t gained = round > 2 && before > peak ? before - peak : 0;
-            const bool too_slow = round > 2 && !options.everywhere && gained * (options.rounds - round) < peak - limit;
+            const bool too_slow = round > 2 && !options.everywhere && !options.patient &&
+                                  gained * (options.rounds - round) < peak - limit;
             if (round == options.rounds || too_slow || t.recompute > options.most ||
                 !relieve_once(t, limit, options.everywhere))
                 break;
@@ -71,7 +73,7 @@ public:
             const std::uint64_t peak = t.footprint.peak_bytes;
             if (peak <= limit) return;
             trial next = t;
-            if ((*this)(next, std::max(limit, peak - peak / part - 1), {.rounds = 20}) ||
+            if ((*this)(next, std::max(limit, peak - peak / part - 1), {.rounds = 20, .patient = true}) ||
                 next.footprint.peak_bytes < peak)
                 t = std::move(next);
             else
