@@ -88,7 +88,8 @@ graph attention(std::int64_t batch, std::int64_t steps, std::int64_t width) {
 int main() {
     graph g = attention(32, 20, 512);
     const auto before = echo::read(g);
-    const auto plan = echo::make_plan(before, {.host = echo::abilities<graph>()});
+    const auto plan =
+        echo::make_plan(before, {.how = echo::strategy::min_cut, .host = echo::abilities<graph>()});
     echo::verify(before, plan); // shares no code with the planner; throws at the first rule broken
     std::cout << plan.report();
     const auto made = echo::apply(plan, g); // the graph itself: clones, moves, redirected inputs

@@ -85,16 +85,16 @@ TEST_CASE("of what a node reads, the longest chain is made first", "[lay_out]") 
 TEST_CASE("what only gradients need runs late if chosen, in its place otherwise", "[lay_out]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8);                                    // 0 1
-    const auto saved = g.heavy({x}, 8), copy = g.light({saved}, 8);             // 2 3
+    const auto saved = g.light({x}, 8), copy = g.light({saved}, 8);             // 2 3
     const auto loss = g.light({x}, 0);                                          // 4
-    const auto d1 = g.backward({g.seed()}, 8);                                  // 5 6
+    const auto d1 = g.backward({g.seed(), loss}, 8);                            // 5 6
     const auto d2 = g.backward({d1, copy}, 8), d3 = g.backward({d2, saved}, 8); // 7 8
     const auto s = g.finish({loss, d3});
     CHECK(laid_out(s, {}).text() == "0 1 2 3 4 5 6 7 8");
     CHECK(laid_out(s, {saved, copy}).text() == "0 1 4 5 6 2 3 7 8"); // a first run, late
     CHECK(laid_out(s, {copy}).text() == "0 1 2 4 5 6 3 7 8");
-    CHECK(laid_out(s, {saved}).text() == "0 1 2 3 4 5 6 7 8"); // kept for the copy, and heavy: no second run
-    CHECK(laid_out(s, {saved, copy}, {}, {.move = false}).text() == "0 1 2 3 4 5 6 3' 7 8");
+    CHECK(laid_out(s, {saved}).text() == "0 1 2 3 4 5 6 7 2' 8"); // in its place for the copy, and again
+    CHECK(laid_out(s, {saved, copy}, {}, {.move = false}).text() == "0 1 2 3 4 5 6 2' 3' 7 8");
 }
 
 TEST_CASE("an encoding is made right behind its value, and only for those who read it", "[lay_out]") {
@@ -165,9 +165,10 @@ TEST_CASE("control dependencies are kept, by what runs late as well", "[lay_out]
     const echo::node_id before[] = {g.node(other)};
     const auto saved =
         g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .control = before}, {x},
-              {{.bytes = 8}});                                                // 3
-    const auto loss = g.light({x}, 0);                                        // 4
-    const auto s = g.finish({loss, g.backward({g.seed(), saved, other}, 8)}); // 5 6
+              {{.bytes = 8}});                                         // 3
+    const auto loss = g.light({x}, 0);                                 // 4
+    const auto d = g.backward({loss}, 8);                              // 5
+    const auto s = g.finish({loss, g.backward({d, saved, other}, 8)}); // 6
     // `other` orders another node, so it stays where it is.
     CHECK(laid_out(s, {saved, other}).text() == "0 1 2 4 5 3 2' 6");
 }
@@ -201,4 +202,17 @@ TEST_CASE("whatever is chosen, the same is computed", "[lay_out]") {
         for (const auto& fault : faults) RC_LOG() << fault << '\n';
         RC_ASSERT(faults.empty());
     });
+}
+
+TEST_CASE(
+    "what the first gradient needs, and what is heavy, runs in the forward pass though gradients alone ask",
+    "[lay_out]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 8), deep = g.heavy({x}, 8), out = g.light({deep}, 8); // 0 1 2 3
+    const auto saved = g.light({x}, 8);                                                        // 4
+    const auto d = g.backward({g.seed(), out}, 8);                                             // 5 6
+    const auto s = g.finish({g.backward({d, saved, deep}, 8)});                                // 7
+    const auto c = echo::find_candidates(s);
+    for (const auto v : {x, deep, out}) CHECK(c.forward_needed[s[v].producer.index()] == 1);
+    CHECK(c.late_is_free(s[saved].producer));
 }
