@@ -35,7 +35,7 @@ struct node_record {
     std::uint32_t layer = 0;       ///< index for `snapshot::layer_name`
     double flops = 0;              ///< floating-point operations of one run
     double time_us = -1;           ///< measured time; less than 0: none
-    std::uint64_t workspace = 0;                               ///< bytes of scratch memory while it runs
+    std::uint64_t workspace = 0;   ///< bytes of scratch memory while it runs
 
     /// Whether a kernel of other ops that computes it too makes the same bits.
     bool same_in_any_kernel() const noexcept {
