@@ -81,8 +81,7 @@ public:
     trial cheapest(std::uint64_t limit) {
         prepare();
         if (!effort_.whole_front() && limit >= least_bytes_) {
-            search_rung(
-                rung_above(limit)); // who asked for something else may have been there, and come as low
+            search_rung(rung_above(limit)); // what others found there may be as low
             search(limit);
         }
         if (!effort_.whole_front() && !known_.within(limit)) {
@@ -110,9 +109,8 @@ public:
             descend(0);
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
-            for (std::size_t i = 1; i <= count; ++i) {
+            for (std::size_t i = 1; i <= count; ++i)
                 search_rung(rung_above(low + detail::mul_div(high - low, count - i, count)));
-            }
         }
         return {known_.all().begin(), known_.all().end()};
     }

@@ -87,7 +87,7 @@ public:
             evaluate_(best_);
             steps_ = evaluate_.steps();
         }
-        found.lower_bound_bytes = bound();
+        found.lower_bound_bytes = bound({});
         return found;
     }
 
@@ -134,8 +134,7 @@ private:
                 report_.notes.push_back(
                     "a graph of this size is searched from fewer starts than a small one");
             if (options_.budget != any_peak) return search.cheapest(options_.budget);
-            most_time_ = c_.times.at_most(options_.max_overhead);
-            return search.lowest(*most_time_);
+            return search.lowest(c_.times.at_most(options_.max_overhead));
         }
         }
         return std::move(proposed_);
@@ -299,7 +298,9 @@ private:
         const node_groups subgraphs = partition(s_, c_);
         report_.subgraphs = subgraphs.size();
         report_.largest_subgraph = subgraphs.largest();
-        report_.lower_bound_bytes = bound();
+        const bool within_time = how_ == strategy::budget && options_.budget == any_peak;
+        report_.lower_bound_bytes =
+            bound(within_time ? std::optional(c_.times.at_most(options_.max_overhead)) : std::nullopt);
         report_.budget_bytes = options_.budget;
         if (report_.peak_bytes > report_.budget_bytes) find_blocker();
         std::vector<std::uint8_t> unknown(s_.op_count(), 0);
@@ -308,17 +309,17 @@ private:
             if (unknown[op]) report_.unknown_ops.emplace_back(s_.op_name(op));
     }
 
-    /// What no plan of the same kind goes below: with the same ops to run again and, where that was asked, within the same
-    /// time.
-    std::uint64_t bound() {
+    /// What no plan of the same kind goes below: with the same ops to run again and, if `most` is given, for at most that
+    /// long.
+    std::uint64_t bound(std::optional<ticks> most) {
         judge_(s_, steps_);
         if (how_ == strategy::baseline) return best_.footprint.peak_bytes;
         const auto at = most_loaded(steps_, judge_.load());
         const bool heavy = how_ == strategy::budget;
         const std::size_t more = std::clamp<std::size_t>(200000 / (s_.node_count() + 1), 6, 64);
         std::uint64_t bound = lower_bound(s_, c_, options_.encode, heavy)(at, more);
-        if (heavy && most_time_ && bound < best_.footprint.peak_bytes)
-            bound = std::max(bound, budget_bound(s_, c_, options_.encode).within(*most_time_, at));
+        if (heavy && most && bound < best_.footprint.peak_bytes)
+            bound = std::max(bound, budget_bound(s_, c_, options_.encode).within(*most, at));
         return std::min(bound, best_.footprint.peak_bytes);
     }
 
@@ -371,8 +372,7 @@ private:
     choice previous_;
     std::size_t proposals_ = 0;
     std::uint32_t best_distance_ = no_anchor;
-    std::optional<ticks> most_time_; // of recomputation, that was asked for
-    double told_ = -1;               // of the progress
+    double told_ = -1; // of the progress
     plan_report report_;
 };
 
