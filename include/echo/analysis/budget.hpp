@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct search_effort {
         return of(std::max(s.node_count(), size / 4));
     }
     static search_effort of(std::size_t size) {
-        if (size <= 512) return {size, 5, 16, 40};
+        if (size <= 256) return {size, 5, 16, 40};
         if (size <= 8192) return {size, 5, 16, 0};
         if (size <= 100'000) return {size, 4, 8, 0};
         return {size, 3, 4, 0};
@@ -80,6 +81,8 @@ public:
     /// the limit and one at the rung above it, and what the starts cost.
     trial cheapest(std::uint64_t limit) {
         prepare();
+        if (const trial* t = known_.within(limit); t && t->recompute == 0) return *t;
+        search_whole_front();
         if (!effort_.whole_front() && limit >= least_bytes_) {
             search_rung(rung_above(limit)); // what others found there may be as low
             search(limit);
@@ -88,6 +91,7 @@ public:
             descend(limit);
             if (!known_.within(limit) && !is_reduced()) search_rung(last_rung_within(no_limit / 4));
         }
+        if (!known_.within(limit)) exchange_lowest();
         const trial* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -96,6 +100,7 @@ public:
     /// early.
     trial lowest(ticks most) {
         prepare();
+        search_whole_front();
         if (!effort_.whole_front()) search_rung(last_rung_within(most));
         const trial* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
@@ -105,6 +110,7 @@ public:
     /// point to point. At most `count` searches between them.
     std::vector<trial> front(std::size_t count) {
         prepare();
+        search_whole_front();
         if (!effort_.whole_front()) {
             descend(0);
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
@@ -112,6 +118,7 @@ public:
             for (std::size_t i = 1; i <= count; ++i)
                 search_rung(rung_above(low + detail::mul_div(high - low, count - i, count)));
         }
+        exchange_lowest();
         return {known_.all().begin(), known_.all().end()};
     }
 
@@ -133,15 +140,16 @@ private:
         starts_.push_back(std::move(t));
     }
 
-    /// Takes the cuts to start from, and searches the whole front if that is so cheap that it is always done.
+    /// Takes the cuts to start from.
     void prepare() {
         if (std::exchange(is_prepared_, true)) return;
-        least_bytes_ = lower_bound(s_, evaluate_.facts(), options_.encode, true).working_sets();
+        lower_bound bound(s_, evaluate_.facts(), options_.encode, true);
+        least_bytes_ = effort_.whole_front() ? bound({}, 4) : bound.working_sets();
         // At prices from the dearest time on; cheaper time leads to plans that recompute more than any limit asks for.
         for (std::size_t row = 0; row < grid_.rows(); ++row)
             for (std::size_t column = row % 2; column < std::min(grid_.columns(), 3 + row % 2); ++column)
                 start_from(grid_.plan_of(row, column));
-        if (effort_.whole_front()) return search_front();
+        if (effort_.whole_front()) return;
         // Starts that others beat seldom lead to what those do not.
         const auto all = known_.all();
         const std::size_t count = std::min(all.size(), effort_.starts);
@@ -211,16 +219,20 @@ private:
         }
     }
 
-    /// Of small graphs: limits evenly down to the lowest plan, and then what each plan of the front makes of the peaks next
-    /// to its own.
-    void search_front() {
+    /// Of small graphs, once: limits evenly from what costs nothing down to the lowest plan, and then what each plan of the
+    /// front makes of the peaks next to its own.
+    void search_whole_front() {
+        if (!effort_.whole_front() || std::exchange(is_searched_, true)) return;
         descend(0);
+        if (known_.all().size() == 1) return; // nothing that recomputes is lower
+        exchange_lowest();
+        const std::uint64_t high = known_.all().front().footprint.peak_bytes;
         const std::uint64_t low = known_.lowest().footprint.peak_bytes;
-        const std::uint64_t step = (baseline_bytes_ - low) / effort_.front_points + 1;
+        const std::uint64_t step = (high - low) / effort_.front_points + 1;
         const std::size_t replays =
             std::min(options_.exchange_replays / effort_.front_points, most_exchanges());
         std::vector<trial> paths = starts_;
-        for (std::uint64_t limit = baseline_bytes_; limit > low;) {
+        for (std::uint64_t limit = high; limit > low;) {
             limit = std::max(low, limit - std::min(limit, step));
             tell();
             go_on(paths, limit);
@@ -238,15 +250,18 @@ private:
         known_.add(std::move(t));
     }
 
-    /// Just below the peak of each plan of the front: that plan led down, and the next ones led up.
+    /// Just below the peak of each plan of the front: that plan led down, and the next ones led up. Each pair once.
     void learn_from_neighbours(std::size_t replays) {
         const std::vector<trial> points(known_.all().begin(), known_.all().end());
         for (std::size_t i = 0; i + 1 < points.size(); ++i) {
             const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
-            lead(points[i], limit, no_limit);
-            for (std::size_t k = i + 1; k < std::min(i + 4, points.size()); ++k)
-                lead(points[k], limit, no_limit);
-            exchange_at(limit, replays);
+            bool is_new = false;
+            for (std::size_t k = i; k < std::min(i + 4, points.size()) && learned_.size() < most_leads(); ++k)
+                if (learned_.insert({limit, points[k].recompute}).second) {
+                    lead(points[k], limit, no_limit);
+                    is_new = true;
+                }
+            if (is_new) exchange_at(limit, replays);
         }
     }
 
@@ -266,7 +281,7 @@ private:
     /// or later.
     void descend(std::uint64_t limit) {
         if (!deepest_) deepest_ = lowest_led_down();
-        while (deepest_->footprint.peak_bytes > limit && step_parts_ <= 256) {
+        while (deepest_->footprint.peak_bytes > std::max(limit, least_bytes_) && step_parts_ <= 256) {
             trial next = *deepest_;
             const std::uint64_t peak = next.footprint.peak_bytes;
             evaluate_(next);
@@ -278,11 +293,14 @@ private:
                 step_parts_ *= 4;
             }
         }
-        if (deepest_->footprint.peak_bytes > limit && !exchanged_) {
-            exchanged_ = true;
-            exchange_.lower(*deepest_, 0, std::min(options_.exchange_replays, most_exchanges()));
-            known_.add(*deepest_);
-        }
+    }
+
+    /// Lowers the lowest plan of a small graph by exchanges, once.
+    void exchange_lowest() {
+        if (std::exchange(exchanged_, true)) return;
+        trial t = known_.lowest();
+        exchange_.lower(t, least_bytes_, std::min(options_.exchange_replays, most_exchanges()));
+        known_.add(std::move(t));
     }
 
     /// The lowest of the plans to which the lowest starts lead, and cuts at prices too cheap for other limits.
@@ -339,6 +357,9 @@ private:
         return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
     }
 
+    /// Of neighbours: so many that small graphs learn all there is, and others take no longer.
+    std::size_t most_leads() const { return 60'000 / (effort_.size + 1); }
+
     /// How many searches there will be is not known, so each takes an equal part of what is left.
     void tell() {
         done_ += (1 - done_) / 16;
@@ -356,12 +377,13 @@ private:
     std::uint64_t baseline_bytes_ = 0, least_bytes_ = 0; // no plan has a peak below the latter
     std::size_t favourite_ = 0;                          // of the starts: led to the last plan within a time
     std::vector<trial> starts_;
-    bool is_prepared_ = false;
-    double done_ = 0; ///< of the progress
+    bool is_prepared_ = false, is_searched_ = false; // the latter: the whole front
+    double done_ = 0;                                ///< of the progress
     known_plans known_;
     std::vector<std::uint64_t> rungs_;
     std::vector<std::uint8_t> searched_;
-    std::optional<trial> deepest_; // of the way down
+    std::set<std::pair<std::uint64_t, ticks>> learned_; // limits, and what the plan led there costs
+    std::optional<trial> deepest_;                      // of the way down
     std::uint64_t step_parts_ = 16;
     bool exchanged_ = false;
 };
