@@ -41,6 +41,8 @@ struct search_effort {
     std::size_t size;      ///< in nodes
     std::size_t distances; ///< of anchors, from which cuts are taken
     std::size_t starts;    ///< at most
+    /// Limits to search below the one that is asked for; and the lowest plan is looked for. Or 0.
+    std::size_t neighbours;
     /// Limits to search in any case, evenly from the baseline down, and none else; or 0.
     std::size_t front_points;
 
@@ -51,10 +53,11 @@ struct search_effort {
         return of(std::max(s.node_count(), size / 4));
     }
     static search_effort of(std::size_t size) {
-        if (size <= 256) return {size, 5, 16, 40};
-        if (size <= 8192) return {size, 5, 16, 0};
-        if (size <= 100'000) return {size, 4, 8, 0};
-        return {size, 3, 4, 0};
+        if (size <= 256) return {size, 5, 16, 0, 40};
+        if (size <= 512) return {size, 5, 16, 4, 0};
+        if (size <= 8192) return {size, 5, 16, 0, 0};
+        if (size <= 100'000) return {size, 4, 8, 0, 0};
+        return {size, 3, 4, 0, 0};
     }
     /// Whether the whole front is searched, whatever is asked.
     bool whole_front() const noexcept { return front_points > 0; }
@@ -86,6 +89,7 @@ public:
         if (!effort_.whole_front() && limit >= least_bytes_) {
             search_rung(rung_above(limit)); // what others found there may be as low
             search(limit);
+            search_neighbours(rung_above(limit));
         }
         if (!effort_.whole_front() && !known_.within(limit)) {
             descend(limit);
@@ -101,7 +105,11 @@ public:
     trial lowest(ticks most) {
         prepare();
         search_whole_front();
-        if (!effort_.whole_front()) search_rung(last_rung_within(most));
+        if (!effort_.whole_front()) {
+            const std::size_t last = last_rung_within(most);
+            search_rung(last);
+            search_neighbours(last);
+        }
         const trial* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
     }
@@ -175,6 +183,15 @@ private:
     void search_rung(std::size_t i) {
         if (searched_.size() <= i) searched_.resize(i + 1, 0);
         if (!std::exchange(searched_[i], std::uint8_t{1})) search(rung(i));
+    }
+
+    /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be cheaper.
+    void search_neighbours(std::size_t i) {
+        if (effort_.neighbours == 0) return;
+        constexpr std::size_t apart = 3; // rungs
+        descend(0);
+        if (i >= apart) search_rung((i / apart - 1) * apart);
+        for (std::size_t k = 1; k <= effort_.neighbours; ++k) search_rung((i / apart + k) * apart);
     }
 
     /// Whether a plan within `most` is found at the rung. From the start that led to the last such plan first, and no
