@@ -24,6 +24,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -129,6 +130,9 @@ public:
         exchange_lowest();
         return {known_.all().begin(), known_.all().end()};
     }
+
+    /// All plans found so far that no other beats: peaks fall, times rise. Until the next search.
+    std::span<const trial> known() const noexcept { return known_.all(); }
 
     /// Whether the graph is so small that all plans that might be of use should be known.
     bool knows_all() const noexcept { return effort_.whole_front(); }

@@ -8,6 +8,7 @@
 #include <echo/analysis/budget_bound.hpp>
 #include <echo/analysis/echo.hpp>
 #include <echo/analysis/evaluate.hpp>
+#include <echo/analysis/host_allocator.hpp>
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/min_cut.hpp>
 #include <echo/analysis/mirror.hpp>
@@ -34,9 +35,12 @@ struct plan_options {
     /// With the strategy `budget` and no bytes: recomputation at most, as a part of the graph's time; the plan of
     /// least peak is taken.
     double max_overhead = 0.05;
-    bool encode = true;                ///< one-bit encodings are candidates
-    host_abilities host{};             ///< what the executor can do
-    device_model device{};             ///< for nodes without a measured time
+    bool encode = true;    ///< one-bit encodings are candidates
+    host_abilities host{}; ///< what the executor can do
+    device_model device{}; ///< for nodes without a measured time
+    /// Of a host that does not take Echo's arena: of the plans found, the one for which it takes least is chosen, and none
+    /// for which it takes more than for the graph's own order. A budget is one of its bytes then.
+    host_allocator allocator{};
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
     /// How many replays `budget` spends on exchanging runs one by one at most; large graphs get fewer, or none.
@@ -62,7 +66,8 @@ public:
         begin();
         const std::uint64_t baseline = best_.footprint.peak_bytes;
         if (how_ != strategy::baseline &&
-            (how_ != strategy::budget || baseline > options_.budget || options_.budget == any_peak)) {
+            (how_ != strategy::budget || options_.budget == any_peak ||
+             std::max(baseline, report_.baseline_allocated_bytes) > options_.budget)) {
             proposed_ = propose(how_);
             keep_promise(baseline);
         }
@@ -103,6 +108,8 @@ private:
 
         best_ = {.decided = choice::nothing(s_), .footprint = baseline};
         steps_ = std::move(before);
+        if (options_.allocator)
+            report_.baseline_allocated_bytes = report_.allocated_bytes = options_.allocator(steps_);
     }
 
     trial propose(strategy how) {
@@ -133,8 +140,12 @@ private:
             if (search.is_reduced())
                 report_.notes.push_back(
                     "a graph of this size is searched from fewer starts than a small one");
-            if (options_.budget != any_peak) return search.cheapest(options_.budget);
-            return search.lowest(c_.times.at_most(options_.max_overhead));
+            const ticks most = c_.times.at_most(options_.max_overhead);
+            if (options_.allocator) {
+                allocator_choice<> choose(evaluate_, options_.allocator, search);
+                return options_.budget != any_peak ? choose.cheapest(options_.budget) : choose.smallest(most);
+            }
+            return options_.budget != any_peak ? search.cheapest(options_.budget) : search.lowest(most);
         }
         }
         return std::move(proposed_);
@@ -257,6 +268,11 @@ private:
                                     "would have raised the peak above the baseline's");
         if (best_.better_than(proposed_)) return;
         evaluate_(proposed_);
+        if (options_.allocator) {
+            const std::uint64_t bytes = options_.allocator(evaluate_.steps());
+            if (bytes >= report_.allocated_bytes) return;
+            report_.allocated_bytes = bytes;
+        }
         steps_ = evaluate_.steps();
         best_ = std::move(proposed_);
     }
@@ -268,12 +284,25 @@ private:
         trial fused;
         fused.footprint = evaluate_.fuse(without.steps(), steps);
         fused.recompute = evaluate_.recompute_time(steps);
-        if (is_better(best_, fused) && !is_dearer(best_, without)) return;
+        if (options_.allocator) {
+            const std::uint64_t bytes = options_.allocator(steps);
+            if (!is_smaller({bytes, fused.recompute}, {report_.allocated_bytes, best_.recompute})) return;
+            report_.allocated_bytes = bytes;
+        } else if (is_better(best_, fused) && !is_dearer(best_, without)) {
+            return;
+        }
         best_ = std::move(fused);
         steps_ = std::move(steps);
         report_.notes = without.report().notes;
     }
 
+    /// Of bytes and time of two plans: bytes within the budget are all the same.
+    bool is_smaller(std::pair<std::uint64_t, ticks> one, std::pair<std::uint64_t, ticks> other) const {
+        if (options_.budget == any_peak) return one < other;
+        one.first = std::max(one.first, options_.budget);
+        other.first = std::max(other.first, options_.budget);
+        return one < other;
+    }
     bool is_better(const trial& t, const trial& other) const {
         if (how_ != strategy::budget || options_.budget == any_peak) return t.better_than(other);
         const auto over = [&](const trial& of) { return std::max(of.footprint.peak_bytes, options_.budget); };
@@ -302,7 +331,7 @@ private:
         report_.lower_bound_bytes =
             bound(within_time ? std::optional(c_.times.at_most(options_.max_overhead)) : std::nullopt);
         report_.budget_bytes = options_.budget;
-        if (report_.peak_bytes > report_.budget_bytes) find_blocker();
+        if (std::max(report_.peak_bytes, report_.allocated_bytes) > report_.budget_bytes) find_blocker();
         std::vector<std::uint8_t> unknown(s_.op_count(), 0);
         for (const auto n : s_.nodes()) unknown[s_[n].op] |= static_cast<std::uint8_t>(s_[n].unknown_op);
         for (std::uint32_t op = 0; op < unknown.size(); ++op)

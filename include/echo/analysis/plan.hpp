@@ -6,6 +6,7 @@
 #include <echo/analysis/schedule.hpp>
 #include <echo/graph/concepts.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -32,6 +33,8 @@ inline constexpr std::uint64_t any_peak = ~std::uint64_t{0};
 struct plan_report {
     std::uint64_t baseline_peak_bytes = 0;
     std::uint64_t peak_bytes = 0;
+    /// What the host's own allocator takes, if `plan_options` has one; else 0.
+    std::uint64_t baseline_allocated_bytes = 0, allocated_bytes = 0;
     std::uint64_t resident_bytes = 0;
     std::uint64_t baseline_stash_bytes = 0;
     std::uint64_t stash_bytes = 0;
@@ -81,7 +84,9 @@ public:
     std::uint64_t lower_bound() const noexcept { return report_.lower_bound_bytes; }
     std::uint64_t best() const noexcept { return report_.peak_bytes; }
     /// Whether the budget that was asked for is kept.
-    bool met() const noexcept { return report_.peak_bytes <= report_.budget_bytes; }
+    bool met() const noexcept {
+        return std::max(report_.peak_bytes, report_.allocated_bytes) <= report_.budget_bytes;
+    }
 
     /// Nodes that run again, fused or not, in execution order: for hosts whose own gradient pass recomputes marked nodes.
     /// O(steps).

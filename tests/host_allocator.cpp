@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+// Plans for a host that keeps its own allocator: here NNVM's pool, which ends above Echo's peak.
+#include "support/laws.hpp"
+#include "support/properties.hpp"
+#include "support/random_graph.hpp"
+#include "support/toy_graph.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/verify.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+namespace {
+
+using support::require;
+
+/// Bytes of NNVM's pool for schedules of one graph.
+struct pool {
+    const echo::snapshot& s;
+    std::size_t questions = 0;
+    std::uint64_t operator()(const echo::schedule& steps) {
+        ++questions;
+        return echo::plan_memory(s, steps, {.pool = echo::nnvm_pool{}}).bytes();
+    }
+};
+
+} // namespace
+
+TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
+    support::coverage seen;
+    support::check(1, [&](bool fuse) {
+        const echo::snapshot s = support::build(*support::recipes());
+        pool allocate{s};
+        echo::plan_options options;
+        options.host.fuse = fuse;
+        const echo::plan without = echo::make_plan(s, options);
+        options.allocator = allocate;
+        const echo::plan p = echo::make_plan(s, options);
+        echo::verify(s, p);
+        const std::uint64_t baseline = allocate(echo::baseline_schedule(s));
+        const auto& r = p.report();
+        require(r.baseline_allocated_bytes == baseline, "the graph's own order is asked of first");
+        require(r.allocated_bytes == allocate(p.steps()), "the report says what is taken");
+        require(r.allocated_bytes <= baseline, "no plan takes more than none");
+        require(r.peak_bytes <= r.baseline_peak_bytes, "the peak is no higher");
+        require(r.recompute_time_ratio <= 0.05 + 1e-9, "the price is kept");
+        if (!fuse) require(r.allocated_bytes <= allocate(without.steps()), "who asks takes no more");
+        require(allocate.questions < 64, "questions are few");
+        seen.of("take less by asking", r.allocated_bytes < allocate(without.steps()));
+
+        options.budget = r.allocated_bytes;
+        const echo::plan again = echo::make_plan(s, options);
+        echo::verify(s, again);
+        require(again.met() ==
+                    (std::max(again.report().allocated_bytes, again.report().peak_bytes) <= options.budget),
+                "a budget is one of the allocator's bytes");
+        seen.of("meet a budget", again.met());
+    });
+    seen.require({{"take less by asking", 0.03}, {"meet a budget", 0.5}});
+}
+
+TEST_CASE("a schedule that the host cannot run is not chosen", "[host_allocator]") {
+    support::toy_graph g;
+    const auto data = g.input(1);
+    const auto x = g.heavy({data}, 100);
+    const auto a = g.light({x}, 100);
+    const auto loss = g.light({a}, 0);
+    const auto d = g.backward({g.seed(), a, x}, 8);
+    const echo::snapshot s = g.finish({loss, d});
+    const echo::schedule own = echo::baseline_schedule(s);
+    const auto only_own = [&](const echo::schedule& steps) {
+        return steps == own ? std::uint64_t{1000} : echo::any_peak;
+    };
+    for (const auto how : {echo::strategy::budget, echo::strategy::min_cut, echo::strategy::mirror}) {
+        const echo::plan p = echo::make_plan(s, {.how = how, .max_overhead = 10, .allocator = only_own});
+        CHECK(p.steps() == own);
+        CHECK(p.report().allocated_bytes == 1000);
+    }
+}
+
+TEST_CASE("what the host's allocator throws goes through", "[host_allocator]") {
+    support::toy_graph g;
+    const auto loss = g.light({g.input(1)}, 8);
+    const echo::snapshot s = g.finish({loss});
+    const auto fail = [](const echo::schedule&) -> std::uint64_t { throw std::runtime_error("no pool"); };
+    CHECK_THROWS_WITH(echo::make_plan(s, {.allocator = fail}), "no pool");
+}
