@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """Every bar of speed, arena, laws, limits and defaults beside what was measured, and what fused recomputation saves, from
-bench/results: prints the tables, and writes them into README.md between the lines `<!-- table: bench/run … -->` and the next
-`<!-- end of table -->`. The bars against peers have a section of their own (bench/peers)."""
+bench/results: prints the tables, and writes them between the lines `<!-- table: bench/run … -->` and the next
+`<!-- end of table -->`: what the default buys into README.md, the others into docs/results. The bars against peers have a
+page of their own (bench/peers)."""
 import json
 import pathlib
 import sys
@@ -76,19 +77,41 @@ def fused():
     return [measured(result), "", *lines]
 
 
+def buys():
+    """What the default buys on some of the committed graphs, and what PyTorch's partitioner pays for as low a peak."""
+    result, peers = load("default"), load("peers-fronts")
+    points = {pathlib.Path(row["graph"]).name.removesuffix(".json.gz"): row["points"] for row in peers["rows"]}
+    lines = ["| training step | without Echo | with Echo | ratio | recomputed | PyTorch's partitioner, as low |",
+             "|---|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        if row["graph"] not in SHOWN:
+            continue
+        theirs = "not measured"
+        if row["graph"] in points:
+            within = [point["torch"] for point in points[row["graph"]] if point["peak"] <= 1e6 * row["default MB"]]
+            theirs = f"{100 * min(within):.1f} %" if within else "not reached"
+        lines.append(f"| {row['graph']} | {row['baseline MB']:,.0f} MB | {row['default MB']:,.0f} MB | "
+                     f"{row['baseline MB'] / row['default MB']:.2f} × | {row['default overhead %']:.1f} % | {theirs} |")
+    return [measured(result, peers), "", *lines]
+
+
+SHOWN = ("efficientnet_b4_b16", "convnext_tiny_b64", "diffusion_unet_b64", "mobilenet_v3_large_b64", "unet_b16", "gpt2_b8_t512",
+         "llama_8x2048_b4_t512", "vit_b16_b32", "resnet152_b32", "nmt_b128_t50")
+PLACES = {"buys": (buys, "README.md"), "bars": (bars, "docs/results/bars.md"), "fused": (fused, "docs/results/fused.md")}
+
+
 def main():
-    file = ROOT / "README.md"
-    text = file.read_text(encoding="utf-8")
-    for name, made in {"bars": bars(), "fused": fused()}.items():
+    for name, (make, place) in PLACES.items():
+        file = ROOT / place
+        text = file.read_text(encoding="utf-8")
         mark = f"<!-- table: bench/run {name} -->"
         begin = text.find(mark)
         end = text.find(END, begin)
         if begin < 0 or end < 0:
-            sys.exit(f"README.md holds no line '{mark}' with '{END}' behind it")
-        section = "\n".join([mark, "", *made, "", END])
+            sys.exit(f"{place} holds no line '{mark}' with '{END}' behind it")
+        section = "\n".join([mark, "", *make(), "", END])
         print(section)
-        text = text[:begin] + section + text[end + len(END):]
-    file.write_text(text, encoding="utf-8")
+        file.write_text(text[:begin] + section + text[end + len(END):], encoding="utf-8")
 
 
 if __name__ == "__main__":

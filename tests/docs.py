@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""README.md and docs/*.md as their readers take them: every block of code compiles as printed, every program and option in
+"""README.md and all pages under docs as their readers take them: every block of code compiles as printed, every program and option in
 the commands exists, and every graph and plan is one by the rules of the formats.
 
     python3 docs.py --compiler g++ [--nvcc NVCC] --program echo-plan=PATH …
@@ -52,7 +52,7 @@ class Block:
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(document, text):

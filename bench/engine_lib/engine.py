@@ -125,7 +125,7 @@ BEGIN, END = "<!-- table: bench/engine -->", "<!-- end of table -->"
 
 
 def section(result):
-    """The tables of README.md."""
+    """The tables of docs/results/engine.md."""
     cores = f"{result['machine']['cores']} cores of an {result['machine']['cpu']}"
     lines = [BEGIN, "", f"Measured on {result['date']}, {cores}: PyTorch {result['torch']} on the CPU beside the engine, steps in "
              "turns, medians; the same parameters and data.", "",
@@ -148,12 +148,12 @@ def section(result):
 
 def write_readme():
     result = json.loads((ROOT / "bench" / "results" / "engine.json").read_text(encoding="utf-8"))
-    file = ROOT / "README.md"
+    file = ROOT / "docs" / "results" / "engine.md"
     text = file.read_text(encoding="utf-8")
     begin = text.find(BEGIN)
     end = text.find(END, begin)
     if begin < 0 or end < 0:
-        sys.exit(f"README.md holds no line '{BEGIN}' with '{END}' behind it")
+        sys.exit(f"{file} holds no line '{BEGIN}' with '{END}' behind it")
     file.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The section of the README about a GPU, from gpu.json: tables.py prints it, tables.py --readme FILE writes it into FILE between
+"""The section of a page about a GPU, from gpu.json: tables.py prints it, tables.py --readme FILE writes it into FILE between
 the line `<!-- table: bench/gpu -->` and the next `<!-- end of table -->`. Without results it says that there are none."""
 import json
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The section of the README about the paper's evaluation, from bench/results: tables.py prints it, tables.py FILE writes
+"""The tables of docs/results/paper.md, from bench/results: tables.py prints it, tables.py FILE writes
 it into FILE as well, between the line `<!-- table: bench/paper -->` and the next `<!-- end of table -->`."""
 import json
 import pathlib
@@ -135,8 +135,8 @@ def of_series(result):
     hows = ("baseline", "mirror", "echo", "min_cut")
     rows = [(row["what"], *(mib(row[how]) for how in hows), f"{row['baseline'] / row['echo']:.2f}×") for row in result["series"]]
     return ["Footprint against batch and length, MiB (paper: NMT at 256 and WMT de→en at 128 fit 11 GB with Echo alone, DeepSpeech2 at 32 likewise):",
-            "", *table(("workload", *hows, "baseline over echo"), rows), "", "![Footprints](bench/results/paper-footprints.svg)", "",
-            "![Footprint against batch](bench/results/paper-batches.svg)"]
+            "", *table(("workload", *hows, "baseline over echo"), rows), "", "![Footprints](../../bench/results/paper-footprints.svg)", "",
+            "![Footprint against batch](../../bench/results/paper-batches.svg)"]
 
 
 def of_most(result):

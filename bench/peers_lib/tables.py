@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The section of the README about peers, from bench/results: tables.py prints it, tables.py FILE writes it into FILE.
+"""The tables of docs/results/peers.md, from bench/results: tables.py prints it, tables.py FILE writes it into FILE.
 
 In FILE it stands between the line `<!-- table: bench/peers --markdown -->` and the next `<!-- end of table -->`.
 """
@@ -73,7 +73,7 @@ def of_fronts(result):
               "need time in PyTorch and none in Echo: they are not in the means. Without one-bit encodings: "
               f"{figures['without encodings, points lost']} points lost, {value(figures['without encodings, over the envelope'])} of the "
               f"envelope, {value(figures['without encodings, over the own'])} of PyTorch's own.",
-              "", "![Echo's fronts and PyTorch's points](bench/results/peers-fronts.svg)"]
+              "", "![Echo's fronts and PyTorch's points](../../bench/results/peers-fronts.svg)"]
     return lines
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """Trains the translation model with and without Echo and prints both courses side by side: losses, the part of sentences
-it translates without a mistake, memory. Writes the table into README.md, or FILE, between the line
+it translates without a mistake, memory. Writes the table into docs/results/training.md, or FILE, between the line
 `<!-- table: examples/run --learn -->` and the next `<!-- end of table -->`.
 
     python3 learn.py PROGRAM [--into FILE]
@@ -63,7 +63,7 @@ def section(made):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("program")
-    options.add_argument("--into", type=pathlib.Path, default=ROOT / "README.md")
+    options.add_argument("--into", type=pathlib.Path, default=ROOT / "docs" / "results" / "training.md")
     asked = options.parse_args()
     text = asked.into.read_text(encoding="utf-8")
     begin = text.find(BEGIN)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The tensors of an attention layer, as "The CUDA helpers" of README.md takes them as given.
+// The tensors of an attention layer, as docs/cuda.md takes them as given.
 #include <cstdint>
 
 void gradient(float* dx, const float* q, const float* k, const float* dy, std::int64_t batch,
