@@ -30,8 +30,10 @@ FENCE = re.compile(r"^```(\w*)$")
 FRAME = re.compile(r"^<!-- frame: (\S+) -->$")
 HOLE = re.compile(r"^ *// block$")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED_FILE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:hpp|cuh|cpp|cu|py|md))`")
 OPTION = re.compile(r"--[a-z][\w-]*|-[a-zA-Z]\b")
-TOOLS = ("cmake", "python3")
+TOOLS = ("cmake", "ctest", "python3")
 given = argparse.Namespace(compiler="g++", nvcc="", programs={})
 
 
@@ -52,7 +54,7 @@ class Block:
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(document, text):
@@ -156,6 +158,9 @@ def faults_of(words):
     program, *arguments = words
     if program == "cmake":
         return faults_of_cmake(words)
+    if program == "ctest":
+        presets = re.findall(r"--test-dir build/(\w+)", " ".join(arguments))
+        return [] if presets else ["ctest is not told where the tests are"]
     if program == "python3":
         return faults_of(arguments) if arguments else []
     name = program.rsplit("/", 1)[-1] if program.startswith("build/") else program
@@ -219,10 +224,21 @@ class Docs(unittest.TestCase):
         rows = re.findall(r"^\| `(--[a-z-]+)", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
         self.assertEqual(set(rows), set(re.findall(r"--[a-z][a-z-]+", page)) - {"--help", "--version"})
 
+    def test_links_and_named_files_are_there(self):
+        for document in documents():
+            text = document.read_text(encoding="utf-8")
+            for target in LINK.findall(text):
+                if not target.startswith(("http:", "https:", "#")):
+                    place = document.parent / target.split("#")[0]
+                    self.assertTrue(place.exists(), f"{document.name}: {target} is not there")
+            for name in NAMED_FILE.findall(text):
+                places = (ROOT / name, ROOT / "include" / "echo" / name, ROOT / "examples" / name, document.parent / name)
+                self.assertTrue(any(place.exists() for place in places), f"{document.name}: {name} is not there")
+
     def test_blocks_say_what_they_are(self):
         for document in documents():
             for block in blocks_of(document, document.read_text()):
-                self.assertIn(block.language, ("cpp", "sh", "json", "text"), str(block))
+                self.assertIn(block.language, ("cpp", "sh", "json", "text", "python", "mermaid"), str(block))
 
     # The checks themselves find what is planted.
 
