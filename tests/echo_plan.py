@@ -155,6 +155,22 @@ class Plan(command.Command):
         for word in ("recomputed", "stashed", "encoded"):
             self.assertIn(word, text)
 
+    def test_trace(self):
+        file, plan = self.folder / "trace.json", self.folder / "plan.json"
+        report = json.loads(self.good(GRAPHS / "tiny_cnn.json.gz", "--trace", file, "--emit-plan", plan, "--json"))
+        events = json.loads(file.read_text())["traceEvents"]
+        steps = json.loads(plan.read_text())["schedule"]
+        for process, peak in ((1, report["baseline_peak_bytes"]), (2, report["peak_bytes"])):
+            mine = [event for event in events if event["pid"] == process]
+            live = [sum(event["args"].values()) for event in mine if event["ph"] == "C"]
+            self.assertEqual(max(live), peak)
+            runs = [event for event in mine if event["ph"] == "X"]
+            self.assertEqual(len(runs), len(live))
+            ends = [event["ts"] + event["dur"] for event in runs]
+            self.assertTrue(all(abs(end - event["ts"]) < 1e-6 * (1 + end) for end, event in zip(ends, runs[1:])))
+        self.assertEqual(len(runs), len(steps))
+        self.assertEqual(sum(event["cat"] == "recompute" for event in runs), report["recomputed_nodes"])
+
     def test_output_may_be_no_regular_file(self):
         self.good(self.graph, "--emit-plan", "/dev/null")
         self.assertTrue(pathlib.Path("/dev/null").is_char_device())
@@ -170,7 +186,7 @@ class Plan(command.Command):
         for flag in ("--help", "-h"):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
-                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot",
+                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot", "--trace",
                          "--report", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
@@ -361,7 +377,7 @@ class Plan(command.Command):
 
     def test_usage(self):
         for arguments in ([], ["--unknown"], ["--strategy"], ["--strategy", "best"], ["--strategy="],
-                          ["--emit-plan"], ["--emit-plan="], ["--dot="], ["second.json"], ["--jso"],
+                          ["--emit-plan"], ["--emit-plan="], ["--dot="], ["--trace="], ["--dot", "x", "--trace", "x"], ["second.json"], ["--jso"],
                           ["--emit-plan", "x", "--dot", "x"], ["--strategy", "a\nb"]):
             with self.subTest(arguments):
                 self.bad(2, *([self.graph] if arguments else []), *arguments)
@@ -372,7 +388,7 @@ class Plan(command.Command):
         link.symlink_to(self.graph.name)
         hard.hardlink_to(self.graph)
         names = [self.graph, f"{self.folder}/./graph.json", f"{self.folder}/../{self.folder.name}/graph.json", link, hard]
-        for option in ("--emit-plan", "--dot"):
+        for option in ("--emit-plan", "--dot", "--trace"):
             for name in names:
                 with self.subTest(option, name=str(name)):
                     self.assertIn(f"{option} would overwrite the graph", self.bad(2, self.graph, option, name))

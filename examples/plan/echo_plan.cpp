@@ -10,6 +10,7 @@
 #include "plan/knee.hpp"
 #include "plan/load.hpp"
 #include "plan/summary.hpp"
+#include "plan/trace.hpp"
 #include "plan/unmet.hpp"
 
 #include <exception>
@@ -49,7 +50,7 @@ outcome run(const options& asked, const loaded_graph& g, progress& line) {
 
 /// Either all files get their names, or none is left.
 void write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
-    std::optional<output_file> plan, dot;
+    std::optional<output_file> plan, dot, trace;
     if (!asked.plan_file.empty()) {
         plan.emplace(asked.plan_file);
         report_extras extras = made.extras;
@@ -64,8 +65,14 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
         write_dot([&](std::string_view bytes) { dot->write(bytes); }, g.snapshot, made.plan.steps());
         dot->finish();
     }
+    if (!asked.trace_file.empty()) {
+        trace.emplace(asked.trace_file);
+        write_trace([&](std::string_view bytes) { trace->write(bytes); }, g.snapshot, made.plan.steps());
+        trace->finish();
+    }
     if (plan) plan->commit();
     if (dot) dot->commit();
+    if (trace) trace->commit();
 }
 
 std::string shown(const options& asked, const loaded_graph& g, const outcome& all) {

@@ -18,6 +18,7 @@ SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
               [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE]
+              [--trace FILE]
               [--compare | --pareto | --knee]
     echo-plan --help | --version
 
@@ -69,6 +70,9 @@ OPTIONS
         .gz. The file is written whole or not at all.
     --dot FILE
         Write the graph and the plan for Graphviz.
+    --trace FILE
+        Write what runs when and what is live then, without Echo and with it,
+        for Perfetto (https://ui.perfetto.dev). Compressed if FILE ends in .gz.
     --compare
         Print one row for every strategy, the default first. The files are
         still those of --strategy.

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,20 +33,25 @@ struct options {
     bool knee = false;
     std::optional<budget_text> budget{};  ///< of the peak
     std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
-    std::optional<std::uint64_t> max_bytes{}; ///< of the graph's file, unpacked
-    std::vector<std::string> keep{};          ///< patterns of names and layers
-    std::string plan_file{}, dot_file{};      ///< empty: none
-    std::string print{};                      ///< not empty: print this and do nothing else
+    std::optional<std::uint64_t> max_bytes{};          ///< of the graph's file, unpacked
+    std::vector<std::string> keep{};                   ///< patterns of names and layers
+    std::string plan_file{}, dot_file{}, trace_file{}; ///< empty: none
+    std::string print{};                               ///< not empty: print this and do nothing else
 };
 
 /// Errors: `usage_error` where a file would be written over the graph, or over another one.
 inline void check_files(const options& chosen) {
-    for (const auto& [option, file] :
-         {std::pair("--emit-plan", &chosen.plan_file), std::pair("--dot", &chosen.dot_file)})
-        if (!file->empty() && same_file(*file, chosen.graph))
+    const std::pair<std::string_view, const std::string*> files[] = {
+        {"--emit-plan", &chosen.plan_file}, {"--dot", &chosen.dot_file}, {"--trace", &chosen.trace_file}};
+    for (std::size_t i = 0; i < std::size(files); ++i) {
+        const auto& [option, file] = files[i];
+        if (file->empty()) continue;
+        if (same_file(*file, chosen.graph))
             throw usage_error(fmt::format("{} would overwrite the graph", option));
-    if (!chosen.dot_file.empty() && !chosen.plan_file.empty() && same_file(chosen.dot_file, chosen.plan_file))
-        throw usage_error("--emit-plan and --dot name the same file");
+        for (std::size_t k = 0; k < i; ++k)
+            if (!files[k].second->empty() && same_file(*file, *files[k].second))
+                throw usage_error(fmt::format("{} and {} name the same file", files[k].first, option));
+    }
 }
 
 /// Errors: `usage_error`.
@@ -64,6 +70,7 @@ inline options parse_options(int count, const char* const* arguments) {
     app.add_flag("--json", chosen.json);
     auto* const plan_file = app.add_option("--emit-plan", chosen.plan_file);
     auto* const dot_file = app.add_option("--dot", chosen.dot_file);
+    auto* const trace_file = app.add_option("--trace", chosen.trace_file);
     app.add_option("--report", report);
     app.add_option("--max-bytes", max_bytes);
     app.add_flag("--compare", chosen.compare);
@@ -85,10 +92,11 @@ inline options parse_options(int count, const char* const* arguments) {
     if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
     if (chosen.pareto && chosen.knee) throw usage_error("give one of --pareto and --knee");
     const bool many = chosen.pareto || chosen.knee;
-    if (many && (asks_budget || chosen.compare || plan_file->count() > 0 || dot_file->count() > 0))
-        throw usage_error(
-            fmt::format("{} goes with none of --budget, --max-overhead, --compare, --emit-plan and --dot",
-                        chosen.pareto ? "--pareto" : "--knee"));
+    const bool writes = plan_file->count() > 0 || dot_file->count() > 0 || trace_file->count() > 0;
+    if (many && (asks_budget || chosen.compare || writes))
+        throw usage_error(fmt::format(
+            "{} goes with none of --budget, --max-overhead, --compare, --emit-plan, --dot and --trace",
+            chosen.pareto ? "--pareto" : "--knee"));
     if (many && chosen.how != strategy::budget)
         throw usage_error(
             fmt::format("{} goes with --strategy budget only", chosen.pareto ? "--pareto" : "--knee"));
@@ -97,6 +105,7 @@ inline options parse_options(int count, const char* const* arguments) {
     chosen.encode = !no_encode;
     if (plan_file->count() > 0 && chosen.plan_file.empty()) throw usage_error("--emit-plan names no file");
     if (dot_file->count() > 0 && chosen.dot_file.empty()) throw usage_error("--dot names no file");
+    if (trace_file->count() > 0 && chosen.trace_file.empty()) throw usage_error("--trace names no file");
     check_files(chosen);
     return chosen;
 }
