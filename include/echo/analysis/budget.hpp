@@ -79,7 +79,10 @@ public:
     }
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
-    void know(trial t) { start_from(std::move(t)); }
+    void know(trial t) {
+        if (!known_first_) known_first_ = t;
+        start_from(std::move(t));
+    }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search at
     /// the limit and one at the rung above it, and what the starts cost.
@@ -97,6 +100,9 @@ public:
             if (!known_.within(limit) && !is_reduced()) search_rung(last_rung_within(no_limit / 4));
         }
         if (!known_.within(limit)) exchange_lowest();
+        lower_by_light_ops(limit);
+        if (!effort_.whole_front() && !is_reduced() && takes_a_quarter(limit))
+            search_below(rung_above(limit), 5);
         const trial* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -140,6 +146,7 @@ public:
     bool is_reduced() const noexcept { return effort_.is_reduced(); }
 
 private:
+    static constexpr std::size_t apart = 3; // rungs, of limits that are neighbours
     static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
 
     void start_from(trial t) {
@@ -192,10 +199,18 @@ private:
     /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be cheaper.
     void search_neighbours(std::size_t i) {
         if (effort_.neighbours == 0) return;
-        constexpr std::size_t apart = 3; // rungs
         descend(0);
         if (i >= apart) search_rung((i / apart - 1) * apart);
-        for (std::size_t k = 1; k <= effort_.neighbours; ++k) search_rung((i / apart + k) * apart);
+        search_below(i, effort_.neighbours);
+    }
+    void search_below(std::size_t i, std::size_t count) {
+        for (std::size_t k = 1; k <= count; ++k) search_rung((i / apart + k) * apart);
+    }
+    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more. There, searches
+    /// end far from each other, and who pays so much may wait.
+    bool takes_a_quarter(std::uint64_t limit) const {
+        const trial* found = known_.within(limit);
+        return found && found->recompute >= evaluate_.facts().times.total / 4;
     }
 
     /// Whether a plan within `most` is found at the rung. From the start that led to the last such plan first, and no
@@ -316,6 +331,19 @@ private:
         }
     }
 
+    /// Where a limit is so tight that meeting it takes far more than the plan known first: that plan led down with
+    /// light ops alone, a little at a time, as the strategy `min_cut` does it.
+    void lower_by_light_ops(std::uint64_t limit) {
+        if (effort_.whole_front() || is_reduced() || !known_first_) return;
+        const trial* found = known_.within(limit);
+        if (found && found->recompute / 2 <= known_first_->recompute) return;
+        relieve_.in_steps(*known_first_, limit);
+        trial t = *known_first_;
+        evaluate_(t);
+        spare_(t, std::max(limit, t.footprint.peak_bytes), 3);
+        known_.add(std::move(t));
+    }
+
     /// Lowers the lowest plan of a small graph by exchanges, once.
     void exchange_lowest() {
         if (std::exchange(exchanged_, true)) return;
@@ -404,6 +432,7 @@ private:
     std::vector<std::uint64_t> rungs_;
     std::vector<std::uint8_t> searched_;
     std::set<std::pair<std::uint64_t, ticks>> learned_; // limits, and what the plan led there costs
+    std::optional<trial> known_first_;                  // led on by light ops
     std::optional<trial> deepest_;                      // of the way down
     std::uint64_t step_parts_ = 16;
     bool exchanged_ = false;
