@@ -13,6 +13,7 @@
 #include "plan/unmet.hpp"
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <string>
@@ -31,10 +32,16 @@ struct outcome {
     std::size_t chosen = 0;           ///< the one that files are written of
 };
 
+/// Without a gradient nothing waits for anything: the graph is left as it is, unless a goal is named.
+echo::strategy strategy_for(const options& asked, const loaded_graph& g) {
+    const bool trains = !g.model || g.model->trains();
+    return trains || asked.names_goal ? asked.how : echo::strategy::baseline;
+}
+
 outcome run(const options& asked, const loaded_graph& g, progress& line) {
     outcome all;
     if (!asked.compare) {
-        all.plans.push_back(run_pass(g, asked, asked.how, line));
+        all.plans.push_back(run_pass(g, asked, strategy_for(asked, g), line));
         return all;
     }
     const auto add = [&](echo::strategy how) {
@@ -47,9 +54,20 @@ outcome run(const options& asked, const loaded_graph& g, progress& line) {
     return all;
 }
 
+/// Errors: weights in other files would not be found from the folder of the file that is to be written.
+void check_folder(const options& asked, const onnx_model& model) {
+    const auto folder = [](const std::string& file) {
+        const auto parent = std::filesystem::path(file).parent_path();
+        return parent.empty() ? std::string(".") : parent.string();
+    };
+    if (!model.has_external_data() || same_file(folder(asked.onnx_file), folder(asked.graph))) return;
+    throw echo::error({}, asked.onnx_file, "the weights lie in files beside the model",
+                      "write into the folder of the model");
+}
+
 /// Either all files get their names, or none is left.
 void write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
-    std::optional<output_file> plan, dot;
+    std::optional<output_file> plan, onnx, dot;
     if (!asked.plan_file.empty()) {
         plan.emplace(asked.plan_file);
         report_extras extras = made.extras;
@@ -59,12 +77,19 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
                    report_text(made.plan.report(), extras, " "));
         plan->finish();
     }
+    if (!asked.onnx_file.empty()) {
+        check_folder(asked, *g.model);
+        onnx.emplace(asked.onnx_file);
+        onnx->write(g.model->write(g.snapshot, made.plan.steps()));
+        onnx->finish();
+    }
     if (!asked.dot_file.empty()) {
         dot.emplace(asked.dot_file);
         write_dot([&](std::string_view bytes) { dot->write(bytes); }, g.snapshot, made.plan.steps());
         dot->finish();
     }
     if (plan) plan->commit();
+    if (onnx) onnx->commit();
     if (dot) dot->commit();
 }
 
