@@ -35,6 +35,7 @@ inline constexpr shape_rule microsoft_shapes[] = {
      "SoftmaxCrossEntropyLossInternalGrad",
      "1"},
     {"SoftmaxCrossEntropyLossInternal", "? 0"},
+    {"BatchNormInternal", "0 3 3 3 3"},
     {"ConvGrad", "1 2 c2"},
     {"ConvTransposeGrad", "1 2 ?"},
     {"BatchNormalizationGrad LayerNormalizationGrad", "1 2 2"},
