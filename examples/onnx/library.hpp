@@ -84,17 +84,18 @@ inline onnx::GraphProto inferred(const onnx::ModelProto& light) {
     return types;
 }
 
-/// Errors: the checker refuses `model`, though it accepts `original`. Nothing is checked if the library is too old for it.
-inline void check(const onnx::ModelProto& model, const onnx::ModelProto& original) {
-    if (opset_of(model) > newest_opset()) return;
-    guarded("written model", [&]() -> std::string {
+/// Why the checker has nothing to say of `model`; empty: it accepts it. Errors: it refuses it, though it accepts `original`.
+inline std::string check(const onnx::ModelProto& model, const onnx::ModelProto& original) {
+    if (opset_of(model) > newest_opset())
+        return "the ONNX library knows no opset " + std::to_string(opset_of(model));
+    return guarded("written model", [&]() -> std::string {
         try {
             onnx::checker::check_model(without_weights(model));
         } catch (const std::exception&) {
             try {
                 onnx::checker::check_model(without_weights(original));
-            } catch (const std::exception&) {
-                return {}; // it was refused before
+            } catch (const std::exception& e) {
+                return std::string("the checker refuses the model as it was read: ") + e.what();
             }
             throw;
         }

@@ -28,7 +28,7 @@ class Step(Builder):
         super().__init__(name, **more)
         self.tape: list[tuple[str, Callable[[], None]]] = []
         self.gradients: dict[str, list[str]] = {}
-        self.learned: list[str] = []
+        self.learned: dict[str, tuple[int, ...]] = {}
         self.with_weights = weights
         self.draw = random.Random(1)
 
@@ -39,7 +39,7 @@ class Step(Builder):
             count *= extent
         if self.with_weights:
             raw = struct.pack(f"<{count}f", *(self.draw.gauss(0, 0.1) for _ in range(count)))
-        self.learned.append(name)
+        self.learned[name] = shape
         return self.weight(name, shape, raw)
 
     def record(self, gradient: Callable[[], None]) -> None:
@@ -60,13 +60,13 @@ class Step(Builder):
             gradient()
         self.scope = "/update"
         rate = self.scalar("learning_rate", 0.01) if update else ""
-        for name in self.learned:
+        for name, shape in self.learned.items():
             if update:
                 outputs = [f"{name}_new", ""]
                 self.node("SGDOptimizer", [rate, name, self.gradient(name)], outputs, MICROSOFT)
-                self.output(outputs[0])
+                self.output(outputs[0], shape)
             else:
-                self.output(self.node("Identity", [self.gradient(name)], [f"{name}_grad"]))
+                self.output(self.node("Identity", [self.gradient(name)], [f"{name}_grad"]), shape)
 
     # Forward ops
 
@@ -268,7 +268,7 @@ def resnet50(inference: bool, small: bool, weights: bool) -> bytes:
 
 def finish(m: Step, logits: str, inference: bool) -> bytes:
     if inference:
-        m.output(logits)
+        m.output(logits, ["rows", 1000])
     else:
         m.cross_entropy(logits)
         m.backward(update=True)
@@ -324,7 +324,7 @@ def plain(inference: bool, small: bool, weights: bool) -> bytes:
         x = m.add(x, m.matmul(m.silu(y), m.parameter(f"{layer}.down", 4 * width, width)))
     m.scope = "/loss"
     if inference:
-        m.output(x)
+        m.output(x, [batch * length, width])
         return m.model()
     m.input("target", [batch * length, width])
     far = m.node("Sub", [x, "target"])

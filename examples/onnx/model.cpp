@@ -553,7 +553,7 @@ bool onnx_model::has_external_data() const noexcept {
     return any;
 }
 
-std::string onnx_model::write(const snapshot& s, const schedule& steps) const {
+written_model onnx_model::write(const snapshot& s, const schedule& steps) const {
     const auto& original = c_->model.graph();
     // The first run keeps the name of a value; of an output of the graph, the last, since that is what is handed out.
     std::unordered_map<std::string, std::size_t> keeper;
@@ -613,13 +613,12 @@ std::string onnx_model::write(const snapshot& s, const schedule& steps) const {
         for (auto& value : *node.mutable_output())
             if (!value.empty()) value = made[t.index()][output++];
     }
-    check(model, c_->model);
-    std::string bytes;
+    std::string unchecked = check(model, c_->model), bytes;
     if (model.ByteSizeLong() > std::size_t{std::numeric_limits<int>::max()} ||
         !model.SerializeToString(&bytes))
         throw error({}, "--emit-onnx", "the model would have more than 2 GB",
                     "keep the weights as external data");
-    return bytes;
+    return {std::move(bytes), std::move(unchecked)};
 }
 
 } // namespace echo::format

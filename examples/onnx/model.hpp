@@ -24,6 +24,13 @@ struct onnx_options {
     std::string first_backward{};
 };
 
+/// A model as it was planned.
+struct written_model {
+    std::string bytes{};
+    std::string
+        unchecked{}; ///< empty: the checker of the ONNX library accepts it; otherwise why it was not asked
+};
+
 class onnx_model {
 public:
     /// Reads the bytes of a file. Weights that lie in other files are not looked at. Errors: it is no ONNX model or no
@@ -43,9 +50,9 @@ public:
     /// Whether weights lie in files that are named relative to the model's folder.
     bool has_external_data() const noexcept;
 
-    /// The bytes of the model with its nodes as `steps` runs them: what runs again has a name of its own. The checker of
-    /// the ONNX library accepts it. Errors: a step that no ONNX node can be (encoded, fused); more than 2 GB.
-    std::string write(const snapshot& s, const schedule& steps) const;
+    /// The model with its nodes as `steps` runs them: what runs again has a name of its own. Errors: a step that no ONNX
+    /// node can be (encoded, fused); more than 2 GB; the checker refuses it, though it accepts the model as it was read.
+    written_model write(const snapshot& s, const schedule& steps) const;
 
 private:
     struct contents;

@@ -24,6 +24,6 @@ file_graph& onnx_model::graph() noexcept { std::abort(); }
 bool onnx_model::trains() const noexcept { std::abort(); }
 const std::vector<std::string>& onnx_model::notes() const noexcept { std::abort(); }
 bool onnx_model::has_external_data() const noexcept { std::abort(); }
-std::string onnx_model::write(const snapshot&, const schedule&) const { std::abort(); }
+written_model onnx_model::write(const snapshot&, const schedule&) const { std::abort(); }
 
 } // namespace echo::format

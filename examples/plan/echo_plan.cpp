@@ -65,9 +65,10 @@ void check_folder(const options& asked, const onnx_model& model) {
                       "write into the folder of the model");
 }
 
-/// Either all files get their names, or none is left.
-void write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
+/// Either all files get their names, or none is left. Returns why a written model was not checked.
+std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
     std::optional<output_file> plan, onnx, dot;
+    std::string unchecked;
     if (!asked.plan_file.empty()) {
         plan.emplace(asked.plan_file);
         report_extras extras = made.extras;
@@ -80,8 +81,10 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
     if (!asked.onnx_file.empty()) {
         check_folder(asked, *g.model);
         onnx.emplace(asked.onnx_file);
-        onnx->write(g.model->write(g.snapshot, made.plan.steps()));
+        const written_model model = g.model->write(g.snapshot, made.plan.steps());
+        onnx->write(model.bytes);
         onnx->finish();
+        unchecked = model.unchecked;
     }
     if (!asked.dot_file.empty()) {
         dot.emplace(asked.dot_file);
@@ -91,6 +94,7 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
     if (plan) plan->commit();
     if (onnx) onnx->commit();
     if (dot) dot->commit();
+    return unchecked;
 }
 
 std::string shown(const options& asked, const loaded_graph& g, const outcome& all) {
@@ -131,8 +135,9 @@ int run(const options& asked) {
         }
         const outcome all = run(asked, g, *line);
         line->stage("writing");
-        write_files(asked, g, all.plans[all.chosen]);
+        const std::string unchecked = write_files(asked, g, all.plans[all.chosen]);
         line.reset();
+        if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
         print(shown(asked, g, all));
         const echo::plan& made = all.plans[all.chosen].plan;
         if (made.met()) return success;

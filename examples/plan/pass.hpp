@@ -88,6 +88,7 @@ inline verified_plan run_pass(const loaded_graph& g, const options& asked, strat
                    .plan_ms = plan_ms,
                    .pass_ms = g.read_ms + watch.ms(),
                    .load_ms = g.load_ms};
+    if (g.model) made.extras.notes = g.model->notes();
     return made;
 }
 
