@@ -83,6 +83,7 @@ public:
         : model_(model), graph_(model.graph()), asked_(asked), assembler_({}) {
         for (const auto& t : graph_.initializer()) constants_.emplace(t.name(), &t);
         for (const auto& f : model.functions()) functions_.insert(f.domain() + "::" + f.name());
+        check_domains();
         check_order();
         types_.emplace(model, asked.dims);
         find_storage();
@@ -98,6 +99,17 @@ public:
     bool trains = false;
 
 private:
+    /// The version of each node's ops is stated.
+    void check_domains() const {
+        std::unordered_set<std::string> imported{"", "ai.onnx"};
+        for (const auto& import : model_.opset_import()) imported.insert(import.domain());
+        for (int i = 0; i < graph_.node_size(); ++i)
+            if (!imported.contains(graph_.node(i).domain()))
+                throw error(shown(graph_.node(i), i), "domain",
+                            "the model imports no ops of '" + graph_.node(i).domain() + "'",
+                            "add it to opset_import");
+    }
+
     /// Every value is made once, before it is read. Nothing else is sound in the library's eyes, either.
     void check_order() {
         std::unordered_map<std::string, int> made; // by which node; -1: given

@@ -140,6 +140,9 @@ private:
         const auto& shape = input.type().tensor_type().shape();
         for (int axis = 0; axis < shape.dim_size(); ++axis) {
             const auto& dim = shape.dim(axis);
+            if (dim.has_dim_value() && dim.dim_value() < 0)
+                throw error(input.name(), "shape", "its extent " + std::to_string(axis) + " is negative",
+                            "give extents of 0 or more");
             if (dim.has_dim_value()) continue;
             if (dim.dim_param().empty()) {
                 const std::string name = input.name() + ":" + std::to_string(axis);

@@ -93,7 +93,8 @@ class Builder:
     """A graph that grows node by node. Values are named by their names."""
 
     def __init__(self, name: str, opset: int = 17, microsoft: bool = False):
-        self.name, self.opset, self.microsoft = name, opset, microsoft
+        self.name, self.opset = name, opset
+        self.domains = ["com.microsoft"] if microsoft else []
         self.nodes: list[bytes] = []
         self.inputs: list[bytes] = []
         self.outputs: list[bytes] = []
@@ -145,6 +146,6 @@ class Builder:
 
     def model(self) -> bytes:
         imports = data(8, data(1, "") + number(2, self.opset))
-        if self.microsoft:
-            imports += data(8, data(1, "com.microsoft") + number(2, 1))
+        for domain in self.domains:
+            imports += data(8, data(1, domain) + number(2, 1))
         return number(1, 8) + data(2, "echo") + data(7, self.graph()) + imports
