@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!model) return 0;
     const auto s = attempt([&] { return echo::read(model->graph()); });
     if (!s) return 0;
-    const auto p = attempt([&] { return echo::make_plan(*s, {.max_overhead = 1.0, .exchange_replays = 40}); });
+    const auto p = attempt([&] { return echo::make_plan(*s, {.how = echo::strategy::min_cut}); });
     if (!p) return 0;
     echo::verify(*s, *p, echo::plan_memory(*s, *p));
     const auto written = attempt([&] { return model->write(*s, p->steps()); });
