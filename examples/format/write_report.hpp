@@ -21,6 +21,7 @@ struct report_extras {
     double plan_ms = 0; ///< reading into a snapshot and planning
     double pass_ms = 0; ///< the whole pass: reading into a snapshot, planning, placing, verifying
     double load_ms = 0; ///< reading the file
+    std::vector<std::string> notes{}; ///< on how the file was read
 };
 
 /// One object over several lines, each after the first indented by `indent`.
@@ -75,7 +76,9 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     number("pass_ms", more.pass_ms);
     number("load_ms", more.load_ms);
     texts("unknown_ops", r.unknown_ops);
-    texts("notes", r.notes);
+    std::vector<std::string> notes = r.notes;
+    notes.insert(notes.end(), more.notes.begin(), more.notes.end());
+    texts("notes", notes);
     out.put("\n", indent, "}");
     out.flush();
     return made;

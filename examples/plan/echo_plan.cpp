@@ -14,6 +14,7 @@
 #include "plan/unmet.hpp"
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <string>
@@ -32,10 +33,16 @@ struct outcome {
     std::size_t chosen = 0;           ///< the one that files are written of
 };
 
+/// Without a gradient nothing waits for anything: the graph is left as it is, unless a goal is named.
+echo::strategy strategy_for(const options& asked, const loaded_graph& g) {
+    const bool trains = !g.model || g.model->trains();
+    return trains || asked.names_goal ? asked.how : echo::strategy::baseline;
+}
+
 outcome run(const options& asked, const loaded_graph& g, progress& line) {
     outcome all;
     if (!asked.compare) {
-        all.plans.push_back(run_pass(g, asked, asked.how, line));
+        all.plans.push_back(run_pass(g, asked, strategy_for(asked, g), line));
         return all;
     }
     const auto add = [&](echo::strategy how) {
@@ -48,9 +55,21 @@ outcome run(const options& asked, const loaded_graph& g, progress& line) {
     return all;
 }
 
-/// Either all files get their names, or none is left.
-void write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
-    std::optional<output_file> plan, dot, trace;
+/// Errors: weights in other files would not be found from the folder of the file that is to be written.
+void check_folder(const options& asked, const onnx_model& model) {
+    const auto folder = [](const std::string& file) {
+        const auto parent = std::filesystem::path(file).parent_path();
+        return parent.empty() ? std::string(".") : parent.string();
+    };
+    if (!model.has_external_data() || same_file(folder(asked.onnx_file), folder(asked.graph))) return;
+    throw echo::error({}, asked.onnx_file, "the weights lie in files beside the model",
+                      "write into the folder of the model");
+}
+
+/// Either all files get their names, or none is left. Returns why a written model was not checked.
+std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
+    std::optional<output_file> plan, onnx, dot, trace;
+    std::string unchecked;
     if (!asked.plan_file.empty()) {
         plan.emplace(asked.plan_file);
         report_extras extras = made.extras;
@@ -59,6 +78,14 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
                    document(g.snapshot, made.plan, made.arena, g.name),
                    report_text(made.plan.report(), extras, " "));
         plan->finish();
+    }
+    if (!asked.onnx_file.empty()) {
+        check_folder(asked, *g.model);
+        onnx.emplace(asked.onnx_file);
+        const written_model model = g.model->write(g.snapshot, made.plan.steps());
+        onnx->write(model.bytes);
+        onnx->finish();
+        unchecked = model.unchecked;
     }
     if (!asked.dot_file.empty()) {
         dot.emplace(asked.dot_file);
@@ -71,8 +98,10 @@ void write_files(const options& asked, const loaded_graph& g, const verified_pla
         trace->finish();
     }
     if (plan) plan->commit();
+    if (onnx) onnx->commit();
     if (dot) dot->commit();
     if (trace) trace->commit();
+    return unchecked;
 }
 
 std::string shown(const options& asked, const loaded_graph& g, const outcome& all) {
@@ -113,8 +142,9 @@ int run(const options& asked) {
         }
         const outcome all = run(asked, g, *line);
         line->stage("writing");
-        write_files(asked, g, all.plans[all.chosen]);
+        const std::string unchecked = write_files(asked, g, all.plans[all.chosen]);
         line.reset();
+        if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
         print(shown(asked, g, all));
         const echo::plan& made = all.plans[all.chosen].plan;
         if (made.met()) return success;

@@ -17,8 +17,9 @@ inline std::string help_text() {
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--max-bytes BYTES] [--json] [--emit-plan FILE] [--dot FILE]
-              [--trace FILE]
+              [--dim NAME=VALUE]... [--first-backward NAME]
+              [--max-bytes BYTES] [--json] [--emit-plan FILE]
+              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--compare | --pareto | --knee]
     echo-plan --help | --version
 
@@ -30,7 +31,9 @@ DESCRIPTION
     memory than the graph does without it.
 
     GRAPH is a file of the format echo-graph/1: .json, or .json.gz for a
-    compressed one.
+    compressed one; or an ONNX model, .onnx or .onnx.gz, where the program was
+    built with ONNX. A model without gradients is left as it is, and its arena
+    is laid out.
 
 OPTIONS
     --strategy NAME
@@ -56,6 +59,13 @@ OPTIONS
         The engine can recompute a light op inside the light ops that read it,
         without time or memory of its own: mark such steps in the plan. The
         plan is never worse than without.
+    --dim NAME=VALUE
+        The extent of a symbolic dimension of an ONNX model; of one without a
+        name, with TENSOR:AXIS for NAME. May be given several times.
+    --first-backward NAME
+        The node or value of an ONNX model where its gradient begins: all
+        nodes from there on are backward. Without it, ops and values named as
+        gradients (ConvGrad, w_grad) are, and what is computed from them.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
     --max-bytes BYTES
@@ -68,6 +78,9 @@ OPTIONS
     --emit-plan FILE
         Write the plan, of the format echo-plan/1. Compressed if FILE ends in
         .gz. The file is written whole or not at all.
+    --emit-onnx FILE
+        Write the ONNX model as planned: its nodes in the plan's order, and
+        those that run again as further nodes. Written whole or not at all.
     --dot FILE
         Write the graph and the plan for Graphviz.
     --trace FILE

@@ -4,12 +4,16 @@
 #pragma once
 
 #include "format/read_file.hpp"
+#include "onnx/model.hpp"
+#include "onnx/read_bytes.hpp"
 #include "plan/pass.hpp"
 #include "plan/registry.hpp"
 
 #include <fnmatch.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace echo::format {
@@ -32,16 +36,21 @@ inline std::vector<std::string> keep_matching(file_graph& graph, const std::vect
     return unmatched;
 }
 
-/// Errors: the file cannot be read, is too large or is no sound `echo-graph/1`.
+/// Errors: the file cannot be read, is too large, or is neither a sound `echo-graph/1` nor a sound ONNX model.
 inline loaded_graph load(const options& asked, progress& line) {
     const std::string& path = asked.graph;
     const size_limit limit = asked.max_bytes ? size_limit{*asked.max_bytes, 0} : size_limit{};
-    if (path.ends_with(".onnx"))
-        throw error({}, {}, "built without ONNX", "give a graph of the format echo-graph/1");
     loaded_graph g;
     line.stage("reading");
     const stopwatch loading;
-    file_graph file = read_graph_file(path, find_op, limit);
+    file_graph from_json;
+    if (asked.is_onnx())
+        g.model = std::make_shared<onnx_model>(
+            read_bytes(path, limit),
+            onnx_options{.dims = asked.dims, .first_backward = asked.first_backward});
+    else
+        from_json = read_graph_file(path, find_op, limit);
+    file_graph& file = g.model ? g.model->graph() : from_json;
     g.load_ms = loading.ms();
     g.unmatched = keep_matching(file, asked.keep);
     const stopwatch reading;

@@ -5,6 +5,7 @@
 
 #include "format/file_graph.hpp"
 #include "format/write_report.hpp"
+#include "onnx/model.hpp"
 #include "plan/options.hpp"
 #include "plan/progress.hpp"
 
@@ -14,6 +15,7 @@
 #include <echo/graph/read.hpp>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,7 @@ struct loaded_graph {
     std::string name{};
     echo::snapshot snapshot{};
     std::vector<std::string> unmatched{}; ///< patterns of `--keep` that match no node
+    std::shared_ptr<onnx_model> model{};  ///< nullptr: the file is no ONNX model
     double load_ms = 0;                   ///< reading the file
     double read_ms = 0;                   ///< reading the host graph: part of the pass
 };
@@ -85,6 +88,7 @@ inline verified_plan run_pass(const loaded_graph& g, const options& asked, strat
                    .plan_ms = plan_ms,
                    .pass_ms = g.read_ms + watch.ms(),
                    .load_ms = g.load_ms};
+    if (g.model) made.extras.notes = g.model->notes();
     return made;
 }
 

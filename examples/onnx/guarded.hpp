@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `guarded`: a call into a library that was not written for hostile files. It runs in a process of its own, with bounds on
+/// memory and time: whatever it does there, the caller gets a text or an error of one line.
+#pragma once
+
+#include <echo/error.hpp>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+
+namespace echo::format {
+
+/// Sanitizers take terabytes of addresses: no bound can be set then.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool addresses_are_bounded = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool addresses_are_bounded = false;
+#else
+inline constexpr bool addresses_are_bounded = true;
+#endif
+#else
+inline constexpr bool addresses_are_bounded = true;
+#endif
+
+namespace detail {
+
+inline void set_limit(int what, rlim_t most) {
+    struct rlimit limit = {};
+    if (::getrlimit(static_cast<__rlimit_resource>(what), &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || most < limit.rlim_max ? most : limit.rlim_max;
+    ::setrlimit(static_cast<__rlimit_resource>(what), &limit);
+}
+
+/// Bytes of addresses that this process has.
+inline rlim_t addresses() {
+    unsigned long pages = 0;
+    if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+        if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
+        std::fclose(file);
+    }
+    return static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+inline bool write_all(int to, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::write(to, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+    return true;
+}
+
+/// What the child does; never returns.
+template <class F>
+[[noreturn]] void run_and_exit(F& call, int to, std::size_t room, unsigned seconds) {
+    if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) {
+        ::dup2(nowhere, STDOUT_FILENO);
+        ::dup2(nowhere, STDERR_FILENO);
+    }
+    set_limit(RLIMIT_CORE, 0);
+    set_limit(RLIMIT_CPU, seconds);
+    if (addresses_are_bounded) set_limit(RLIMIT_AS, addresses() + room);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) std::signal(signal, SIG_DFL);
+    std::string answer;
+    try {
+        answer = '=' + call();
+    } catch (const std::bad_alloc&) {
+        answer = "!takes more memory than it may";
+    } catch (const std::exception& e) {
+        try {
+            answer = std::string("!") + e.what();
+        } catch (...) {
+            ::_exit(2);
+        }
+    } catch (...) {
+        ::_exit(2);
+    }
+    ::_exit(write_all(to, answer) ? 0 : 2);
+}
+
+} // namespace detail
+
+/// The text that `call()` returns. `what` names the call in messages. Errors: it throws; it ends the process; it takes more
+/// than `room` bytes or `seconds` of processor time.
+template <class F>
+std::string guarded(std::string_view what, F call, std::size_t room = std::size_t{4} << 30,
+                    unsigned seconds = 120) {
+    const auto refuse = [&](std::string_view problem) -> error {
+        return error({}, what, problem, "check the model with onnx.checker and onnx.shape_inference");
+    };
+    int ends[2] = {};
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw refuse(std::strerror(errno));
+    const pid_t child = ::fork();
+    if (child < 0) {
+        const int reason = errno;
+        ::close(ends[0]);
+        ::close(ends[1]);
+        throw refuse(std::strerror(reason));
+    }
+    if (child == 0) detail::run_and_exit(call, ends[1], room, seconds);
+    ::close(ends[1]);
+    std::string answer;
+    std::array<char, 1 << 16> part;
+    bool enough = true;
+    for (;;) {
+        const ssize_t count = ::read(ends[0], part.data(), part.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        try {
+            if (enough) answer.append(part.data(), static_cast<std::size_t>(count));
+        } catch (const std::bad_alloc&) {
+            enough = false; // the child is still to be waited for
+        }
+    }
+    ::close(ends[0]);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    if (!enough) throw std::bad_alloc();
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        throw refuse("takes more than " + std::to_string(seconds) + " seconds");
+    if (WIFSIGNALED(status))
+        throw refuse(std::string("the ONNX library breaks down on this model (") +
+                     ::strsignal(WTERMSIG(status)) + ")");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || answer.empty())
+        throw refuse("the ONNX library breaks down on this model");
+    if (answer[0] == '!') {
+        std::string problem = answer.substr(1, 600);
+        for (char& c : problem)
+            if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+        throw refuse(problem);
+    }
+    answer.erase(0, 1);
+    return answer;
+}
+
+} // namespace echo::format

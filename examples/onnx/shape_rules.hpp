@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `shape_rules`: shapes of ops that the ONNX library does not know: gradients and fused ops of onnxruntime, and what newer
+/// versions of ONNX added or changed. To be asked by `onnx::shape_inference`, whose own rules come first. Compiled into
+/// model.cpp alone, since the headers of ONNX take long.
+#pragma once
+
+#include "onnx/headers.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace echo::format {
+
+/// One word per output: `2` has type and shape of input 2; `b2` its shape and is boolean; `c2` is a vector as long as the
+/// first extent of input 2; `v1.0` has the shape that input 1 holds and the type of input 0; `?` is not known. Names are
+/// separated by spaces; those of onnxruntime's domain come without it.
+struct shape_rule {
+    std::string_view names, outputs;
+};
+
+inline constexpr shape_rule microsoft_shapes[] = {
+    {"Gelu FastGelu QuickGelu BiasGelu BiasFastGelu BiasSoftmax Scale ReluGrad SigmoidGrad TanhGrad GeluGrad "
+     "FastGeluGrad QuickGeluGrad BiasGeluGrad_dX BiasFastGeluGrad_dX LeakyReluGrad HardSigmoidGrad EluGrad "
+     "DropoutGrad BitmaskDropoutGrad SoftmaxGrad SoftmaxGrad_13 LogSoftmaxGrad LogSoftmaxGrad_13 AbsGrad "
+     "ZeroGradient InPlaceAccumulator GlobalAveragePoolGrad PassThrough",
+     "0"},
+    {"SoftmaxDropoutGrad SoftmaxCrossEntropyGrad SparseSoftmaxCrossEntropyGrad SoftmaxCrossEntropyLossGrad "
+     "SoftmaxCrossEntropyLossInternalGrad",
+     "1"},
+    {"SoftmaxCrossEntropyLossInternal", "? 0"},
+    {"BatchNormInternal", "0 3 3 3 3"},
+    {"ConvGrad", "1 2 c2"},
+    {"ConvTransposeGrad", "1 2 ?"},
+    {"BatchNormalizationGrad LayerNormalizationGrad", "1 2 2"},
+    {"SimplifiedLayerNormalizationGrad", "1 2"},
+    {"BiasDropout", "0 b0"},
+    {"GatherGrad GatherNDGrad", "v0.2"},
+    {"GatherElementsGrad SliceGrad", "v1.0"},
+    {"SGDOptimizer", "1 2"},
+};
+
+/// Since opset 18.
+inline constexpr shape_rule newer_shapes[] = {
+    {"Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding Swish", "0"},
+};
+
+class shape_rules : public onnx::ISchemaRegistry {
+public:
+    shape_rules() {
+        for (const auto& rule : microsoft_shapes) add(rule, "com.microsoft");
+        for (const auto& rule : newer_shapes) add(rule, "");
+        for (const auto* name : {"FusedMatMul", "TransposeMatMul"}) add(name, "com.microsoft", fused_matmul);
+        for (const auto* name : {"SkipLayerNormalization"}) add(name, "com.microsoft", normalisation);
+        add("ReduceSumTraining", "com.microsoft", reduction);
+        add("LayerNormalization", "", normalisation); // onnxruntime has it before opset 17
+        add("SimplifiedLayerNormalization", "", normalisation);
+        for (const auto* name : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+            add(name, "", [](onnx::InferenceContext& c) {
+                onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
+                if (onnx::hasNInputShapes(c, 2))
+                    onnx::bidirectionalBroadcastShapeInference(
+                        onnx::getInputShape(c, 0), onnx::getInputShape(c, 1), *onnx::getOutputShape(c, 0));
+            });
+        for (const auto* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
+                                 "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"}) {
+            add(name, "", reduction);
+            changed_.push_back(name);
+        }
+        add("Split", "", split);
+        changed_.push_back("Split");
+    }
+
+    const onnx::OpSchema* GetSchema(const std::string& name, int version,
+                                    const std::string& domain) const override {
+        const auto mine = schemas_.find({domain, name});
+        // From opset 18 on, these ops take an input, or an attribute, that the library's rules would pass over.
+        if (mine != schemas_.end() && version >= 18 && std::ranges::find(changed_, name) != changed_.end())
+            return &mine->second;
+        if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain))
+            return known;
+        const bool too_new = version < 18 && std::ranges::find(changed_, name) != changed_.end();
+        return mine == schemas_.end() || too_new ? nullptr : &mine->second;
+    }
+
+private:
+    void add(const std::string& name, const std::string& domain, onnx::InferenceFunction rule) {
+        onnx::OpSchema schema(name, "", 0);
+        schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
+        schemas_.emplace(std::pair(domain, name), std::move(schema));
+    }
+
+    static std::vector<std::string> words(std::string_view text) {
+        std::vector<std::string> found;
+        while (!text.empty()) {
+            const auto length = std::min(text.find(' '), text.size());
+            found.emplace_back(text.substr(0, length));
+            text.remove_prefix(std::min(length + 1, text.size()));
+        }
+        return found;
+    }
+
+    void add(const shape_rule& rule, const std::string& domain) {
+        const auto outputs = words(rule.outputs);
+        for (const auto& name : words(rule.names))
+            add(name, domain, [outputs](onnx::InferenceContext& c) {
+                for (std::size_t k = 0; k < outputs.size() && k < c.getNumOutputs(); ++k)
+                    follow(c, k, outputs[k]);
+            });
+    }
+
+    static const onnx::TypeProto* tensor_type(onnx::InferenceContext& c, std::size_t input) {
+        if (input >= c.getNumInputs()) return nullptr;
+        const auto* type = c.getInputType(input);
+        return type != nullptr && type->has_tensor_type() ? type : nullptr;
+    }
+
+    static void follow(onnx::InferenceContext& c, std::size_t output, const std::string& word) {
+        if (word == "?") return;
+        const bool plain = word[0] >= '0' && word[0] <= '9';
+        const auto source = static_cast<std::size_t>(word[plain ? 0 : 1] - '0');
+        const auto* type = tensor_type(c, source);
+        if (type == nullptr) return;
+        auto* made = c.getOutputType(output)->mutable_tensor_type();
+        if (word[0] == 'v') {
+            const auto* like = tensor_type(c, static_cast<std::size_t>(word[3] - '0'));
+            if (like == nullptr) return;
+            made->set_elem_type(like->tensor_type().elem_type());
+            if (const auto held = integers(c, source)) set_shape(*made, *held);
+            return;
+        }
+        made->set_elem_type(word[0] == 'b' ? onnx::TensorProto::BOOL : type->tensor_type().elem_type());
+        if (!type->tensor_type().has_shape()) return;
+        const auto& shape = type->tensor_type().shape();
+        if (word[0] != 'c')
+            *made->mutable_shape() = shape;
+        else if (shape.dim_size() > 0)
+            *made->mutable_shape()->add_dim() = shape.dim(0);
+    }
+
+    static void set_shape(onnx::TypeProto::Tensor& made, const std::vector<std::int64_t>& extents) {
+        made.mutable_shape()->clear_dim();
+        for (const auto extent : extents) made.mutable_shape()->add_dim()->set_dim_value(extent);
+    }
+
+    /// The extents, if all are known.
+    static std::optional<std::vector<std::int64_t>> extents(onnx::InferenceContext& c, std::size_t input) {
+        const auto* type = tensor_type(c, input);
+        if (type == nullptr || !type->tensor_type().has_shape()) return std::nullopt;
+        return values(type->tensor_type().shape());
+    }
+    static std::optional<std::vector<std::int64_t>> values(const onnx::TensorShapeProto& shape) {
+        std::vector<std::int64_t> found;
+        for (const auto& dim : shape.dim()) {
+            if (!dim.has_dim_value()) return std::nullopt;
+            found.push_back(dim.dim_value());
+        }
+        return found;
+    }
+    /// What a small tensor of integers holds, if that is known.
+    static std::optional<std::vector<std::int64_t>> integers(onnx::InferenceContext& c, std::size_t input) {
+        if (const auto* data = c.getInputData(input)) {
+            if (data->data_type() != onnx::TensorProto::INT64) return std::nullopt;
+            return onnx::ParseData<std::int64_t>(data);
+        }
+        const auto* carried = c.getSymbolicInput(input);
+        return carried == nullptr ? std::nullopt : values(*carried);
+    }
+
+    static bool flag(onnx::InferenceContext& c, const std::string& name, bool otherwise) {
+        return onnx::getAttribute(c, name, std::int64_t{otherwise}) != 0;
+    }
+    static onnx::TypeProto::Tensor& typed_like_first(onnx::InferenceContext& c) {
+        onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
+        return *c.getOutputType(0)->mutable_tensor_type();
+    }
+
+    static void fused_matmul(onnx::InferenceContext& c) {
+        auto& made = typed_like_first(c);
+        auto a = extents(c, 0), b = extents(c, 1);
+        if (!a || !b || a->size() < 2 || b->size() < 2) return;
+        if (flag(c, "transBatchA", false) || flag(c, "transBatchB", false)) return;
+        if (flag(c, "transA", false)) std::swap(a->back(), (*a)[a->size() - 2]);
+        if (flag(c, "transB", false)) std::swap(b->back(), (*b)[b->size() - 2]);
+        std::vector<std::int64_t> shape(std::max(a->size(), b->size()), 1);
+        for (const auto* side : {&*a, &*b})
+            for (std::size_t i = 0; i + 2 < side->size(); ++i)
+                if ((*side)[i] != 1) shape[shape.size() - side->size() + i] = (*side)[i];
+        shape[shape.size() - 2] = (*a)[a->size() - 2];
+        shape.back() = b->back();
+        set_shape(made, shape);
+    }
+
+    /// With the statistics of each row as outputs 1 and 2.
+    static void normalisation(onnx::InferenceContext& c) {
+        auto& made = typed_like_first(c);
+        auto shape = extents(c, 0);
+        if (!shape) return;
+        set_shape(made, *shape);
+        const auto rank = static_cast<std::int64_t>(shape->size());
+        auto axis = onnx::getAttribute(c, "axis", std::int64_t{-1});
+        if (axis < 0) axis += rank;
+        for (auto i = std::max<std::int64_t>(axis, 0); i < rank; ++i)
+            (*shape)[static_cast<std::size_t>(i)] = 1;
+        for (std::size_t k = 1; k < 3 && k < c.getNumOutputs(); ++k) {
+            auto* type = c.getOutputType(k)->mutable_tensor_type();
+            type->set_elem_type(onnx::TensorProto::FLOAT);
+            set_shape(*type, *shape);
+        }
+    }
+
+    static void reduction(onnx::InferenceContext& c) {
+        auto& made = typed_like_first(c);
+        const auto shape = extents(c, 0);
+        if (!shape) return;
+        std::vector<std::int64_t> axes;
+        if (c.getNumInputs() > 1 && c.getInputType(1) != nullptr) {
+            const auto held = integers(c, 1);
+            if (!held) return;
+            axes = *held;
+        }
+        const auto rank = static_cast<std::int64_t>(shape->size());
+        std::vector<bool> reduced(shape->size(), axes.empty() && !flag(c, "noop_with_empty_axes", false));
+        for (auto axis : axes) {
+            if (axis < 0) axis += rank;
+            if (axis < 0 || axis >= rank) return;
+            reduced[static_cast<std::size_t>(axis)] = true;
+        }
+        std::vector<std::int64_t> kept;
+        for (std::size_t i = 0; i < shape->size(); ++i) {
+            if (!reduced[i])
+                kept.push_back((*shape)[i]);
+            else if (flag(c, "keepdims", true))
+                kept.push_back(1);
+        }
+        set_shape(made, kept);
+    }
+
+    static void split(onnx::InferenceContext& c) {
+        const auto count = c.getNumOutputs();
+        for (std::size_t k = 0; k < count; ++k) onnx::propagateElemTypeFromInputToOutput(c, 0, k);
+        auto shape = extents(c, 0);
+        auto axis = onnx::getAttribute(c, "axis", std::int64_t{0});
+        if (!shape || count == 0) return;
+        if (axis < 0) axis += static_cast<std::int64_t>(shape->size());
+        if (axis < 0 || axis >= static_cast<std::int64_t>(shape->size())) return;
+        const auto parts = static_cast<std::int64_t>(count);
+        auto& extent = (*shape)[static_cast<std::size_t>(axis)];
+        const auto each = extent / parts + (extent % parts != 0);
+        std::vector<std::int64_t> sizes(count, each);
+        sizes.back() = extent - each * (parts - 1);
+        if (c.getNumInputs() > 1 && c.getInputType(1) != nullptr) {
+            const auto held = integers(c, 1);
+            if (!held || held->size() != count) return;
+            sizes = *held;
+        }
+        for (std::size_t k = 0; k < count; ++k) {
+            extent = sizes[k];
+            set_shape(*c.getOutputType(k)->mutable_tensor_type(), *shape);
+        }
+    }
+
+    std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
+    std::vector<std::string> changed_;
+};
+
+} // namespace echo::format

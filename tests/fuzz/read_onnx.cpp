@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Whatever bytes an ONNX file holds, the reader either refuses them with an `echo::error` of one line, or gives a graph
+/// that is planned, and that is written back as a model which needs exactly the memory that was planned.
+
+#include "onnx/model.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/verify.hpp>
+#include <echo/graph/read.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace {
+
+using namespace echo::format;
+
+void require(bool holds, const char* what) {
+    if (holds) return;
+    std::fprintf(stderr, "broken promise: %s\n", what);
+    std::abort();
+}
+
+/// Calls `f`; nothing where it refuses. Other exceptions end the program.
+template <class F>
+auto attempt(F f) -> std::optional<decltype(f())> {
+    try {
+        return f();
+    } catch (const echo::error& e) {
+        require(std::string_view(e.what()).find_first_of("\n\r") == std::string_view::npos, "one line");
+        require(!e.problem().empty(), "an error says what is wrong");
+        return std::nullopt;
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const onnx_options asked{.dims = {{"batch", 2}}};
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    auto model = attempt([&] { return onnx_model(bytes, {}); });
+    if (!model) model = attempt([&] { return onnx_model(bytes, asked); });
+    if (!model) return 0;
+    const auto s = attempt([&] { return echo::read(model->graph()); });
+    if (!s) return 0;
+    const auto p = attempt([&] { return echo::make_plan(*s, {.how = echo::strategy::min_cut}); });
+    if (!p) return 0;
+    echo::verify(*s, *p, echo::plan_memory(*s, *p));
+    const auto written = attempt([&] { return model->write(*s, p->steps()); });
+    if (!written || !written->unchecked.empty()) return 0;
+    // Extents that were given on the command line are still symbolic in it.
+    auto again = attempt([&] { return onnx_model(written->bytes, {}); });
+    if (!again) again = attempt([&] { return onnx_model(written->bytes, asked); });
+    require(again.has_value(), "a model is read as it was written");
+    const auto t = echo::read(again->graph());
+    require(echo::footprint(t, echo::baseline_schedule(t)).peak_bytes == p->report().peak_bytes,
+            "what is written is what was planned");
+    return 0;
+}
