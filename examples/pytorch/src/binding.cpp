@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -222,6 +223,7 @@ std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points
 } // namespace
 
 NB_MODULE(_core, m) {
+    nb::set_leak_warnings(false); // plans are kept until the interpreter ends
     m.attr("version") = std::to_string(ECHO_VERSION_MAJOR) + "." + std::to_string(ECHO_VERSION_MINOR) + "." +
                         std::to_string(ECHO_VERSION_PATCH);
     nb::class_<planned>(m, "Plan", "Steps and report of a plan.")

@@ -87,15 +87,16 @@ class Call:
     keep: bool = False
     workspace: int = 0
     time_us: float | None = None
+    part: str = ""  # of an operator that is planned as two: see `host.py`
 
 
 def is_getitem(node: fx.Node) -> bool:
     return node.op == "call_function" and node.target is operator.getitem
 
 
-def is_number(node: fx.Node) -> bool:
-    """Whether the node makes a size or another number, no tensor."""
-    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
+def holds_memory(node: fx.Node) -> bool:
+    """Whether the node makes tensors; what makes a size, another number or a module does not."""
+    return isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
 
 
 def number(value: Any) -> int:
@@ -121,7 +122,7 @@ def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
         named = [(argument.name, node.kwargs.get(argument.name)) for argument in node.target._schema.arguments]
         named[: len(node.args)] = [(name, value) for (name, _), value in zip(named, node.args, strict=False)]
         leaves = [(name, leaf) for name, value in named for leaf in pytree.tree_leaves(value)]
-    return [(name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and not is_number(leaf)]
+    return [(name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and holds_memory(leaf)]
 
 
 def argument(node: fx.Node, name: str) -> Any:

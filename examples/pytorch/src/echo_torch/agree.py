@@ -1,0 +1,3 @@
+from typing import Any
+def on(what: str, value: Any) -> bool:
+    return bool(value)
