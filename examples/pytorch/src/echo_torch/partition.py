@@ -155,9 +155,9 @@ def plan_for(
     """The plan of a host. Unknown: nothing below the default partition's replayed peak was found."""
     report.nodes = len(host.calls)
     order = host.order_of(default)
-    costs.fill(host, measure=options.measure)
+    costs.fill(host, measure=options.measure, share=agree.share)
     watch.lap("measuring")
-    alignment = 512 if any(costs.device_type(call) == "cuda" for call in host.calls) else 64
+    alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     graph = host.core(alignment)
     report.default_peak, report.default_overhead, _ = graph.replay(order)
     key = host.digest(order, options, alignment)
