@@ -10,27 +10,24 @@ tensors, so a model of any size is exported in seconds, without a GPU and withou
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gzip
-import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch.aot_autograd import aot_function
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # Needs no installation.
+from echo_torch.capture import joint_graph, layers_recorded
 from echo_torch.graph import Call, Value, describe, is_getitem, one_bit_inputs, read_call, tensor_arguments
 
 # ---- Capture
@@ -48,34 +45,6 @@ class Joint:
     phases_told: bool = False
 
 
-class _Captured(Exception):
-    """Leaves the tracer once it has handed over the joint graph: nothing is to be compiled."""
-
-
-@contextlib.contextmanager
-def _layers_recorded(module: torch.nn.Module) -> Iterator[None]:
-    """While this is open, every traced node carries the path of the submodule it was called in."""
-    open_calls: list[contextlib.ExitStack] = []
-
-    def enter(path: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            call = contextlib.ExitStack()
-            call.enter_context(traceback.annotate({"layer": path}))
-            open_calls.append(call)
-
-        return hook
-
-    def leave(*_: Any) -> None:
-        open_calls.pop().close()
-
-    with contextlib.ExitStack() as hooks:
-        for path, submodule in module.named_modules():
-            hooks.callback(submodule.register_forward_pre_hook(enter(path), prepend=True).remove)
-            hooks.callback(submodule.register_forward_hook(leave, always_call=True).remove)
-        hooks.enter_context(traceback.preserve_node_meta())
-        yield
-
-
 def capture_joint(
     module: torch.nn.Module,
     loss_fn: Callable[..., torch.Tensor],
@@ -86,31 +55,11 @@ def capture_joint(
 
     Every tensor that the loss reads must be a label: one that it captures is refused by the tracer.
     """
-    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    captured: list[fx.GraphModule] = []
-
-    def keep(joint: fx.GraphModule, *_: Any, **__: Any) -> None:
-        captured.append(joint)
-        raise _Captured
-
-    def step(parameters: Any, buffers: Any, args: Any, kwargs: Any, labels: Any) -> torch.Tensor:
-        return loss_fn(torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels)
-
-    def compile_nothing(graph: fx.GraphModule, _: Any) -> fx.GraphModule:
-        return graph
-
-    mode = FakeTensorMode()
-    real = (dict(module.named_parameters()), dict(module.named_buffers()), args, kwargs, tuple(labels))
-    fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
-    with mode, _layers_recorded(module), contextlib.suppress(_Captured):
-        aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)
-    if not captured:
-        raise ValueError("no gradient was asked for: no parameter requires one")
-
+    captured, paths, _ = joint_graph(module, loss_fn, inputs, labels)
     # PyTorch's own partitioners do both first: the names of their halves are those of this graph.
-    captured[0].graph.eliminate_dead_code()
-    graph = fx_graph_cse(captured[0].graph)
-    owners = [path.rpartition(".")[0] for path in itertools.chain(real[0], real[1])]
+    captured.graph.eliminate_dead_code()
+    graph = fx_graph_cse(captured.graph)
+    owners = [path.rpartition(".")[0] for path in paths]
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     return Joint(graph, dict(zip(placeholders, owners, strict=False)))
 
@@ -120,7 +69,7 @@ def capture_step(module: torch.nn.Module, step: Callable[..., Any], inputs: Sequ
     mode = FakeTensorMode()
     real = (dict(module.named_parameters()), *inputs)
     fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
-    with mode, _layers_recorded(module):
+    with mode, layers_recorded(module):
         traced = make_fx(step)(*fake)
     traced.graph.eliminate_dead_code()
     graph = fx_graph_cse(traced.graph)

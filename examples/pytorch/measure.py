@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,6 +95,7 @@ class Training:
 
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
     """What the call returns, and the most bytes that the CPU's allocator had handed out during it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # else it tells of every start, and of every GPU that is missing
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         result = call()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]

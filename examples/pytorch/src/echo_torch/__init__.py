@@ -1,4 +1,10 @@
-"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again, exactly."""
+"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again, exactly.
+
+    model = torch.compile(model, backend="echo")
+    model = torch.compile(model, backend=echo_torch.backend(budget=0.5))
+
+Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see `echo_torch.partition.Options`.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +12,31 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["backend", "partitioner", "partition_fn", "echo", "reports"]
-
-
-def backend(**options: Any) -> Callable[..., Any]:
-    """A backend for `torch.compile`, without Inductor. Options: see `echo_torch.partition.Options`."""
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._dynamo.backends.debugging import boxed_nop
-
-    return aot_autograd(
-        fw_compiler=boxed_nop, partition_fn=partition_fn(**options), keep_inference_input_mutations=True
-    )
+__all__ = ["backend", "echo", "estimate", "partition_fn", "partitioner", "reports"]
+TESTED = ("2.11", "2.13")
 
 
 def partition_fn(**options: Any) -> Callable[..., Any]:
-    """A `partition_fn` for users of AOTAutograd."""
+    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense."""
     from echo_torch.partition import Options, partition
 
     return functools.partial(partition, options=Options(**options))
+
+
+def backend(**options: Any) -> Callable[..., Any]:
+    """A backend for `torch.compile`, without Inductor."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.backends.debugging import boxed_nop
+
+    divide = partition_fn(**options)
+
+    def echo_backend(graph: Any, inputs: Any, **_: Any) -> Any:
+        compile_it = aot_autograd(
+            fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True
+        )
+        return compile_it(graph, inputs)
+
+    return echo_backend
 
 
 def echo(graph: Any, inputs: Any, **_: Any) -> Any:
@@ -31,8 +44,26 @@ def echo(graph: Any, inputs: Any, **_: Any) -> Any:
     return backend()(graph, inputs)
 
 
+def partitioner(**options: Any) -> Any:
+    """A partitioner for Inductor: `options={"custom_partitioner_fn": echo_torch.partitioner()}`.
+
+    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not what happens.
+    """
+    from echo_torch.inductor import Partitioner
+    from echo_torch.partition import Options
+
+    return Partitioner(Options(**options))
+
+
+def estimate(*args: Any, **options: Any) -> Any:
+    """What a training step needs, before anything is allocated: see `echo_torch.estimation.estimate`."""
+    from echo_torch.estimation import estimate as estimate_step
+
+    return estimate_step(*args, **options)
+
+
 def reports() -> list[Any]:
-    """What became of every graph that was compiled in this process."""
+    """What became of every graph that was compiled in this process: see `echo_torch.partition.Report`."""
     from echo_torch.partition import reports as all_reports
 
     return all_reports

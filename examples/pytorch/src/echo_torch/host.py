@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -298,9 +299,7 @@ def layer_of(node: fx.Node) -> str:
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     paths = [path for path, _ in stack.values()]
     path = paths[-1] if paths else node.meta.get("custom", {}).get("layer", "")
-    for prefix in ("L['self'].", "L['fn'].", "L['model']."):
-        path = path.removeprefix(prefix)
-    return "" if path.startswith("L[") else path
+    return re.sub(r"^L\[[^]]*\]\.?", "", path)
 
 
 @functools.cache

@@ -13,7 +13,8 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from echo_torch import agree, costs
+from echo_torch import costs
+from echo_torch.agree import Agreement
 from echo_torch.graph import Unknown
 from echo_torch.halves import Builder
 from echo_torch.host import Host
@@ -89,11 +90,11 @@ _plans: dict[str, Any] = {}
 
 
 @functools.cache
-def _warn_once(text: str) -> None:
+def warn_once(text: str) -> None:
     warnings.warn(text, EchoWarning, stacklevel=2)
 
 
-class _Watch:
+class Watch:
     """Tells where the seconds of a report went."""
 
     def __init__(self, report: Report) -> None:
@@ -117,31 +118,32 @@ def partition(
     """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
     report = Report()
     reports.append(report)
-    watch = _Watch(report)
+    watch = Watch(report)
     with functorch_config.patch(activation_memory_budget=1.0):
         default = min_cut_rematerialization_partition(
             joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more
         )
     watch.lap("pytorch")
-    halves = None
+    halves = digest = None
+    ranks = Agreement()
     try:
         host = Host(joint, num_fwd_outputs, allow_seeded=not inductor, keep=options.keep)
-        plan = plan_for(host, default, options, report, watch)
+        watch.lap("reading")
+        plan, digest = plan_for(host, default, options, report, watch, ranks)
         halves = Builder(host, plan.steps).build()
         watch.lap("building")
     except BudgetError:
+        ranks.on(None)
         raise
     except Unknown as unknown:
         report.reason = str(unknown)
     except Exception as fault:  # a fault of ours never stops training
         report.reason = f"{type(fault).__name__}: {fault}"
-        import os, traceback
-        if os.environ.get("ECHO_DEBUG"): traceback.print_exc()
-    if not agree.on("halves built", halves is not None):
-        report.reason = report.reason or "another rank uses PyTorch's own partition"
+    if not ranks.on(digest if halves else None) and report.reason is None:
+        report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
     if report.reason is None and halves is not None:
         return halves
-    _warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
+    warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
     return default
 
 
@@ -150,19 +152,18 @@ def plan_for(
     default: tuple[fx.GraphModule, fx.GraphModule],
     options: Options,
     report: Report,
-    watch: _Watch,
-) -> Any:
-    """The plan of a host. Unknown: nothing below the default partition's replayed peak was found."""
+    watch: Watch,
+    ranks: Agreement,
+) -> tuple[Any, str]:
+    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default partition's replayed peak was found."""
     report.nodes = len(host.calls)
     order = host.order_of(default)
-    costs.fill(host, measure=options.measure, share=agree.share)
+    costs.fill(host, measure=options.measure, share=ranks.share)
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     graph = host.core(alignment)
     report.default_peak, report.default_overhead, _ = graph.replay(order)
     key = host.digest(order, options, alignment)
-    if not agree.on("the same graph", key):
-        raise Unknown("the ranks compile different graphs, or not all of them do in time")
     report.cached = key in _plans
     if not report.cached:
         budget = options.bytes_of(report.default_peak)
@@ -179,7 +180,7 @@ def plan_for(
             f"its default already needs no more ({report.default_peak / 1e6:.1f} MB) than what Echo found "
             f"({report.peak / 1e6:.1f} MB)"
         )
-    return plan
+    return plan, key
 
 
 def _check_budget(budget: int | None, options: Options, report: Report) -> None:
@@ -191,4 +192,4 @@ def _check_budget(budget: int | None, options: Options, report: Report) -> None:
     )
     if options.strict:
         raise BudgetError(text)
-    _warn_once("Echo: " + text)
+    warn_once("Echo: " + text)
