@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,11 +96,31 @@ def digest(value: torch.Tensor) -> str:
     return hashlib.sha1(plain.view(-1).view(torch.uint8).numpy().data).hexdigest() if plain.numel() else ""
 
 
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The profiler tells the process's standard error of every start, and of every GPU that is missing."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
     """What the call returns, and the most bytes that the CPU's allocator had handed out during it."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # else it tells of every start, and of every GPU that is missing
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    cpu = torch.profiler.ProfilerActivity.CPU
+    profile = torch.profiler.profile(activities=[cpu], profile_memory=True)
+    with _quiet():
+        profile.start()
+    try:
         result = call()
+    finally:
+        with _quiet():
+            profile.stop()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     now = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
