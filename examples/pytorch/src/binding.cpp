@@ -131,14 +131,16 @@ watch watch_for(double seconds) {
     return {steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(seconds))};
 }
 
-echo::plan_options options_of(std::string_view strategy, std::optional<std::uint64_t> budget,
-                              double max_overhead) {
+echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
+                              std::optional<std::uint64_t> budget, double max_overhead) {
     using s = echo::strategy;
     echo::plan_options options;
     options.how = named(strategy, {s::baseline, s::mirror, s::echo, s::echo_printed, s::min_cut, s::budget},
                         "strategy");
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
+    options.exchange_replays =
+        std::min<std::size_t>(options.exchange_replays, 2 * nodes); // planning stays short
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;
@@ -147,7 +149,7 @@ echo::plan_options options_of(std::string_view strategy, std::optional<std::uint
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
                   double max_overhead, double seconds) {
     const watch watching = watch_for(seconds);
-    echo::plan_options options = options_of(strategy, budget, max_overhead);
+    echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
     options.progress = watching;
     const echo::snapshot s = read(g);
     const echo::plan made = echo::make_plan(s, options);
@@ -212,7 +214,7 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order) {
 
 std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
     const watch watching = watch_for(seconds);
-    echo::plan_options options = options_of("budget", {}, 0);
+    echo::plan_options options = options_of(g.nodes.size(), "budget", {}, 0);
     options.progress = watching;
     std::vector<std::pair<std::uint64_t, double>> all;
     for (const auto& point : echo::front(read(g), options, points).points)

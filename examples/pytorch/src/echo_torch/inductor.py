@@ -6,7 +6,7 @@ from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
-from echo_torch import _core, costs, graph, halves, host, partition
+from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition
 
 
 class Partitioner(CustomPartitionerFn):
@@ -20,7 +20,8 @@ class Partitioner(CustomPartitionerFn):
             "Echo under Inductor is experimental: what operators need and cost is counted as if none were fused"
         )
         more.pop("compiler", None)
-        return partition.partition(joint, inputs, options=self.options, inductor=True, **more)
+        more |= {"options": self.options, "inductor": True, "trusted": _hooks_work()}
+        return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:
         sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition))
