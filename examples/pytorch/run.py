@@ -37,11 +37,15 @@ def pytorchs(budget: float) -> Any:
         with functorch_config.patch(activation_memory_budget=budget):
             return min_cut_rematerialization_partition(*args, **options)
 
-    return aot_autograd(fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True)
+    return aot_autograd(
+        fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True
+    )
 
 
 def modes(budgets: list[float]) -> dict[str, Any]:
-    own = {f"Echo {budget}": functools.partial(echo_torch.backend, budget=budget) for budget in budgets}
+    own = {
+        f"Echo {budget}": functools.partial(echo_torch.backend, budget=budget) for budget in budgets
+    }
     return {
         "default": lambda: pytorchs(1.0),
         "eager": lambda: None,
@@ -51,7 +55,9 @@ def modes(budgets: list[float]) -> dict[str, Any]:
     }
 
 
-def rows_of(name: str, device: str, steps: int, pairs: int, budgets: list[float]) -> list[dict[str, Any]]:
+def rows_of(
+    name: str, device: str, steps: int, pairs: int, budgets: list[float]
+) -> list[dict[str, Any]]:
     """One row for each way to train the model."""
     torch._dynamo.reset()
     trainings: dict[str, Training] = {}
@@ -59,7 +65,13 @@ def rows_of(name: str, device: str, steps: int, pairs: int, budgets: list[float]
     expected = Trained()
     for mode, backend in modes(budgets).items():
         before = len(echo_torch.reports())
-        row: dict[str, Any] = {"model": name, "mode": mode, "predicted": None, "measured": None, "time": None}
+        row: dict[str, Any] = {
+            "model": name,
+            "mode": mode,
+            "predicted": None,
+            "measured": None,
+            "time": None,
+        }
         rows[mode] = row | {"overhead": None, "bound": None, "bits": None, "note": ""}
         try:
             training = Training(MODELS[name], backend(), device)
@@ -115,11 +127,15 @@ def gain(rows: list[dict[str, Any]], mode: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=FEW, help=f"of {', '.join(MODELS)}, or all; {', '.join(FEW)}")
+    parser.add_argument(
+        "models", nargs="*", default=FEW, help=f"of {', '.join(MODELS)}, or all; {', '.join(FEW)}"
+    )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--steps", type=int, default=3, help="of training, for the bits")
     parser.add_argument("--pairs", type=int, default=3, help="of steps, for the time")
-    parser.add_argument("--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak")
+    parser.add_argument(
+        "--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file to write the rows to")
     options = parser.parse_args()

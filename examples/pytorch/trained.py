@@ -13,7 +13,12 @@ from torch import nn
 
 
 def _images(module: nn.Module, batch: int, size: int) -> Step:
-    return Step(module, F.cross_entropy, (torch.randn(batch, 3, size, size),), (torch.randint(1000, (batch,)),))
+    return Step(
+        module,
+        F.cross_entropy,
+        (torch.randn(batch, 3, size, size),),
+        (torch.randint(1000, (batch,)),),
+    )
 
 
 def _vision(name: str) -> Step:
@@ -29,17 +34,28 @@ def _vit() -> Step:
     return _images(module, 8, 224)
 
 
-def _text(kind: str, config: dict[str, Any], batch: int, length: int, words: int, both: bool = False) -> Step:
+def _text(
+    kind: str, config: dict[str, Any], batch: int, length: int, words: int, both: bool = False
+) -> Step:
     library = transformers_library()
     settings = getattr(library, kind[0])(attn_implementation="eager", **config)
     ids = torch.randint(1, words, (batch, length))
     inputs = {"input_ids": ids} | ({"decoder_input_ids": ids.flip(1)} if both else {})
-    return Step(getattr(library, kind[1])(settings), token_loss, inputs, (torch.randint(1, words, (batch, length)),))
+    return Step(
+        getattr(library, kind[1])(settings),
+        token_loss,
+        inputs,
+        (torch.randint(1, words, (batch, length)),),
+    )
 
 
 def _bert(layers: int = 6) -> Step:
     config = dict(
-        hidden_size=512, num_hidden_layers=layers, num_attention_heads=8, intermediate_size=2048, vocab_size=30522
+        hidden_size=512,
+        num_hidden_layers=layers,
+        num_attention_heads=8,
+        intermediate_size=2048,
+        vocab_size=30522,
     )
     return _text(("BertConfig", "BertForMaskedLM"), config, 8, 128, 30522)
 
@@ -68,7 +84,12 @@ def _llama() -> Step:
 
 def _seq2seq() -> Step:
     words = torch.randint(1, 2000, (32, 25))
-    return Step(Nmt(2000, 2000, 512, 2), token_loss, (words, words.flip(1)), (torch.randint(2000, (32, 25)),))
+    return Step(
+        Nmt(2000, 2000, 512, 2),
+        token_loss,
+        (words, words.flip(1)),
+        (torch.randint(2000, (32, 25)),),
+    )
 
 
 def _unet() -> Step:

@@ -1,6 +1,6 @@
 """Run by torchrun-like environment in each rank: trains the same model without Echo and with it, and compares.
 
-    RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def main(kind: str) -> None:
     *values, after = train(wrap, backend)
     same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
     reasons = [report.reason for report in echo_torch.reports()]
-    print(f"rank {rank}: same {same}, peak {before} to {after}, planned {reasons.count(None)}, left {reasons}")
+    print(
+        f"rank {rank}: same {same}, peak {before} to {after}, planned {reasons.count(None)}, left {reasons}"
+    )
     planned_any = None in reasons
     assert same, "other bits"
     if kind in ("ddp", "fsdp"):

@@ -14,11 +14,19 @@ def run_ranks(kind: str, count: int = 2) -> list[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    base = os.environ | {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    base = os.environ | {
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     command = [sys.executable, str(Path(__file__).with_name("ranks.py")), kind]
     ranks = [
         subprocess.Popen(
-            command, env=base | {"RANK": str(rank)}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            env=base | {"RANK": str(rank)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         for rank in range(count)
     ]

@@ -21,7 +21,11 @@ class Block(nn.Module):
     def __init__(self, width: int, dropout: float = 0.2) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width), nn.LayerNorm(width)
+            nn.Linear(width, 2 * width),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(2 * width, width),
+            nn.LayerNorm(width),
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +37,9 @@ def blocks(count: int = 4, width: int = 64) -> nn.Module:
     return nn.Sequential(*(Block(width) for _ in range(count)))
 
 
-def trained(module: nn.Module, loss, backend, shape=(256, 64), steps: int = 3) -> list[torch.Tensor]:
+def trained(
+    module: nn.Module, loss, backend, shape=(256, 64), steps: int = 3
+) -> list[torch.Tensor]:
     """Losses, gradients and buffers of some steps; what is drawn is the same every time."""
     compiled = torch.compile(lambda x: loss(module, x), backend=backend)
     torch.manual_seed(1)
@@ -224,11 +230,17 @@ class Falls(Case):
         warn_once.cache_clear()
 
     def train(self, **options):
-        return trained(blocks(), lambda m, x: m(x).square().mean(), echo_torch.backend(**options), steps=1)
+        return trained(
+            blocks(), lambda m, x: m(x).square().mean(), echo_torch.backend(**options), steps=1
+        )
 
     def test_a_fault_of_ours(self):
         expected = trained(blocks(), lambda m, x: m(x).square().mean(), default_backend(), steps=1)
-        for place in ("echo_torch.partition.Builder", "echo_torch.partition.Host", "echo_torch.costs.fill"):
+        for place in (
+            "echo_torch.partition.Builder",
+            "echo_torch.partition.Host",
+            "echo_torch.costs.fill",
+        ):
             torch._dynamo.reset()
             with unittest.mock.patch(place, side_effect=RuntimeError("broken")):
                 with self.assertWarnsRegex(EchoWarning, "broken"):
@@ -254,7 +266,13 @@ class Falls(Case):
             echo_torch.backend(budgets=1)
 
     def test_budgets_in_all_their_forms(self):
-        for budget, expected in (("8GiB", 8 << 30), ("1.5MB", 1_500_000), (0.5, 50), (1000, 1000), (None, None)):
+        for budget, expected in (
+            ("8GiB", 8 << 30),
+            ("1.5MB", 1_500_000),
+            (0.5, 50),
+            (1000, 1000),
+            (None, None),
+        ):
             self.assertEqual(Options(budget=budget).bytes_of(100), expected)
 
     def test_kept_modules_do_not_run_again(self):

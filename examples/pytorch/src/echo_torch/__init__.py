@@ -52,7 +52,12 @@ def _hooks_work() -> bool:
 
     def gradients(backend: Any) -> list[Any]:
         torch.manual_seed(0)
-        layers = [torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Dropout(0.3), torch.nn.LayerNorm(32)] * 2
+        layers = [
+            torch.nn.Linear(32, 32),
+            torch.nn.GELU(),
+            torch.nn.Dropout(0.3),
+            torch.nn.LayerNorm(32),
+        ] * 2
         module = torch.nn.Sequential(*layers)
         torch.compile(module, backend=backend)(torch.randn(256, 32)).square().sum().backward()
         return [p.grad for p in module.parameters()]

@@ -24,11 +24,15 @@ class Agreement:
     """What the ranks settle about one graph."""
 
     def __init__(self) -> None:
-        self.alone = not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
+        self.alone = not (
+            dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        )
         self.alone = self.alone or dist.get_backend() == "fake"
         if not self.alone:
             self.rank, self.world = dist.get_rank(), dist.get_world_size()
-            self.store = dist.PrefixStore(f"echo/{next(_count)}", dist.distributed_c10d._get_default_store())
+            self.store = dist.PrefixStore(
+                f"echo/{next(_count)}", dist.distributed_c10d._get_default_store()
+            )
 
     def share(self, make: Callable[[], Any]) -> Any:
         """What the first rank makes, on every rank."""
@@ -58,7 +62,9 @@ class Agreement:
                 self._wait("verdict", 2 * SECONDS)
         except dist.DistError:
             verdict, _given_up = "no", True
-        settled = self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
+        settled = (
+            self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
+        )
         return settled == b"yes" and digest is not None
 
     def _wait(self, key: str, seconds: float = SECONDS) -> None:

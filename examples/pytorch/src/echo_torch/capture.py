@@ -62,7 +62,9 @@ def joint_graph(
         raise _Captured
 
     def step(parameters: Any, buffers: Any, args: Any, kwargs: Any, labels: Any) -> torch.Tensor:
-        return loss_fn(torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels)
+        return loss_fn(
+            torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels
+        )
 
     def compile_nothing(graph: fx.GraphModule, _: Any) -> fx.GraphModule:
         return graph
@@ -76,7 +78,13 @@ def joint_graph(
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
         return made.requires_grad_(tensor.requires_grad)
 
-    real = (dict(module.named_parameters()), dict(module.named_buffers()), args, kwargs, tuple(labels))
+    real = (
+        dict(module.named_parameters()),
+        dict(module.named_buffers()),
+        args,
+        kwargs,
+        tuple(labels),
+    )
     fake = pytree.tree_map_only(torch.Tensor, fake_of, real)
     with mode, layers_recorded(module), contextlib.suppress(_Captured):
         aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)

@@ -43,7 +43,11 @@ class Like:
 
     def make(self) -> torch.Tensor:
         shape, stride, dtype, device = self.facts
-        extent = 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if 0 not in shape else 0
+        extent = (
+            1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+            if 0 not in shape
+            else 0
+        )
         fill = 0.5 if dtype.is_floating_point else 0
         return torch.full((extent,), fill, dtype=dtype, device=device).as_strided(shape, stride)
 
@@ -77,16 +81,22 @@ def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
     """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
     if not measure:
         return
-    device = next((device_of(call) for call in host.calls if call.phase != "input"), torch.device("cpu"))
-    jobs = {index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None}
-    keys = {index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()}
+    device = next(
+        (device_of(call) for call in host.calls if call.phase != "input"), torch.device("cpu")
+    )
+    jobs = {
+        index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None
+    }
+    keys = {
+        index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()
+    }
     path = _path(device)
     known = _load(path)
     missing = {key: jobs[index] for index, key in keys.items() if key not in known}
 
     def table() -> dict[str, Cost | None]:
         if missing:
-            known.update(_measure(missing, device.type))
+            known.update(_measure(missing, str(device)))
             _save(path, known)
         return {key: known[key] for key in keys.values()}
 
@@ -135,7 +145,11 @@ def _alone(device: str) -> Iterator[None]:
 def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
     """None: the operator did not run on tensors of no meaning."""
     with _alone(device):
-        return _measure_on_cpu(jobs) if device == "cpu" else {k: _run_on_device(j) for k, j in jobs.items()}
+        return (
+            _measure_on_cpu(jobs)
+            if device == "cpu"
+            else {k: _run_on_device(j) for k, j in jobs.items()}
+        )
 
 
 def _make(job: Job) -> Callable[[], Any]:
@@ -172,7 +186,9 @@ def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, in
         threads = torch.autograd._disable_profiler_legacy()
     del kept
     now = most = 0
-    for event in (event for events in threads for event in events if event.kind() == "memory_alloc"):
+    for event in (
+        event for events in threads for event in events if event.kind() == "memory_alloc"
+    ):
         now += event.cpu_memory_usage()
         most = max(most, now)
     return took, most
@@ -215,7 +231,11 @@ def _run_on_device(job: Job) -> Cost | None:
 
 def _path(device: torch.device) -> Path:
     folder = os.environ.get("ECHO_TORCH_CACHE") or os.path.expanduser("~/.cache/echo_torch")
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu{torch.get_num_threads()}"
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"cpu{torch.get_num_threads()}"
+    )
     version = torch.__version__.partition("+")[0]
     return Path(folder) / f"costs-1-{version}-{name.replace(' ', '_').replace('/', '_')}.json"
 

@@ -33,7 +33,9 @@ class Estimate:
     echo_peak: int
     bound: int  # no plan of this kind needs less
     overhead: float  # part of a step's time, by the model of a device that the plan counted with
-    front: list[tuple[int, float]] = field(default_factory=list)  # peak and overhead, from plan to plan
+    front: list[tuple[int, float]] = field(
+        default_factory=list
+    )  # peak and overhead, from plan to plan
     at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
     reason: str | None = None  # why the default partition would stay
 
@@ -54,14 +56,27 @@ class Estimate:
             return f"{name:28}" + "".join(f"{amount / 1e6:14,.1f}" for amount in amounts)
 
         rows = [f"{'MB':28}{'PyTorch':>14}{'Echo':>14}"]
-        rows += [row(name, amount, amount) for name, amount in (
-            ("parameters", self.parameters), ("inputs", self.inputs), ("optimiser", self.optimizer))]
+        rows += [
+            row(name, amount, amount)
+            for name, amount in (
+                ("parameters", self.parameters),
+                ("inputs", self.inputs),
+                ("optimiser", self.optimizer),
+            )
+        ]
         rows.append(row("peak above these", self.default_peak, self.echo_peak))
         rows.append(row("  of it gradients", self.gradients, self.gradients))
         rows.append(row("whole step", self.default_total, self.echo_total))
-        rows.append(f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}")
-        rows += [f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time" for peak, part in self.front]
-        rows += [row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()]
+        rows.append(
+            f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}"
+        )
+        rows += [
+            f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time"
+            for peak, part in self.front
+        ]
+        rows += [
+            row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()
+        ]
         return "\n".join([*rows, *([self.reason] if self.reason else [])])
 
 
@@ -82,7 +97,9 @@ def estimate(
     costs are modelled, not measured, unless `measure=True`.
     """
     if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}")
+        raise ValueError(
+            f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}"
+        )
     settings = Options(**({"measure": False} | options))
     joint, _, count = joint_graph(module, loss_fn, inputs, labels)
     default = min_cut_rematerialization_partition(joint, (), num_fwd_outputs=count)

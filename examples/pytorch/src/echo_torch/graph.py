@@ -119,10 +119,17 @@ def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
     if not isinstance(node.target, torch._ops.OpOverload):
         leaves = [("", leaf) for leaf in pytree.tree_leaves((node.args, node.kwargs))]
     else:
-        named = [(argument.name, node.kwargs.get(argument.name)) for argument in node.target._schema.arguments]
-        named[: len(node.args)] = [(name, value) for (name, _), value in zip(named, node.args, strict=False)]
+        named = [
+            (argument.name, node.kwargs.get(argument.name))
+            for argument in node.target._schema.arguments
+        ]
+        named[: len(node.args)] = [
+            (name, value) for (name, _), value in zip(named, node.args, strict=False)
+        ]
         leaves = [(name, leaf) for name, value in named for leaf in pytree.tree_leaves(value)]
-    return [(name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and holds_memory(leaf)]
+    return [
+        (name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and holds_memory(leaf)
+    ]
 
 
 def argument(node: fx.Node, name: str) -> Any:
@@ -181,7 +188,10 @@ def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
 
 def rerun_of(node: fx.Node) -> str:
     """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's own."""
-    if getattr(node.target, "namespace", "") not in OWN_NAMESPACES or node.target._schema.is_mutable:
+    if (
+        getattr(node.target, "namespace", "") not in OWN_NAMESPACES
+        or node.target._schema.is_mutable
+    ):
         return "never"
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
     return "seeded" if draws and argument(node, "dropout_p") != 0.0 else "pure"

@@ -25,7 +25,9 @@ def save_generator(device: str) -> torch.Tensor:
         return get_state(device)
 
 
-def run_with_generator(state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+def run_with_generator(
+    state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Runs a random operator as it ran when the state was saved; the generator goes on as if it had not."""
     with _disable_current_modes():
         now = get_state(device)
@@ -129,7 +131,9 @@ class Builder:
         elif call.part == "product":
             half.copies[(t, 0)] = self._product(half, t)
         else:
-            at_hand = {read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)}
+            at_hand = {
+                read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)
+            }
             self._save_state(half, index, again)
             self._take_outputs(half, t, self._call(half, index, again, at_hand))
         if half is self.forward and not again:
@@ -151,7 +155,9 @@ class Builder:
         before, here = (self.host.calls[self.steps[i][0]] for i in (t - 1, t))
         return (before.part, here.part) == ("mask", "product") and before.node is here.node
 
-    def _call(self, half: _Half, index: int, again: bool, at_hand: dict[fx.Node, fx.Node]) -> fx.Node:
+    def _call(
+        self, half: _Half, index: int, again: bool, at_hand: dict[fx.Node, fx.Node]
+    ) -> fx.Node:
         call = self.host.calls[index]
         node = call.node
 
@@ -219,7 +225,11 @@ class Builder:
         """Reads the sizes of a tensor while it is there: nobody holds it for them."""
         items = [user for user in node.users if is_getitem(user)]
         for user in [user for of in (node, *items) for user in of.users]:
-            if user.op == "call_function" and not holds_memory(user) and len(user.all_input_nodes) == 1:
+            if (
+                user.op == "call_function"
+                and not holds_memory(user)
+                and len(user.all_input_nodes) == 1
+            ):
                 if user.meta.get("val") is not None:
                     self._number(half, user)
 
@@ -245,7 +255,9 @@ class Builder:
         late = self.steps[self.boundary :]
         crossing: dict[Place, fx.Node] = {}
         wanted = [copy for _, _, reads in late for copy in reads]
-        gradients = [node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)]
+        gradients = [
+            node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)
+        ]
         places = [host.place_of(node) for node in gradients if holds_memory(node)]
         wanted += [(self.latest[index], output) for index, output in places if index in self.latest]
         for step, output in wanted:  # of several copies of a value the latest
@@ -253,11 +265,18 @@ class Builder:
             if (step, output) in forward.copies and host.calls[index].node.op != "get_attr":
                 crossing[(index, output)] = forward.copies[(step, output)]
         numbers: dict[fx.Node, None] = {}
-        for node in (*gradients, *(read for i, _, _ in late for read in host.calls[i].node.all_input_nodes)):
+        for node in (
+            *gradients,
+            *(read for i, _, _ in late for read in host.calls[i].node.all_input_nodes),
+        ):
             if not holds_memory(node) and node.op != "get_attr":
                 self._note_number(numbers, node)
 
-        states = {f"state_{i}": self.states[i] for i in self.states if any(n == i and g for n, g, _ in late)}
+        states = {
+            f"state_{i}": self.states[i]
+            for i in self.states
+            if any(n == i and g for n, g, _ in late)
+        }
         tensors = [*dict.fromkeys([*crossing.values(), *states.values()])]
         tensors.sort(key=_is_unchecked)  # stable
         bindings = self._bindings(tensors, list(numbers))
@@ -265,7 +284,11 @@ class Builder:
         kinds = [SAVED_UNCHECKED if _is_unchecked(node) else SAVED for node in (*tensors, *sizes)]
         own = slice(0, host.num_fwd_outputs)
         marks = [kind(i) if kind else None for i, kind in enumerate(kinds)]
-        self._end(forward, (*self._outputs(forward, own), *tensors, *sizes), [*host.descriptions[own], *marks])
+        self._end(
+            forward,
+            (*self._outputs(forward, own), *tensors, *sizes),
+            [*host.descriptions[own], *marks],
+        )
 
         for node, made in zip(bindings, sizes, strict=True):
             backward.numbers[node] = backward.placeholder(node.name, made.meta)
@@ -292,20 +315,27 @@ class Builder:
         derived = [node for node in numbers if named[node] is None]
         known = {named[node] for node in bound}
         for node in (*derived, *saved, *self.host.tangents):
-            symbols = partitioners.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
-            bound += [of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols]
+            symbols = (
+                partitioners.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
+            )
+            bound += [
+                of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols
+            ]
             known |= symbols
         return [*bound, *derived]
 
     def _outputs(self, half: _Half, which: slice) -> tuple[Any, ...]:
         return tuple(
-            self._number(half, node) if isinstance(node, fx.Node) else node for node in self.host.outputs[which]
+            self._number(half, node) if isinstance(node, fx.Node) else node
+            for node in self.host.outputs[which]
         )
 
     def _end(self, half: _Half, results: tuple[Any, ...], descriptions: list[Any]) -> None:
         output = half.graph.output(results)
         output.meta["desc"] = list(descriptions)
-        traces = [node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results]
+        traces = [
+            node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results
+        ]
         output.meta["output_stack_traces"] = traces
 
 
@@ -316,4 +346,4 @@ def _is_unchecked(node: fx.Node) -> bool:
 
 def device_of(node: fx.Node) -> str:
     value = node.meta["val"]
-    return (value[0] if isinstance(value, tuple | list) else value).device.type
+    return str((value[0] if isinstance(value, tuple | list) else value).device)

@@ -20,7 +20,17 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
-from echo_torch.graph import Call, Place, Unknown, Value, aten, describe, holds_memory, is_getitem, read_call
+from echo_torch.graph import (
+    Call,
+    Place,
+    Unknown,
+    Value,
+    aten,
+    describe,
+    holds_memory,
+    is_getitem,
+    read_call,
+)
 
 KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 # The parts of an operator: for each, its name and the operator's outputs that it makes.
@@ -28,6 +38,18 @@ PARTS = {
     aten._native_batch_norm_legit_functional.default: (("norm", (0, 1, 2)), ("stats", (3, 4))),
     aten.native_dropout.default: (("mask", (1,)), ("product", (0,))),
 }
+# What a second run makes in other bits where threads add in any order.
+UNORDERED = (
+    "scatter",
+    "index_add",
+    "index_put",
+    "index_reduce",
+    "put",
+    "bincount",
+    "histc",
+    "cumsum",
+    "embedding_bag",
+)
 
 
 class Host:
@@ -66,9 +88,13 @@ class Host:
     def _mutated_inputs(self) -> set[fx.Node]:
         """The placeholders that are overwritten at the end of the forward half, within it or behind it."""
         by_description = {
-            node.meta["desc"]: node for node in self.placeholders if node.meta.get("desc") is not None
+            node.meta["desc"]: node
+            for node in self.placeholders
+            if node.meta.get("desc") is not None
         }
-        found = {node.args[0] for node in self.joint.graph.nodes if node.target is aten.copy_.default}
+        found = {
+            node.args[0] for node in self.joint.graph.nodes if node.target is aten.copy_.default
+        }
         for description in self.descriptions[: self.num_fwd_outputs]:
             if description is None:
                 raise Unknown("the outputs of the graph are not described")
@@ -84,10 +110,15 @@ class Host:
         late = set(self.tangents)
         needed: set[fx.Node] = set()
         for node in self.joint.graph.nodes:
-            if late.intersection(node.all_input_nodes) or node.meta.get("partitioner_tag") == "must_be_in_backward":
+            if (
+                late.intersection(node.all_input_nodes)
+                or node.meta.get("partitioner_tag") == "must_be_in_backward"
+            ):
                 late.add(node)
         writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
-        open_nodes = [node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)]
+        open_nodes = [
+            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
+        ]
         open_nodes += [node for node in writes if node not in late]
         while open_nodes:
             node = open_nodes.pop()
@@ -95,7 +126,9 @@ class Host:
                 needed.add(node)
                 open_nodes += node.all_input_nodes
         if needed & late:
-            raise Unknown(f"an output of the forward half depends on a gradient: {next(iter(needed & late))}")
+            raise Unknown(
+                f"an output of the forward half depends on a gradient: {next(iter(needed & late))}"
+            )
         forward: list[fx.Node] = []
         backward: list[fx.Node] = []
         begun = False
@@ -136,16 +169,20 @@ class Host:
             call = read_call(node, "backward" if backward else "forward", self.place_of)
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
-            draws = call.rerun != "pure" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+            draws = call.rerun != "pure" and torch.Tag.nondeterministic_seeded in getattr(
+                node.target, "tags", ()
+            )
             if draws and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
-            if draws and (backward or not self.allow_seeded):
+            if (draws and (backward or not self.allow_seeded)) or not may_run_again(node):
                 call.rerun = "never"
             splits = node.target in PARTS and not backward and self._may_split(node)
             reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
             if reads_written and not splits:
                 if backward:
-                    raise Unknown(f"'{node}' of the backward half reads '{reads_written[0]}', overwritten before")
+                    raise Unknown(
+                        f"'{node}' of the backward half reads '{reads_written[0]}', overwritten before"
+                    )
                 if call.kind == "view":
                     written.add(node)
                 call.rerun = "never"
@@ -171,14 +208,16 @@ class Host:
     def _may_split(self, node: fx.Node) -> bool:
         if node.target is aten.native_dropout.default:
             value = node.args[0].meta["val"]
-            return node.args[2] is not False and product_is_exact(value.dtype, value.device.type)
+            return node.args[2] is not False and product_is_exact(value.dtype, str(value.device))
         return node.args[5] is True  # batch norm with the statistics of the batch
 
     def _split(self, node: fx.Node, call: Call) -> None:
         (first, made), (second, rest) = PARTS[node.target]
         outputs = call.outputs
         count = 3 if first == "norm" else len(call.inputs)
-        reads = [read for read in node.args[:count] if isinstance(read, fx.Node)][: len(call.inputs)]
+        reads = [read for read in node.args[:count] if isinstance(read, fx.Node)][
+            : len(call.inputs)
+        ]
         lead = Call(
             node,
             call.phase,
@@ -216,7 +255,11 @@ class Host:
         )
 
     def _is_kept(self, node: fx.Node, layer: str) -> bool:
-        marks = [user.meta.get("recompute") for user in (node, *node.users) if user is node or is_getitem(user)]
+        marks = [
+            user.meta.get("recompute")
+            for user in (node, *node.users)
+            if user is node or is_getitem(user)
+        ]
         if CheckpointPolicy.MUST_CPU_OFFLOAD in marks:
             raise Unknown("a node is to be offloaded to the host")
         by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
@@ -224,7 +267,9 @@ class Host:
 
     def _guard(self, guarded: list[int]) -> None:
         """The first call of the backward half runs behind what must not be late."""
-        results = [node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)]
+        results = [
+            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
+        ]
         guarded += [self.place_of(node)[0] for node in results if holds_memory(node)]
         self.guarded = sorted({i for i in guarded if self.calls[i].phase == "forward"})
         for call in self.calls:
@@ -264,7 +309,9 @@ class Host:
                 if node.op != "call_function" or is_getitem(node) or not holds_memory(node):
                     continue
                 if node.name not in by_name:
-                    raise Unknown(f"PyTorch's partition holds '{node.name}', which the joint graph has not")
+                    raise Unknown(
+                        f"PyTorch's partition holds '{node.name}', which the joint graph has not"
+                    )
                 order += [i for i, _ in by_name[node.name]]
         return order
 
@@ -294,6 +341,18 @@ def base_of(node: fx.Node) -> fx.Node:
     return node.args[0] if is_getitem(node) else node
 
 
+def may_run_again(node: fx.Node) -> bool:
+    """Not what keeps a random state of its own, nor what makes other bits every time."""
+    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    if "rnn" in name or node.kwargs.get("generator") is not None:
+        return False
+    value = next(
+        (v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)), None
+    )
+    on_cpu = value is None or value.device.type == "cpu"
+    return on_cpu or not any(part in name for part in UNORDERED)
+
+
 def layer_of(node: fx.Node) -> str:
     """The path of the module in whose `forward` the node was traced."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
@@ -318,9 +377,17 @@ def product_is_exact(dtype: torch.dtype, device: str) -> bool:
 
 
 def get_state(device: str) -> torch.Tensor:
-    """The state of the default generator of a kind of device."""
-    return torch.get_rng_state() if device == "cpu" else getattr(torch, device).get_rng_state()
+    """The state of the default generator of a device."""
+    return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
 
 
 def set_state(device: str, state: torch.Tensor) -> None:
-    torch.set_rng_state(state) if device == "cpu" else getattr(torch, device).set_rng_state(state)
+    (
+        torch.set_rng_state(state)
+        if device == "cpu"
+        else _module_of(device).set_rng_state(state, device)
+    )
+
+
+def _module_of(device: str) -> Any:
+    return getattr(torch, torch.device(device).type)

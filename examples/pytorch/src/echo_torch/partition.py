@@ -51,7 +51,9 @@ class Options:
     seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
+        object.__setattr__(
+            self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
+        )
         self.bytes_of(1)
 
     def bytes_of(self, default_peak: int) -> int | None:
@@ -60,7 +62,9 @@ class Options:
         if isinstance(budget, str):
             found = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]i?)?B?\s*", budget)
             if not found:
-                raise ValueError(f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5")
+                raise ValueError(
+                    f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5"
+                )
             return int(float(found[1]) * UNITS[found[2] or ""])
         if budget is not None and not budget > 0:
             raise ValueError(f"budget {budget} is not above 0")
@@ -76,14 +80,18 @@ class Report:
     default_peak: int | None = None
     peak: int | None = None
     bound: int | None = None
-    overhead: float = 0.0  # part of a step's time that runs again take; that of the default partition likewise
+    overhead: float = (
+        0.0  # part of a step's time that runs again take; that of the default partition likewise
+    )
     default_overhead: float = 0.0
     recomputed: int = 0
     nodes: int = 0
     cached: bool = False
     reason: str | None = None  # why PyTorch's own partition is used
     notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)  # of PyTorch's partitioner, measuring, planning, building
+    seconds: dict[str, float] = field(
+        default_factory=dict
+    )  # of PyTorch's partitioner, measuring, planning, building
 
 
 reports: list[Report] = []  # of this process, in the order of compilation
@@ -130,8 +138,13 @@ def partition(
     ranks = Agreement()
     try:
         if not trusted:
-            raise Unknown(f"a small model does not train alike by PyTorch {torch.__version__} with and without Echo")
-        host = Host(joint, num_fwd_outputs, allow_seeded=not inductor, keep=options.keep)
+            raise Unknown(
+                f"a small model does not train alike by PyTorch {torch.__version__} with and without Echo"
+            )
+        traced = (
+            inductor or torch._dynamo.config.compiled_autograd
+        )  # then generators are out of reach
+        host = Host(joint, num_fwd_outputs, allow_seeded=not traced, keep=options.keep)
         watch.lap("reading")
         plan, digest = plan_for(host, default, options, report, watch, ranks)
         halves = Builder(host, plan.steps).build()
@@ -177,7 +190,11 @@ def plan_for(
     plan = _plans[key]
     watch.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
-    report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, plan.notes
+    report.overhead, report.recomputed, report.notes = (
+        plan.overhead,
+        plan.recomputed_nodes,
+        plan.notes,
+    )
     _check_budget(options.bytes_of(report.default_peak), options, report)
     if report.peak >= report.default_peak:
         raise Unknown(
