@@ -1,4 +1,6 @@
-"""What training steps need and give: the allocator's own count of memory, processor time, losses and gradients."""
+"""What training steps need and give: the allocator's own count of memory, processor time, losses
+and gradients.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ def digest(value: torch.Tensor) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The profiler tells the process's standard error of every start, and of every GPU that is missing."""
+    """The profiler tells the process's standard error of every start, and of every GPU that is
+    missing.
+    """
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -123,7 +127,8 @@ def _quiet() -> Iterator[None]:
 
 
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
-    """What the call returns, and the most bytes that the CPU's allocator had handed out during it."""
+    """What the call returns, and the most bytes that the CPU's allocator had handed out during it.
+    """
     cpu = torch.profiler.ProfilerActivity.CPU
     profile = torch.profiler.profile(activities=[cpu], profile_memory=True)
     with _quiet():

@@ -1,8 +1,10 @@
-"""Trains models eagerly, by PyTorch's partitions and by Echo's, and prints what each needs: measured here and now.
+"""Trains models eagerly, by PyTorch's partitions and by Echo's, and prints what each needs:
+measured here and now.
 
-MB are 10^6 bytes at the peak of a step above parameters and inputs, its gradients included: as the plan predicts and
-as the allocator counts. `time` is that of a step beside the default partition's: processor time, the median of pairs.
-`bits`: whether losses, gradients and buffers of all steps are the same bits as the default partition's.
+MB are 10^6 bytes at the peak of a step above parameters and inputs, its gradients included: as the
+plan predicts and as the allocator counts. `time` is that of a step beside the default partition's:
+processor time, the median of pairs. `bits`: whether losses, gradients and buffers of all steps are
+the same bits as the default partition's.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ FEW = ("bert", "densenet121", "seq2seq")
 
 
 def pytorchs(budget: float) -> Any:
-    """The backend "aot_eager" with a memory budget of PyTorch's own; 1.0 is its default partition."""
+    """The backend "aot_eager" with a memory budget of PyTorch's own; 1.0 is its default partition.
+    """
 
     def divide(*args: Any, **options: Any) -> Any:
         with functorch_config.patch(activation_memory_budget=budget):
@@ -98,7 +101,9 @@ def rows_of(
 
 
 def paired(one: Training, other: Training, pairs: int) -> float | None:
-    """The median of how many times as long a step of the other takes, run in turns; the first turn warms up."""
+    """The median of how many times as long a step of the other takes, run in turns; the first turn
+    warms up.
+    """
     ratios = []
     for turn in range(pairs + 1):
         first, second = (one, other) if turn % 2 else (other, one)

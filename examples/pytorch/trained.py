@@ -1,4 +1,6 @@
-"""Models that are trained for real, on a CPU, by `run` and by bench/pytorch: full widths, dropout where they have it."""
+"""Models that are trained for real, on a CPU, by `run` and by bench/pytorch: full widths, dropout
+where they have it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Run by torchrun-like environment in each rank: trains the same model without Echo and with it, and compares.
+"""Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
+and compares.
 
 RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late
 """

@@ -1,4 +1,6 @@
-"""Two processes by gloo: the same losses and parameters as without Echo, less memory, and never a hang."""
+"""Two processes by gloo: the same losses and parameters as without Echo, less memory, and never a
+hang.
+"""
 
 from __future__ import annotations
 

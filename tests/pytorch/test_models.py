@@ -1,4 +1,6 @@
-"""Two models at full widths: the same bits, what was predicted, and less than PyTorch's default partition."""
+"""Two models at full widths: the same bits, what was predicted, and less than PyTorch's default
+partition.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever a model does, gradients are the same bits as by PyTorch's default partition, or training goes on by it."""
+"""Whatever a model does, gradients are the same bits as by PyTorch's default partition, or training
+goes on by it.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again, exactly.
+"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again,
+exactly.
 
     model = torch.compile(model, backend="echo")
     model = torch.compile(model, backend=echo_torch.backend(budget=0.5))
 
-Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see `echo_torch.partition.Options`.
+Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see
+`echo_torch.partition.Options`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _hooks_work() -> bool:
-    """Whether a small model trains alike with and without Echo; of versions that are tested it is known."""
+    """Whether a small model trains alike with and without Echo; of versions that are tested it is
+    known.
+    """
     import torch
 
     if any(torch.__version__.startswith(version + ".") for version in TESTED):
@@ -79,7 +83,8 @@ def echo(graph: Any, inputs: Any, **_: Any) -> Any:
 def partitioner(**options: Any) -> Any:
     """A partitioner for Inductor: `options={"custom_partitioner_fn": echo_torch.partitioner()}`.
 
-    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not what happens.
+    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not
+    what happens.
     """
     from echo_torch.inductor import Partitioner
     from echo_torch.partition import Options
@@ -88,14 +93,18 @@ def partitioner(**options: Any) -> Any:
 
 
 def estimate(*args: Any, **options: Any) -> Any:
-    """What a training step needs, before anything is allocated: see `echo_torch.estimation.estimate`."""
+    """What a training step needs, before anything is allocated: see
+    `echo_torch.estimation.estimate`.
+    """
     from echo_torch.estimation import estimate as estimate_step
 
     return estimate_step(*args, **options)
 
 
 def reports() -> list[Any]:
-    """What became of every graph that was compiled in this process: see `echo_torch.partition.Report`."""
+    """What became of every graph that was compiled in this process: see
+    `echo_torch.partition.Report`.
+    """
     from echo_torch.partition import reports as all_reports
 
     return all_reports

@@ -1,7 +1,9 @@
-"""All ranks of a job use the same plans, or all of them PyTorch's own partition; nobody waits for ever.
+"""All ranks of a job use the same plans, or all of them PyTorch's own partition; nobody waits for
+ever.
 
-Ranks talk through the store of the process group, not through collectives: a rank that compiles less often than
-others lets them time out, and the first word on a graph, for or against, is every rank's.
+Ranks talk through the store of the process group, not through collectives: a rank that compiles
+less often than others lets them time out, and the first word on a graph, for or against, is every
+rank's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, no data."""
+"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, no
+data.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,11 @@ def joint_graph(
     inputs: Sequence[Any] | Mapping[str, Any],
     labels: Sequence[torch.Tensor],
 ) -> tuple[fx.GraphModule, list[str], int]:
-    """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it to a partitioner.
+    """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it
+    to a partitioner.
 
-    Also the paths of the parameters and buffers that are its first placeholders, and how many outputs are the
-    forward half's. ValueError: no parameter requires a gradient.
+    Also the paths of the parameters and buffers that are its first placeholders, and how many
+    outputs are the forward half's. ValueError: no parameter requires a gradient.
     """
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
     captured: list[tuple[fx.GraphModule, int]] = []

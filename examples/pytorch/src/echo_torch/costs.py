@@ -1,6 +1,8 @@
-"""What operators cost where the model runs: time and scratch memory, measured once and kept in a file.
+"""What operators cost where the model runs: time and scratch memory, measured once and kept in a
+file.
 
-Where nothing is measured the planner's own model of a device counts instead, for all operators alike.
+Where nothing is measured the planner's own model of a device counts instead, for all operators
+alike.
 """
 
 from __future__ import annotations
@@ -78,7 +80,9 @@ def job_of(call: Call) -> Job | None:
 
 
 def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
-    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first
+    one's table.
+    """
     if not measure:
         return
     device = next(
@@ -172,7 +176,9 @@ def _measure_on_cpu(jobs: dict[str, Job]) -> dict[str, Cost | None]:
 
 
 def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int]:
-    """How long the first run takes, and the most bytes that it was handed out and had not given back."""
+    """How long the first run takes, and the most bytes that it was handed out and had not given
+    back.
+    """
     plain = torch._C._profiler._ExperimentalConfig()
     state = torch.autograd.ProfilerState.CPU
     torch.autograd._enable_profiler_legacy(

@@ -23,7 +23,9 @@ OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "a
 
 @dataclass
 class Estimate:
-    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients included."""
+    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients
+    included.
+    """
 
     parameters: int
     inputs: int
@@ -90,11 +92,12 @@ def estimate(
     points: int = 0,
     **options: Any,
 ) -> Estimate:
-    """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
+    """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and
+    under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a name of OPTIMIZERS;
-    `points` asks for that many points of the front of peak against time. Other options are those of `backend`;
-    costs are modelled, not measured, unless `measure=True`.
+    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a
+    name of OPTIMIZERS; `points` asks for that many points of the front of peak against time. Other
+    options are those of `backend`; costs are modelled, not measured, unless `measure=True`.
     """
     if optimizer not in OPTIMIZERS:
         raise ValueError(

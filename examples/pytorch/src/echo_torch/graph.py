@@ -1,7 +1,7 @@
 """What a graph of ATen operators means to a planner: storage, phases, what may run again.
 
-The one place that knows facts of operators. `host.py` (planning within PyTorch) and `export.py` (files) both read
-through it.
+The one place that knows facts of operators. `host.py` (planning within PyTorch) and `export.py`
+(files) both read through it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ FLOP_FORMULAS = flop_counter.flop_registry | {
     ],
 }
 
-# Gradients of which an argument matters only by whether it is greater than zero, if the named scalar is zero.
+# Gradients of which an argument matters only by whether it is greater than zero, if the named
+# scalar is zero.
 SIGN_READERS = {
     aten.threshold_backward: ("self", "threshold"),
 }
@@ -71,7 +72,9 @@ class Value:
 
 @dataclass
 class Call:
-    """One node of the planner's graph; `reads` are the nodes of PyTorch's that stand behind `inputs`."""
+    """One node of the planner's graph; `reads` are the nodes of PyTorch's that stand behind
+    `inputs`.
+    """
 
     node: fx.Node
     phase: str
@@ -115,7 +118,8 @@ def values(node: fx.Node) -> list[Any]:
 
 
 def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
-    """The node's inputs in order, each with the name of the schema's argument that it is (part of)."""
+    """The node's inputs in order, each with the name of the schema's argument that it is (part of).
+    """
     if not isinstance(node.target, torch._ops.OpOverload):
         leaves = [("", leaf) for leaf in pytree.tree_leaves((node.args, node.kwargs))]
     else:
@@ -133,7 +137,8 @@ def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
 
 
 def argument(node: fx.Node, name: str) -> Any:
-    """The value of one argument of the call, else its default; None if the op has no such argument."""
+    """The value of one argument of the call, else its default; None if the op has no such argument.
+    """
     for position, described in enumerate(node.target._schema.arguments):
         if described.name == name and position < len(node.args):
             return node.args[position]
@@ -160,7 +165,8 @@ def viewed_argument(node: fx.Node, output: int) -> str | None:
 
 
 def _hinted(value: Any) -> Any:
-    """An argument with plain numbers for its sizes: formulas must not specialise what is dynamic."""
+    """An argument with plain numbers for its sizes: formulas must not specialise what is dynamic.
+    """
     if isinstance(value, fx.Node):
         value = value.meta["val"]
     if isinstance(value, torch.SymInt):
@@ -187,7 +193,9 @@ def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
 
 
 def rerun_of(node: fx.Node) -> str:
-    """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's own."""
+    """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's
+    own.
+    """
     if (
         getattr(node.target, "namespace", "") not in OWN_NAMESPACES
         or node.target._schema.is_mutable
@@ -198,7 +206,9 @@ def rerun_of(node: fx.Node) -> str:
 
 
 def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> list[int]:
-    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its sign."""
+    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its
+    sign.
+    """
     by_sign, threshold = SIGN_READERS.get(node.target.overloadpacket, ("", ""))
     if by_sign and argument(node, threshold) == 0:
         return [position for position, (name, _) in enumerate(arguments) if name == by_sign]
@@ -209,7 +219,9 @@ def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> l
 
 
 def describe(value: Any, view_of: int | None = None) -> Value:
-    """One output. A view adds no storage: its size is that of its elements, whatever it is a view of."""
+    """One output. A view adds no storage: its size is that of its elements, whatever it is a view
+    of.
+    """
     if not isinstance(value, torch.Tensor):
         return Value(None, None, 0, exact=False)
     shape = [number(extent) for extent in value.shape]

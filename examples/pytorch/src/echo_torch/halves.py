@@ -28,7 +28,9 @@ def save_generator(device: str) -> torch.Tensor:
 def run_with_generator(
     state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Runs a random operator as it ran when the state was saved; the generator goes on as if it had not."""
+    """Runs a random operator as it ran when the state was saved; the generator goes on as if it had
+    not.
+    """
     with _disable_current_modes():
         now = get_state(device)
         set_state(device, state)
@@ -40,7 +42,9 @@ def run_with_generator(
 
 
 class _Half:
-    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made."""
+    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its
+    steps made.
+    """
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
@@ -250,7 +254,8 @@ class Builder:
     # ---- Between the halves
 
     def _cross(self) -> None:
-        """Ends the forward half with all that the backward half reads, and begins that one with it."""
+        """Ends the forward half with all that the backward half reads, and begins that one with it.
+        """
         host, forward, backward = self.host, self.forward, self.backward
         late = self.steps[self.boundary :]
         crossing: dict[Place, fx.Node] = {}
@@ -308,7 +313,9 @@ class Builder:
                 self._note_number(numbers, read)
 
     def _bindings(self, saved: list[fx.Node], numbers: list[fx.Node]) -> list[fx.Node]:
-        """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the others."""
+        """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the
+        others.
+        """
         of_symbols = partitioners.find_symbol_binding_fx_nodes(self.host.joint.graph)
         named = {node: partitioners.is_symbol_binding_fx_node(node) for node in numbers}
         bound = [node for node in numbers if named[node] is not None]

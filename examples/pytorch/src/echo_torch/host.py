@@ -1,8 +1,10 @@
 """The joint graph of AOTAutograd as a host of the planner.
 
 Two operators are planned as two calls each, because their parts may run again on different terms:
-- batch norm in training: `norm` (may run again, without the running statistics) and `stats` (their update: never);
-- dropout: `mask` (draws random numbers) and `product` (does not, so it may run again without the generator).
+- batch norm in training: `norm` (may run again, without the running statistics) and `stats` (their
+update: never);
+- dropout: `mask` (draws random numbers) and `product` (does not, so it may run again without the
+generator).
 """
 
 from __future__ import annotations
@@ -53,9 +55,11 @@ UNORDERED = (
 
 
 class Host:
-    """The calls of a joint graph in the order in which they are planned, and where each value stands.
+    """The calls of a joint graph in the order in which they are planned, and where each value
+    stands.
 
-    `allow_seeded`: random operators may run again. `keep`: patterns of module paths whose values are kept.
+    `allow_seeded`: random operators may run again. `keep`: patterns of module paths whose values
+    are kept.
     """
 
     def __init__(
@@ -86,7 +90,9 @@ class Host:
     # ---- Reading
 
     def _mutated_inputs(self) -> set[fx.Node]:
-        """The placeholders that are overwritten at the end of the forward half, within it or behind it."""
+        """The placeholders that are overwritten at the end of the forward half, within it or behind
+        it.
+        """
         by_description = {
             node.meta["desc"]: node
             for node in self.placeholders
@@ -301,7 +307,9 @@ class Host:
         return hashlib.sha256(repr((entries, self.results(), more)).encode()).hexdigest()
 
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
-        """The calls in the order in which two halves of PyTorch's run them. Unknown: they have others."""
+        """The calls in the order in which two halves of PyTorch's run them. Unknown: they have
+        others.
+        """
         by_name = {node.name: indices for node, indices in self.parts.items()}
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
         for half in halves:
@@ -363,7 +371,8 @@ def layer_of(node: fx.Node) -> str:
 
 @functools.cache
 def product_is_exact(dtype: torch.dtype, device: str) -> bool:
-    """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it."""
+    """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it.
+    """
     try:
         with _disable_current_modes(), torch.no_grad():
             x = torch.linspace(-3, 3, 4099, dtype=torch.float64).to(device=device, dtype=dtype)

@@ -10,18 +10,18 @@ from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition
 
 
 class Partitioner(CustomPartitionerFn):
-    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under it."""
+    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under
+    it.
+    """
 
     def __init__(self, options: partition.Options) -> None:
         self.options = options
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
         partition.warn_once(
-            "Echo under Inductor is experimental: what operators need and cost is counted as if none were fused"
-        )
-        more.pop("compiler", None)
-        more |= {"options": self.options, "inductor": True, "trusted": _hooks_work()}
-        return partition.partition(joint, inputs, **more)
+            "Echo under Inductor is experimental: what operators need and cost is counted as if none
+            were fused" ) more.pop("compiler", None) more |= {"options": self.options, "inductor":
+            True, "trusted": _hooks_work()} return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:
         sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition))

@@ -1,4 +1,6 @@
-"""The partition function: PyTorch's own partition is made first, and stays where Echo has nothing better."""
+"""The partition function: PyTorch's own partition is made first, and stays where Echo has nothing
+better.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,11 @@ class BudgetError(RuntimeError):
 class Options:
     """What a user may ask for; every default is the recommended choice.
 
-    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio (0 to 1) of the
-    peak of PyTorch's default partition. Without it the least peak is taken whose recomputation takes at most
-    `max_overhead` of a step's time. `keep`: patterns of module paths whose values are not made again. `strict`: a
-    budget that cannot be met is an error. `measure`: measure what operators cost on this device. `seconds`: how long
-    planning one graph may take.
+    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio
+    (0 to 1) of the peak of PyTorch's default partition. Without it the least peak is taken whose
+    recomputation takes at most `max_overhead` of a step's time. `keep`: patterns of module paths
+    whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`:
+    measure what operators cost on this device. `seconds`: how long planning one graph may take.
     """
 
     budget: int | float | str | None = None
@@ -172,7 +174,9 @@ def plan_for(
     watch: Watch,
     ranks: Agreement,
 ) -> tuple[Any, str]:
-    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default partition's replayed peak was found."""
+    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default
+    partition's replayed peak was found.
+    """
     report.nodes = len(host.calls)
     order = host.order_of(default)
     costs.fill(host, measure=options.measure, share=ranks.share)
