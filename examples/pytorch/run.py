@@ -118,7 +118,8 @@ def shown(row: dict[str, Any]) -> str:
 
     bits = {True: "same", False: "DIFFERENT", None: "-"}[row["bits"]]
     return (
-        f"{row['model']:13}{row['mode']:16}{amount(row['predicted']):>10}{amount(row['measured']):>10}"
+        f"{row['model']:13}{row['mode']:16}"
+        f"{amount(row['predicted']):>10}{amount(row['measured']):>10}"
         f"{row['time'] or '-':>8}{bits:>11}  {row['note'][:60]}"
     )
 

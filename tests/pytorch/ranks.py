@@ -78,7 +78,8 @@ def main(kind: str) -> None:
     same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
     reasons = [report.reason for report in echo_torch.reports()]
     print(
-        f"rank {rank}: same {same}, peak {before} to {after}, planned {reasons.count(None)}, left {reasons}"
+        f"rank {rank}: same {same}, peak {before} to {after}, "
+        f"planned {reasons.count(None)}, left {reasons}"
     )
     planned_any = None in reasons
     assert same, "other bits"

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import echo_torch
-from echo_torch.partition import BudgetError, EchoWarning, Options, warn_once
+from echo_torch.partition import EchoWarning, Options, warn_once
 
 TIGHT = {"budget": 0.4}
 

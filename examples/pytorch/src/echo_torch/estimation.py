@@ -70,7 +70,8 @@ class Estimate:
         rows.append(row("  of it gradients", self.gradients, self.gradients))
         rows.append(row("whole step", self.default_total, self.echo_total))
         rows.append(
-            f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}"
+            f"Echo's step takes {100 * self.overhead:.1f} % longer; "
+            f"no plan lies below {self.bound / 1e6:,.1f}"
         )
         rows += [
             f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time"

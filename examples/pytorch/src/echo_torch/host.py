@@ -187,7 +187,8 @@ class Host:
             if reads_written and not splits:
                 if backward:
                     raise Unknown(
-                        f"'{node}' of the backward half reads '{reads_written[0]}', overwritten before"
+                        f"'{node}' of the backward half reads what is overwritten before: "
+                        f"'{reads_written[0]}'"
                     )
                 if call.kind == "view":
                     written.add(node)

@@ -18,10 +18,11 @@ class Partitioner(CustomPartitionerFn):
         self.options = options
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
-        partition.warn_once(
-            "Echo under Inductor is experimental: what operators need and cost is counted as if none
-            were fused" ) more.pop("compiler", None) more |= {"options": self.options, "inductor":
-            True, "trusted": _hooks_work()} return partition.partition(joint, inputs, **more)
+        text = "Echo under Inductor is experimental: operators are counted as if none were fused"
+        partition.warn_once(text)
+        more.pop("compiler", None)
+        more |= {"options": self.options, "inductor": True, "trusted": _hooks_work()}
+        return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:
         sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition))

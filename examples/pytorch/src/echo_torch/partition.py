@@ -141,7 +141,7 @@ def partition(
     try:
         if not trusted:
             raise Unknown(
-                f"a small model does not train alike by PyTorch {torch.__version__} with and without Echo"
+                f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
             )
         traced = (
             inductor or torch._dynamo.config.compiled_autograd
@@ -202,8 +202,8 @@ def plan_for(
     _check_budget(options.bytes_of(report.default_peak), options, report)
     if report.peak >= report.default_peak:
         raise Unknown(
-            f"its default already needs no more ({report.default_peak / 1e6:.1f} MB) than what Echo found "
-            f"({report.peak / 1e6:.1f} MB)"
+            f"its default needs {report.default_peak / 1e6:.1f} MB, "
+            f"and Echo found nothing below {report.peak / 1e6:.1f} MB"
         )
     return plan, key
 
@@ -212,8 +212,8 @@ def _check_budget(budget: int | None, options: Options, report: Report) -> None:
     if budget is None or report.peak <= budget:
         return
     text = (
-        f"a budget of {budget / 1e6:.1f} MB cannot be met: the least peak found is {report.peak / 1e6:.1f} MB, "
-        f"and none lies below {report.bound / 1e6:.1f} MB"
+        f"a budget of {budget / 1e6:.1f} MB cannot be met: the least peak found is "
+        f"{report.peak / 1e6:.1f} MB, and none lies below {report.bound / 1e6:.1f} MB"
     )
     if options.strict:
         raise BudgetError(text)
