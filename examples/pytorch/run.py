@@ -101,15 +101,13 @@ def rows_of(
 
 
 def paired(one: Training, other: Training, pairs: int) -> float | None:
-    """The median of how many times as long a step of the other takes, run in turns; the first turn
-    warms up.
-    """
+    """The median of how many times as long a step of the other takes; both have run before."""
     ratios = []
-    for turn in range(pairs + 1):
+    for turn in range(pairs):
         first, second = (one, other) if turn % 2 else (other, one)
         seconds = {first: first.timed()} | {second: second.timed()}
         ratios.append(seconds[other] / seconds[one])
-    return round(statistics.median(ratios[1:]), 3) if pairs else None
+    return round(statistics.median(ratios), 3) if pairs else None
 
 
 def shown(row: dict[str, Any]) -> str:
