@@ -261,7 +261,8 @@ class Falls(Case):
             self.train(budget=1000, strict=True)
 
     def test_options_that_make_no_sense(self):
-        for options in ({"budget": "much"}, {"budget": -1}, {"budget": float("nan")}):
+        wrong = [{"budget": budget} for budget in ("much", -1, float("nan"))]
+        for options in (*wrong, {"max_overhead": float("nan")}, {"strategy": "best"}):
             with self.assertRaises(ValueError):
                 echo_torch.backend(**options)
         with self.assertRaises(TypeError):

@@ -22,6 +22,7 @@ from echo_torch.graph import Unknown
 from echo_torch.halves import Builder
 from echo_torch.host import Host
 
+STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
@@ -57,6 +58,10 @@ class Options:
             self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
         )
         self.bytes_of(1)
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy '{self.strategy}' is none of {', '.join(STRATEGIES)}")
+        if not 0 <= self.max_overhead < float("inf"):
+            raise ValueError(f"max_overhead {self.max_overhead} is no part of a step: try 0.05")
 
     def bytes_of(self, default_peak: int) -> int | None:
         """The budget in bytes. ValueError: it is none."""
