@@ -12,7 +12,8 @@ CONVOLUTIONAL = ("resnet50", "densenet121", "mobilenet_v3", "unet")
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
-        measured = json.load(file)
+        told = json.load(file)
+    measured = told["rows"]
     echo = [row for row in measured if row["mode"].startswith("Echo") and row["measured"]]
     default = {row["model"]: row["measured"] for row in measured if row["mode"] == "default"}
     own = [row for row in echo if row["mode"] == "Echo"]
@@ -38,7 +39,7 @@ def main():
         bar("time of Echo's default, mean over models", statistics.fmean(times.values()), 1.06),
         bar("time of Echo's default, the worst model", max(times.values()), 1.10),
     ]
-    results.write("pytorch", rows, bars=bars)
+    results.write("pytorch", rows, bars=bars, torch=told["torch"], threads=told["threads"])
 
 
 def off(rows, convolutional):

@@ -149,11 +149,11 @@ def _alone(device: str) -> Iterator[None]:
 def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
     """None: the operator did not run on tensors of no meaning."""
     with _alone(device):
-        return (
-            _measure_on_cpu(jobs)
-            if device == "cpu"
-            else {k: _run_on_device(j) for k, j in jobs.items()}
-        )
+        if device == "cpu":
+            return _measure_on_cpu(jobs)
+        found = {key: _run_on_device(job) for key, job in jobs.items()}
+        torch.cuda.empty_cache()  # what was measured must not stay reserved
+        return found
 
 
 def _make(job: Job) -> Callable[[], Any]:

@@ -110,7 +110,7 @@ def estimate(
     host, report = Host(joint, count, keep=settings.keep), Report()
     steps: list[Any] = []
     try:
-        plan, _ = plan_for(host, default, settings, report, Watch(report), Agreement())
+        plan, _ = plan_for(host, default, settings, report, Watch(report), Agreement(alone=True))
         steps = [node for node, _, _ in plan.steps]
     except Unknown as unknown:
         report.reason = str(unknown)
