@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Writes bench/results/pytorch.json from the rows of examples/pytorch/run, with the bars of the PyTorch package."""
+"""Writes bench/results/pytorch.json from the rows of examples/pytorch/run, with the bars of the PyTorch package, and the
+table in examples/pytorch/README.md."""
+import datetime
 import json
 import math
 import statistics
@@ -39,7 +41,33 @@ def main():
         bar("time of Echo's default, mean over models", statistics.fmean(times.values()), 1.06),
         bar("time of Echo's default, the worst model", max(times.values()), 1.10),
     ]
+    put_table(measured, f"Printed on {datetime.date.today().isoformat()}, PyTorch {told['torch'].partition('+')[0]}, "
+                        f"{told['threads']} thread of an {results.machine()['cpu']}.")
     results.write("pytorch", rows, bars=bars, torch=told["torch"], threads=told["threads"])
+
+
+def put_table(measured, told):
+    """One line for each model: peaks in MB, and the time of a step beside the default partition's."""
+    begin, end = "<!-- table: bench/pytorch -->", "<!-- end of the table -->"
+    modes = ("eager", "its budget 0.5", "Echo", "Echo 0.5")
+    rows = {(row["model"], row["mode"]): row for row in measured}
+    lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | Echo 0.5 | predicted | time |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    for model in dict.fromkeys(row["model"] for row in measured):
+        default, eager, its, echo, half = (rows[model, mode] for mode in ("default", *modes))
+        wrong = "" if its["bits"] or not its["measured"] else ", other bits"
+        cells = [peak(default), peak(eager), peak(its) + wrong]
+        for row in (echo, half):
+            cells += [peak(row), peak(row, "predicted"), f"{row['time']:.2f}"]
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    file = results.ROOT / "examples" / "pytorch" / "README.md"
+    before, _, rest = file.read_text(encoding="utf-8").partition(begin)
+    table = "\n".join([begin, "", told, "", *lines, "", end])
+    file.write_text(before + table + rest.partition(end)[2], encoding="utf-8")
+
+
+def peak(row, key="measured"):
+    return f"{row[key] / 1e6:.1f}" if row[key] else "fails"
 
 
 def off(rows, convolutional):

@@ -158,7 +158,8 @@ def main() -> int:
         gc.collect()
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
-                json.dump({"torch": torch.__version__, "threads": options.threads, "rows": rows}, file)
+                told = {"torch": torch.__version__, "threads": options.threads, "rows": rows}
+                json.dump(told, file)
     for mode in ("its budget 0.5", "Echo", *(f"Echo {budget}" for budget in options.budgets)):
         print(f"{mode}: {gain(rows, mode):.2f} times less than the default (geometric mean)")
     wrong = [row for row in rows if row["mode"].startswith("Echo") and row["bits"] is not True]
