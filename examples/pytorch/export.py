@@ -10,61 +10,25 @@ tensors, so a model of any size is exported in seconds, without a GPU and withou
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gzip
-import itertools
 import json
-import operator
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch.aot_autograd import aot_function
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
-from torch.utils import flop_counter
 
-aten = torch.ops.aten
-OWN_NAMESPACES = ("aten", "prims")
-
-DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float8_e4m3fn: "f8",
-    torch.float8_e5m2: "f8",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-}
-
-# The CPU's attention kernels, for which PyTorch registers no formula.
-FLOP_FORMULAS = flop_counter.flop_registry | {
-    aten._scaled_dot_product_flash_attention_for_cpu: flop_counter.flop_registry[
-        aten._scaled_dot_product_flash_attention
-    ],
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_counter.flop_registry[
-        aten._scaled_dot_product_flash_attention_backward
-    ],
-}
-
-# Gradients of which an argument matters only by whether it is greater than zero, if the named scalar is zero.
-SIGN_READERS = {
-    aten.threshold_backward: ("self", "threshold"),
-}
-
+sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # Needs no installation.
+from echo_torch.capture import joint_graph, layers_recorded
+from echo_torch.graph import Call, Value, describe, is_getitem, one_bit_inputs, read_call, tensor_arguments
 
 # ---- Capture
 
@@ -81,34 +45,6 @@ class Joint:
     phases_told: bool = False
 
 
-class _Captured(Exception):
-    """Leaves the tracer once it has handed over the joint graph: nothing is to be compiled."""
-
-
-@contextlib.contextmanager
-def _layers_recorded(module: torch.nn.Module) -> Iterator[None]:
-    """While this is open, every traced node carries the path of the submodule it was called in."""
-    open_calls: list[contextlib.ExitStack] = []
-
-    def enter(path: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            call = contextlib.ExitStack()
-            call.enter_context(traceback.annotate({"layer": path}))
-            open_calls.append(call)
-
-        return hook
-
-    def leave(*_: Any) -> None:
-        open_calls.pop().close()
-
-    with contextlib.ExitStack() as hooks:
-        for path, submodule in module.named_modules():
-            hooks.callback(submodule.register_forward_pre_hook(enter(path), prepend=True).remove)
-            hooks.callback(submodule.register_forward_hook(leave, always_call=True).remove)
-        hooks.enter_context(traceback.preserve_node_meta())
-        yield
-
-
 def capture_joint(
     module: torch.nn.Module,
     loss_fn: Callable[..., torch.Tensor],
@@ -119,31 +55,11 @@ def capture_joint(
 
     Every tensor that the loss reads must be a label: one that it captures is refused by the tracer.
     """
-    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    captured: list[fx.GraphModule] = []
-
-    def keep(joint: fx.GraphModule, *_: Any, **__: Any) -> None:
-        captured.append(joint)
-        raise _Captured
-
-    def step(parameters: Any, buffers: Any, args: Any, kwargs: Any, labels: Any) -> torch.Tensor:
-        return loss_fn(torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels)
-
-    def compile_nothing(graph: fx.GraphModule, _: Any) -> fx.GraphModule:
-        return graph
-
-    mode = FakeTensorMode()
-    real = (dict(module.named_parameters()), dict(module.named_buffers()), args, kwargs, tuple(labels))
-    fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
-    with mode, _layers_recorded(module), contextlib.suppress(_Captured):
-        aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)
-    if not captured:
-        raise ValueError("no gradient was asked for: no parameter requires one")
-
+    captured, paths, _ = joint_graph(module, loss_fn, inputs, labels)
     # PyTorch's own partitioners do both first: the names of their halves are those of this graph.
-    captured[0].graph.eliminate_dead_code()
-    graph = fx_graph_cse(captured[0].graph)
-    owners = [path.rpartition(".")[0] for path in itertools.chain(real[0], real[1])]
+    captured.graph.eliminate_dead_code()
+    graph = fx_graph_cse(captured.graph)
+    owners = [path.rpartition(".")[0] for path in paths]
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     return Joint(graph, dict(zip(placeholders, owners, strict=False)))
 
@@ -153,7 +69,7 @@ def capture_step(module: torch.nn.Module, step: Callable[..., Any], inputs: Sequ
     mode = FakeTensorMode()
     real = (dict(module.named_parameters()), *inputs)
     fake = pytree.tree_map_only(torch.Tensor, mode.from_tensor, real)
-    with mode, _layers_recorded(module):
+    with mode, layers_recorded(module):
         traced = make_fx(step)(*fake)
     traced.graph.eliminate_dead_code()
     graph = fx_graph_cse(traced.graph)
@@ -162,151 +78,43 @@ def capture_step(module: torch.nn.Module, step: Callable[..., Any], inputs: Sequ
     return Joint(graph, dict(zip(placeholders, owners, strict=False)), phases_told=True)
 
 
-# ---- Facts of one node
-
-
-def _is_getitem(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target is operator.getitem
-
-
-def _values(node: fx.Node) -> list[Any]:
-    """What the node makes, one entry for each output; a tensor that the op leaves out is None."""
-    value = node.meta.get("val")
-    return list(value) if isinstance(value, tuple | list) else [value]
-
-
-def _tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
-    """The node's inputs in order, each with the name of the schema's argument that it is (part of)."""
-    named = [(argument.name, node.kwargs.get(argument.name)) for argument in node.target._schema.arguments]
-    named[: len(node.args)] = [(name, value) for (name, _), value in zip(named, node.args, strict=False)]
-    leaves = ((name, leaf) for name, value in named for leaf in pytree.tree_leaves(value))
-    return [(name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node)]
-
-
-def _argument(node: fx.Node, name: str) -> Any:
-    """The value of one argument of the call, else its default; None if the op has no such argument."""
-    for position, argument in enumerate(node.target._schema.arguments):
-        if argument.name == name and position < len(node.args):
-            return node.args[position]
-        if argument.name == name:
-            return node.kwargs.get(name, argument.default_value)
-    return None
-
-
-def _viewed_argument(node: fx.Node, output: int) -> str | None:
-    """The name of the argument on whose storage the output lies, from the op's schema."""
-    schema = node.target._schema
-    if not schema.returns:
-        return None
-    returned = schema.returns[min(output, len(schema.returns) - 1)].alias_info
-    if returned is None or returned.is_write:
-        return None
-    for argument in schema.arguments:
-        if argument.alias_info is None or argument.alias_info.is_write:
-            continue
-        listed = not returned.before_set and "*" in argument.alias_info.after_set
-        if listed or returned.before_set & argument.alias_info.before_set:
-            return argument.name
-    return None
-
-
-def _flops(node: fx.Node) -> int:
-    formula = FLOP_FORMULAS.get(node.target.overloadpacket)
-    if formula is None:
-        return 0
-    args, kwargs, out = pytree.tree_map_only(
-        fx.Node, lambda argument: argument.meta["val"], (node.args, node.kwargs, node.meta["val"])
-    )
-    return int(formula(*args, **kwargs, out_val=out))
-
-
-def _kind(node: fx.Node, outputs: Iterable[dict[str, Any]]) -> str:
-    """Heavy is what PyTorch counts FLOPs for, and any op that is not PyTorch's own."""
-    if all("view_of" in output for output in outputs):
-        return "view"
-    heavy = node.target.overloadpacket in FLOP_FORMULAS or node.target.namespace not in OWN_NAMESPACES
-    return "heavy" if heavy else "light"
-
-
-def _rerun(node: fx.Node) -> str:
-    """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's own."""
-    if node.target._schema.is_mutable or node.target.namespace not in OWN_NAMESPACES:
-        return "never"
-    draws = torch.Tag.nondeterministic_seeded in node.target.tags
-    return "seeded" if draws and _argument(node, "dropout_p") != 0.0 else "pure"
-
-
-def _one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> list[int]:
-    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its sign."""
-    by_sign, threshold = SIGN_READERS.get(node.target.overloadpacket, ("", ""))
-    if by_sign and _argument(node, threshold) == 0:
-        return [position for position, (name, _) in enumerate(arguments) if name == by_sign]
-    if torch.Tag.pointwise not in node.target.tags:
-        return []
-    dtypes = [value.meta["val"].dtype for _, value in arguments]
-    return [position for position, dtype in enumerate(dtypes) if dtype == torch.bool]
-
-
 # ---- The whole graph
 
 
-def _output(value: Any) -> dict[str, Any]:
+def _output(value: Value, phase: str) -> dict[str, Any]:
     """One entry of `outputs`; `bytes` only where the storage is not as large as shape and dtype say."""
-    if not isinstance(value, torch.Tensor):
-        return {"bytes": 0}
-    entry: dict[str, Any] = {"shape": [int(extent) for extent in value.shape]}
-    if value.dtype in DTYPES:
-        entry["dtype"] = DTYPES[value.dtype]
-    size = value.untyped_storage().nbytes()
-    if value.dtype not in DTYPES or size != value.numel() * value.element_size():
-        entry["bytes"] = int(size)
+    entry: dict[str, Any] = {}
+    if value.shape is not None:
+        entry["shape"] = value.shape
+    if value.dtype is not None:
+        entry["dtype"] = value.dtype
+    if not value.exact:
+        entry["bytes"] = value.bytes
+    if value.view_of is not None:
+        entry["view_of"] = value.view_of
+    if phase == "update" and value.view_of is None:
+        entry["inplace"] = 0  # An update writes the new value where the old one lies.
     return entry
 
 
-def _view_output(value: torch.Tensor, position: int) -> dict[str, Any]:
-    """A view adds no storage: its size is that of its elements, whatever it is a view of."""
-    entry: dict[str, Any] = {"shape": [int(extent) for extent in value.shape], "view_of": position}
-    if value.dtype in DTYPES:
-        entry["dtype"] = DTYPES[value.dtype]
-    else:
-        entry["bytes"] = value.numel() * value.element_size()
-    return entry
-
-
-def _in_place(entry: dict[str, Any]) -> dict[str, Any]:
-    """An update writes the new value where the old one lies."""
-    outputs = [output | {"inplace": 0} for output in entry["outputs"]]
-    return entry | {"outputs": outputs, "rerun": "never"}
-
-
-def _call(node: fx.Node, phase: str, value_of: Callable[[fx.Node], list[int]]) -> dict[str, Any]:
-    arguments = _tensor_arguments(node)
-    names = [name for name, _ in arguments]
-    outputs = []
-    for index, value in enumerate(_values(node)):
-        viewed = _viewed_argument(node, index)
-        outputs.append(_output(value) if viewed is None else _view_output(value, names.index(viewed)))
+def _entry(call: Call) -> dict[str, Any]:
     entry = {
-        "name": node.name,
-        "op": str(node.target),
-        "phase": phase,
-        "inputs": [value_of(value) for _, value in arguments],
-        "outputs": outputs,
-        "kind": _kind(node, outputs),
-        "rerun": _rerun(node),
+        "name": call.node.name,
+        "op": "input" if call.phase == "input" else str(call.node.target),
+        "phase": call.phase,
+        "inputs": call.inputs,
+        "outputs": [_output(value, call.phase) for value in call.outputs],
     }
+    if call.phase != "input":
+        entry |= {"kind": call.kind, "rerun": call.rerun}
+    if call.phase == "update" and call.kind != "view":
+        entry["rerun"] = "never"
     optional = {
-        "layer": node.meta.get("custom", {}).get("layer"),
-        "flops": _flops(node),
-        "one_bit_inputs": _one_bit_inputs(node, arguments) if phase == "backward" else [],
+        "layer": call.layer,
+        "flops": call.flops,
+        "one_bit_inputs": call.one_bit_inputs if call.phase == "backward" else [],
     }
     return entry | {key: fact for key, fact in optional.items() if fact}
-
-
-def _input(node: fx.Node, layer: str) -> dict[str, Any]:
-    outputs = [_output(node.meta["val"])]
-    entry = {"name": node.name, "op": "input", "phase": "input", "inputs": [], "outputs": outputs}
-    return entry | ({"layer": layer} if layer else {})
 
 
 def to_echo_graph(joint: Joint, name: str) -> dict[str, Any]:
@@ -316,36 +124,38 @@ def to_echo_graph(joint: Joint, name: str) -> dict[str, Any]:
     tangents = {node for node in joint.graph.nodes if node.op == "placeholder" and "tangents" in node.name}
     phase = "forward"
 
-    def value_of(node: fx.Node) -> list[int]:
-        return [index[node.args[0]], node.args[1]] if _is_getitem(node) else [index[node], 0]
+    def place_of(node: fx.Node) -> tuple[int, int]:
+        return (index[node.args[0]], node.args[1]) if is_getitem(node) else (index[node], 0)
 
     for node in joint.graph.nodes:
-        if node.op == "output" or _is_getitem(node):
+        if node.op == "output" or is_getitem(node):
             continue
         if node.op in ("placeholder", "get_attr"):
             if not isinstance(node.meta.get("val"), torch.Tensor):
                 continue  # A number among the inputs: the trace holds its value.
-            nodes.append(_input(node, joint.layers.get(node, "")))
+            call = Call(node, "input", [], [describe(node.meta["val"])], layer=joint.layers.get(node, ""))
         elif isinstance(node.target, torch._ops.OpOverload):
             # Also a `detach` of a saved value belongs to the gradients that stand around it: it reads then.
             if joint.phases_told:
                 phase = node.meta.get("custom", {}).get("phase", "forward")
             elif not tangents.isdisjoint(node.all_input_nodes):
                 phase = "backward"
-            entry = _call(node, phase, value_of)
-            nodes.append(_in_place(entry) if phase == "update" and entry["kind"] != "view" else entry)
+            call = read_call(node, phase, place_of)
+            call.layer = node.meta.get("custom", {}).get("layer", "")
+            call.one_bit_inputs = one_bit_inputs(node, tensor_arguments(node))
         else:
             raise ValueError(f"node '{node.name}', op: {node.target} is no operator with a schema")
+        nodes.append(_entry(call))
         index[node] = len(nodes) - 1
 
     results = pytree.tree_leaves(joint.graph.output_node().args[0])
-    outputs = [value_of(result) for result in results if isinstance(result, fx.Node)]
+    outputs = [place_of(result) for result in results if isinstance(result, fx.Node)]
     return {
         "format": "echo-graph/1",
         "name": name,
         "producer": f"torch {torch.__version__.partition('+')[0]}",
         "nodes": nodes,
-        "outputs": [list(value) for value in dict.fromkeys(map(tuple, outputs))],
+        "outputs": [list(place) for place in dict.fromkeys(outputs)],
     }
 
 

@@ -1,0 +1,146 @@
+"""What training steps need and give: the allocator's own count of memory, processor time, losses
+and gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from models import Step
+
+
+@dataclass
+class Trained:
+    """Some steps of training. `peak` is in bytes, above what was there when the step began."""
+
+    digests: list[str] = field(
+        default_factory=list
+    )  # of losses, gradients and buffers of each step
+    peak: int = 0
+    reserved: int = 0  # on CUDA: what the allocator took from the device
+
+
+class Training:
+    """A model that is trained with one backend of `torch.compile`; None runs it eagerly."""
+
+    def __init__(
+        self, build: Callable[[], Step], backend: Any, device: str = "cpu", seed: int = 1
+    ) -> None:
+        torch.manual_seed(seed)
+        step = build()
+        self.device = device
+        self.module = step.module.to(device).train()
+        inputs = step.inputs if isinstance(step.inputs, dict) else list(step.inputs)
+        move = torch.utils._pytree.tree_map_only(
+            torch.Tensor, lambda t: t.to(device), (inputs, step.labels)
+        )
+        self.inputs, self.labels = move
+        self.loss_fn = step.loss_fn
+        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(self.parameters, lr=1e-3)
+        self.call = (
+            torch.compile(self._loss, backend=backend) if backend is not None else self._loss
+        )
+
+    def _loss(self, inputs: Any, labels: Any) -> torch.Tensor:
+        output = self.module(**inputs) if isinstance(inputs, dict) else self.module(*inputs)
+        return self.loss_fn(output, *labels)
+
+    def backward(self) -> torch.Tensor:
+        loss = self.call(self.inputs, self.labels)
+        loss.backward()
+        return loss.detach()
+
+    def train(self, steps: int, seed: int = 2) -> Trained:
+        """Some steps from one seed of the generator; the last one's memory is counted."""
+        result = Trained()
+        for step in range(steps):
+            torch.manual_seed(seed + step)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.backward() if step + 1 < steps else self._counted(result)
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            buffers = list(self.module.buffers())
+            result.digests += [digest(value) for value in (loss, *gradients, *buffers)]
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return result
+
+    def timed(self) -> float:
+        """Seconds of one step without the optimiser: processor time on a CPU."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.device == "cpu":
+            begun = time.process_time()
+            self.backward()
+            return time.process_time() - begun
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        self.backward()
+        torch.cuda.synchronize()
+        return time.perf_counter() - begun
+
+    def _counted(self, result: Trained) -> torch.Tensor:
+        if self.device == "cpu":
+            loss, result.peak = allocator_peak(self.backward)
+            return loss
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        loss = self.backward()
+        torch.cuda.synchronize()
+        result.peak = torch.cuda.max_memory_allocated() - before
+        result.reserved = torch.cuda.max_memory_reserved()
+        return loss
+
+
+def digest(value: torch.Tensor) -> str:
+    """Equal only for tensors of the same bits."""
+    plain = value.detach().cpu().contiguous()
+    return (
+        hashlib.sha1(plain.view(-1).view(torch.uint8).numpy().data).hexdigest()
+        if plain.numel()
+        else ""
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The profiler tells the process's standard error of every start, and of every GPU that is
+    missing.
+    """
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """What the call returns, and the most bytes that the CPU's allocator had handed out during it.
+    """
+    cpu = torch.profiler.ProfilerActivity.CPU
+    profile = torch.profiler.profile(activities=[cpu], profile_memory=True)
+    with _quiet():
+        profile.start()
+    try:
+        result = call()
+    finally:
+        with _quiet():
+            profile.stop()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return result, peak

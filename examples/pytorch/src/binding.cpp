@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSL-1.0
+// The Python module `echo_torch._core`: a graph that Python fills node by node is a host of Echo, is planned in this
+// process without the interpreter's lock, and gets its plan back as plain lists.
+#include <echo/echo.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <ranges>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+/// `{position, output}`: a value names the node that makes it, a copy of one the step.
+using place = std::pair<std::uint32_t, std::uint32_t>;
+/// One step: its node, whether it has run before, and the copy of each input that it reads.
+using step = std::tuple<std::uint32_t, bool, std::vector<place>>;
+/// One output: bytes, and the input on whose storage it lies or that it may take over.
+using output = std::tuple<std::uint64_t, std::optional<std::size_t>, std::optional<std::size_t>>;
+
+struct graph_node {
+    std::string name, op, layer;
+    echo::phase phase;
+    echo::op_facts facts;
+    std::vector<echo::value_of<std::uint32_t>> inputs;
+    std::vector<std::uint32_t> control;
+    std::vector<echo::tensor> outputs;
+    double flops;
+    std::uint64_t workspace;
+    std::optional<double> time_us;
+    bool keep;
+};
+
+struct graph {
+    std::vector<graph_node> nodes;
+    std::vector<echo::value_of<std::uint32_t>> results;
+};
+
+/// The enumerator of that name. Errors: there is none.
+template <class Enum>
+Enum named(std::string_view name, std::initializer_list<Enum> all, std::string_view what) {
+    for (const Enum e : all)
+        if (echo::name_of(e) == name) return e;
+    throw echo::error({}, what, "'" + std::string(name) + "' is none", "see the documentation");
+}
+
+} // namespace
+
+template <>
+struct echo::graph_traits<graph> {
+    using node = std::uint32_t;
+    using value = echo::value_of<node>;
+    static auto nodes(const graph& g) { return std::views::iota(node{0}, static_cast<node>(g.nodes.size())); }
+    static const auto& inputs(const graph& g, node n) { return g.nodes[n].inputs; }
+    static const auto& outputs(const graph& g, node n) { return g.nodes[n].outputs; }
+    static echo::phase phase(const graph& g, node n) { return g.nodes[n].phase; }
+    static const auto& results(const graph& g) { return g.results; }
+    static op_facts facts(const graph& g, node n) { return g.nodes[n].facts; }
+    static std::size_t index(const graph&, node n) { return n; }
+    static const auto& name(const graph& g, node n) { return g.nodes[n].name; }
+    static const auto& layer(const graph& g, node n) { return g.nodes[n].layer; }
+    static const auto& control(const graph& g, node n) { return g.nodes[n].control; }
+    static double flops(const graph& g, node n) { return g.nodes[n].flops; }
+    static std::uint64_t workspace(const graph& g, node n) { return g.nodes[n].workspace; }
+    static std::optional<double> time_us(const graph& g, node n) { return g.nodes[n].time_us; }
+    static bool keep(const graph& g, node n) { return g.nodes[n].keep; }
+    static bool complete(const graph&) { return true; }
+};
+
+namespace {
+
+void add(graph& g, std::string name, std::string op, std::string layer, std::string_view phase,
+         std::string_view kind, std::string_view rerun, const std::vector<place>& inputs,
+         const std::vector<output>& outputs, std::vector<std::uint32_t> control, double flops,
+         std::uint64_t workspace, std::optional<double> time_us, bool keep) {
+    using enum echo::phase;
+    graph_node n{.name = std::move(name),
+                 .op = std::move(op),
+                 .layer = std::move(layer),
+                 .phase = named(phase, {input, forward, backward, update}, "phase"),
+                 .facts = {},
+                 .inputs = {},
+                 .control = std::move(control),
+                 .outputs = {},
+                 .flops = flops,
+                 .workspace = workspace,
+                 .time_us = time_us,
+                 .keep = keep};
+    n.facts.kind = named(kind, {echo::op_kind::heavy, echo::op_kind::light, echo::op_kind::view}, "kind");
+    n.facts.rerun =
+        named(rerun, {echo::rerun_kind::pure, echo::rerun_kind::seeded, echo::rerun_kind::never}, "rerun");
+    for (const auto& [producer, k] : inputs) n.inputs.push_back({producer, k});
+    for (const auto& [bytes, view_of, inplace] : outputs)
+        n.outputs.push_back({.bytes = bytes, .view_of = view_of, .inplace = inplace});
+    g.nodes.push_back(std::move(n));
+}
+
+/// The snapshot of a graph; the names of ops are filled in here, where they no longer move.
+echo::snapshot read(graph& g) {
+    for (graph_node& n : g.nodes) n.facts.name = n.op;
+    return echo::read(g);
+}
+
+/// What Python reads of a plan.
+struct planned {
+    std::vector<step> steps;
+    echo::plan_report report;
+};
+
+/// Lets Python's signals through now and then, and ends a search that takes longer than it may.
+struct watch {
+    std::chrono::steady_clock::time_point end;
+    void operator()(double) const {
+        if (std::chrono::steady_clock::now() > end)
+            throw echo::error({}, "seconds", "planning took longer than it may", "allow more seconds");
+        const nb::gil_scoped_acquire lock;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+};
+
+watch watch_for(double seconds) {
+    using namespace std::chrono;
+    return {steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(seconds))};
+}
+
+echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
+                              std::optional<std::uint64_t> budget, double max_overhead) {
+    using s = echo::strategy;
+    echo::plan_options options;
+    options.how = named(strategy, {s::baseline, s::mirror, s::echo, s::echo_printed, s::min_cut, s::budget},
+                        "strategy");
+    options.budget = budget.value_or(echo::any_peak);
+    options.max_overhead = max_overhead;
+    options.exchange_replays =
+        std::min<std::size_t>(options.exchange_replays, 2 * nodes); // planning stays short
+    options.encode = false; // a packed copy is one that PyTorch would not make
+    options.host = {.recompute_results = false, .encode = false};
+    return options;
+}
+
+planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
+                  double max_overhead, double seconds) {
+    const watch watching = watch_for(seconds);
+    echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
+    options.progress = watching;
+    const echo::snapshot s = read(g);
+    const echo::plan made = echo::make_plan(s, options);
+    echo::verify(s, made);
+    planned result{.steps = {}, .report = made.report()};
+    const echo::schedule& steps = made.steps();
+    for (const auto t : steps.steps()) {
+        std::vector<place> reads;
+        for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
+        result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
+                                  std::move(reads));
+    }
+    return result;
+}
+
+/// A schedule of the nodes in that order, each input from the latest copy. Errors: a node reads what was not made.
+echo::schedule scheduled(const echo::snapshot& s, const std::vector<std::uint32_t>& order) {
+    std::vector<std::optional<echo::step_id>> latest(s.node_count());
+    echo::schedule steps;
+    for (const std::uint32_t at : order) {
+        if (at >= s.node_count())
+            throw echo::error({}, "order", "names no node of the graph", "count from 0");
+        const echo::node_id n(at);
+        const bool again = latest[at].has_value();
+        const auto t =
+            steps.add({.node = n, .kind = again ? echo::step_kind::recompute : echo::step_kind::run});
+        for (const echo::edge_source& from : s.sources(n)) {
+            const auto& made = latest[from.producer.index()];
+            if (!made)
+                throw echo::error(s.name(n), "order", "reads '" + s.name(from.producer) + "' before it ran",
+                                  "run it first");
+            steps.read({*made, from.output});
+        }
+        latest[at] = t;
+    }
+    return steps;
+}
+
+/// Peak, part of a step's time that runs again take, and what lives at the peak: {node, output, bytes}.
+using replayed =
+    std::tuple<std::uint64_t, double, std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>>>;
+
+replayed replay(graph& g, const std::vector<std::uint32_t>& order) {
+    const echo::snapshot s = read(g);
+    const echo::schedule steps = scheduled(s, order);
+    echo::replay judge;
+    const auto result = judge(s, steps);
+    const auto times = echo::times_of(s);
+    echo::ticks again = 0;
+    for (const auto t : steps.steps())
+        if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node.index()];
+    replayed found{result.peak_bytes, times.part(again), {}};
+    const echo::liveness& live = judge.live();
+    for (const auto i : live.storages()) {
+        const auto& storage = live[i];
+        if (storage.resident || storage.first > result.peak_step || storage.last < result.peak_step) continue;
+        std::get<2>(found).emplace_back(steps[storage.maker.step].node.index(), storage.maker.output,
+                                        storage.bytes);
+    }
+    return found;
+}
+
+std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
+    const watch watching = watch_for(seconds);
+    echo::plan_options options = options_of(g.nodes.size(), "budget", {}, 0);
+    options.progress = watching;
+    std::vector<std::pair<std::uint64_t, double>> all;
+    for (const auto& point : echo::front(read(g), options, points).points)
+        all.emplace_back(point.peak_bytes, point.recompute_time_ratio);
+    return all;
+}
+
+} // namespace
+
+NB_MODULE(_core, m) {
+    nb::set_leak_warnings(false); // plans are kept until the interpreter ends
+    m.attr("version") = std::to_string(ECHO_VERSION_MAJOR) + "." + std::to_string(ECHO_VERSION_MINOR) + "." +
+                        std::to_string(ECHO_VERSION_PATCH);
+    nb::class_<planned>(m, "Plan", "Steps and report of a plan.")
+        .def_ro("steps", &planned::steps)
+        .def_prop_ro("peak_bytes", [](const planned& p) { return p.report.peak_bytes; })
+        .def_prop_ro("baseline_peak_bytes", [](const planned& p) { return p.report.baseline_peak_bytes; })
+        .def_prop_ro("resident_bytes", [](const planned& p) { return p.report.resident_bytes; })
+        .def_prop_ro("lower_bound_bytes", [](const planned& p) { return p.report.lower_bound_bytes; })
+        .def_prop_ro("recomputed_nodes", [](const planned& p) { return p.report.recomputed_nodes; })
+        .def_prop_ro("overhead", [](const planned& p) { return p.report.recompute_time_ratio; })
+        .def_prop_ro("notes", [](const planned& p) { return p.report.notes; });
+
+    const nb::call_guard<nb::gil_scoped_release> unlocked;
+    nb::class_<graph>(m, "Graph", "A training graph, filled node by node in execution order.")
+        .def(nb::init<>())
+        .def("add", &add, "name"_a, "op"_a, "layer"_a, "phase"_a, "kind"_a, "rerun"_a, "inputs"_a,
+             "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a)
+        .def("result",
+             [](graph& g, std::uint32_t node, std::uint32_t k) {
+                 g.results.push_back({node, k});
+             })
+        .def("__len__", [](const graph& g) { return g.nodes.size(); })
+        .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a, unlocked)
+        .def("replay", &replay, "order"_a, unlocked)
+        .def("front", &front, "points"_a, "seconds"_a, unlocked);
+}

@@ -1,0 +1,110 @@
+"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again,
+exactly.
+
+    model = torch.compile(model, backend="echo")
+    model = torch.compile(model, backend=echo_torch.backend(budget=0.5))
+
+Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see
+`echo_torch.partition.Options`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["backend", "echo", "estimate", "partition_fn", "partitioner", "reports"]
+TESTED = ("2.11", "2.13")  # other versions are tried first: see `_hooks_work`
+
+
+def partition_fn(**options: Any) -> Callable[..., Any]:
+    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense."""
+    from echo_torch.partition import Options, partition
+
+    return functools.partial(partition, options=Options(**options), trusted=_hooks_work())
+
+
+def backend(**options: Any) -> Callable[..., Any]:
+    """A backend for `torch.compile`, without Inductor."""
+    return _backend(partition_fn(**options))
+
+
+def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.backends.debugging import boxed_nop
+
+    def echo_backend(graph: Any, inputs: Any, **_: Any) -> Any:
+        compile_it = aot_autograd(
+            fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True
+        )
+        return compile_it(graph, inputs)
+
+    return echo_backend
+
+
+@functools.cache
+def _hooks_work() -> bool:
+    """Whether a small model trains alike with and without Echo; of versions that are tested it is
+    known.
+    """
+    import torch
+
+    if any(torch.__version__.startswith(version + ".") for version in TESTED):
+        return True
+    from echo_torch.partition import Options, partition, reports
+
+    def gradients(backend: Any) -> list[Any]:
+        torch.manual_seed(0)
+        layers = [
+            torch.nn.Linear(32, 32),
+            torch.nn.GELU(),
+            torch.nn.Dropout(0.3),
+            torch.nn.LayerNorm(32),
+        ] * 2
+        module = torch.nn.Sequential(*layers)
+        torch.compile(module, backend=backend)(torch.randn(256, 32)).square().sum().backward()
+        return [p.grad for p in module.parameters()]
+
+    try:
+        with torch.random.fork_rng(devices=[]):
+            divide = functools.partial(partition, options=Options(budget=0.7, measure=False))
+            pairs = zip(gradients("aot_eager"), gradients(_backend(divide)), strict=True)
+            return all(torch.equal(a, b) for a, b in pairs) and reports[-1].reason is None
+    except Exception:
+        return False
+
+
+def echo(graph: Any, inputs: Any, **_: Any) -> Any:
+    """The backend "echo" of `torch.compile`, with the defaults."""
+    return backend()(graph, inputs)
+
+
+def partitioner(**options: Any) -> Any:
+    """A partitioner for Inductor: `options={"custom_partitioner_fn": echo_torch.partitioner()}`.
+
+    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not
+    what happens.
+    """
+    from echo_torch.inductor import Partitioner
+    from echo_torch.partition import Options
+
+    return Partitioner(Options(**options))
+
+
+def estimate(*args: Any, **options: Any) -> Any:
+    """What a training step needs, before anything is allocated: see
+    `echo_torch.estimation.estimate`.
+    """
+    from echo_torch.estimation import estimate as estimate_step
+
+    return estimate_step(*args, **options)
+
+
+def reports() -> list[Any]:
+    """What became of every graph that was compiled in this process: see
+    `echo_torch.partition.Report`.
+    """
+    from echo_torch.partition import reports as all_reports
+
+    return all_reports

@@ -1,0 +1,73 @@
+"""All ranks of a job use the same plans, or all of them PyTorch's own partition; nobody waits for
+ever.
+
+Ranks talk through the store of the process group, not through collectives: a rank that compiles
+less often than others lets them time out, and the first word on a graph, for or against, is every
+rank's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+
+SECONDS = 60.0
+
+_count = itertools.count()
+_given_up = False
+
+
+class Agreement:
+    """What the ranks settle about one graph."""
+
+    def __init__(self, alone: bool = False) -> None:
+        self.alone = alone or not (
+            dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        )
+        self.alone = self.alone or dist.get_backend() == "fake"
+        if not self.alone:
+            self.rank, self.world = dist.get_rank(), dist.get_world_size()
+            self.store = dist.PrefixStore(
+                f"echo/{next(_count)}", dist.distributed_c10d._get_default_store()
+            )
+
+    def share(self, make: Callable[[], Any]) -> Any:
+        """What the first rank makes, on every rank."""
+        if self.alone:
+            return make()
+        if self.rank == 0:
+            made = make()
+            self.store.set("table", json.dumps(made))
+            return made
+        self._wait("table")
+        return json.loads(self.store.get("table"))
+
+    def on(self, digest: str | None) -> bool:
+        """Whether all ranks have the same plan for the same graph. None: this one has no plan."""
+        global _given_up
+        if self.alone:
+            return digest is not None
+        self.store.set(f"plan{self.rank}", digest or "none")
+        verdict = "no" if digest is None or _given_up else ""
+        try:
+            if not verdict and self.rank == 0:
+                for rank in range(self.world):
+                    self._wait(f"plan{rank}")
+                said = {self.store.get(f"plan{rank}").decode() for rank in range(self.world)}
+                verdict = "yes" if said == {digest} else "no"
+            elif not verdict:
+                self._wait("verdict", 2 * SECONDS)
+        except dist.DistError:
+            verdict, _given_up = "no", True
+        settled = (
+            self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
+        )
+        return settled == b"yes" and digest is not None
+
+    def _wait(self, key: str, seconds: float = SECONDS) -> None:
+        self.store.wait([key], datetime.timedelta(seconds=0.01 if _given_up else seconds))

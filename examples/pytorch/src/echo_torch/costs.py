@@ -1,0 +1,261 @@
+"""What operators cost where the model runs: time and scratch memory, measured once and kept in a
+file.
+
+Where nothing is measured the planner's own model of a device counts instead, for all operators
+alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from echo_torch.graph import OWN_NAMESPACES, Call, aten, number
+from echo_torch.host import Host, get_state, set_state
+
+Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
+Job = tuple[Any, Any, Any]  # an operator and its arguments, tensors as `Like`
+REPEATS, ENOUGH_SECONDS = 5, 0.05
+
+
+class Like:
+    """A tensor by all that its cost depends on."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.facts = (
+            tuple(number(n) for n in value.shape),
+            tuple(number(n) for n in value.stride()),
+            value.dtype,
+            str(value.device),
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.facts)
+
+    def make(self) -> torch.Tensor:
+        shape, stride, dtype, device = self.facts
+        extent = (
+            1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+            if 0 not in shape
+            else 0
+        )
+        fill = 0.5 if dtype.is_floating_point else 0
+        return torch.full((extent,), fill, dtype=dtype, device=device).as_strided(shape, stride)
+
+
+def device_of(call: Call) -> torch.device:
+    value = call.outputs and next((v for v in pytree.tree_leaves(call.node.meta.get("val"))), None)
+    return value.device if isinstance(value, torch.Tensor) else torch.device("cpu")
+
+
+def job_of(call: Call) -> Job | None:
+    """The call to measure; None: it takes no time, or running it has effects of its own."""
+    target = call.node.target
+    foreign = getattr(target, "namespace", "") not in OWN_NAMESPACES or target._schema.is_mutable
+    if call.phase == "input" or call.kind == "view" or call.part == "stats" or foreign:
+        return None
+
+    def like(value: Any) -> Any:
+        value = value.meta.get("val") if isinstance(value, fx.Node) else value
+        if isinstance(value, torch.Tensor):
+            return Like(value)
+        return number(value) if isinstance(value, torch.SymInt) else value
+
+    args, kwargs = pytree.tree_map(like, (call.node.args, call.node.kwargs))
+    if call.part == "product":
+        mask = Like(call.node.meta["val"][1])
+        return aten.native_dropout_backward.default, (args[0], mask, 2.0), {}
+    return target, args, kwargs
+
+
+def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first
+    one's table.
+    """
+    if not measure:
+        return
+    device = next(
+        (device_of(call) for call in host.calls if call.phase != "input"), torch.device("cpu")
+    )
+    jobs = {
+        index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None
+    }
+    keys = {
+        index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()
+    }
+    path = _path(device)
+    known = _load(path)
+    missing = {key: jobs[index] for index, key in keys.items() if key not in known}
+
+    def table() -> dict[str, Cost | None]:
+        if missing:
+            known.update(_measure(missing, str(device)))
+            _save(path, known)
+        return {key: known[key] for key in keys.values()}
+
+    found = share(table)
+    _apply(host, {index: found[key] for index, key in keys.items() if found.get(key)})
+
+
+def _apply(host: Host, found: dict[int, Cost]) -> None:
+    for index, (microseconds, held) in found.items():
+        call = host.calls[index]
+        call.time_us = microseconds
+        if call.part == "mask" and index + 1 in found:  # its product is a call of its own
+            call.time_us = max(microseconds - found[index + 1][0], 0.0)
+        made = sum(value.bytes for value in call.outputs if value.view_of is None)
+        call.workspace = max(held - made, call.workspace)
+    # What could not be measured is modelled; the model's times are brought to this device's scale.
+    modelled = [(i, _model(call)) for i, call in enumerate(host.calls)]
+    all_measured = sum(host.calls[i].time_us for i in found)
+    scale = all_measured / (sum(time for i, time in modelled if i in found) or 1.0)
+    for index, microseconds in modelled:
+        if host.calls[index].time_us is None:
+            host.calls[index].time_us = scale * microseconds
+
+
+def _model(call: Call) -> float:
+    if call.phase == "input" or call.kind == "view":
+        return 0.0
+    moved = sum(value.bytes for value in call.outputs)
+    return 2 + call.flops / 15e6 + 2 * moved / 1.5e6
+
+
+# ---- Measuring
+
+
+@contextlib.contextmanager
+def _alone(device: str) -> Iterator[None]:
+    """Operators run for real here, and leave no trace in the generator."""
+    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+        state = get_state(device)
+        try:
+            yield
+        finally:
+            set_state(device, state)
+
+
+def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
+    """None: the operator did not run on tensors of no meaning."""
+    with _alone(device):
+        if device == "cpu":
+            return _measure_on_cpu(jobs)
+        found = {key: _run_on_device(job) for key, job in jobs.items()}
+        torch.cuda.empty_cache()  # what was measured must not stay reserved
+        return found
+
+
+def _make(job: Job) -> Callable[[], Any]:
+    target, args, kwargs = job
+    args, kwargs = pytree.tree_map_only(Like, Like.make, (args, kwargs))
+    return lambda: target(*args, **kwargs)
+
+
+def _measure_on_cpu(jobs: dict[str, Job]) -> dict[str, Cost | None]:
+    # One thread's processor time does not depend on what else the machine does.
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    found: dict[str, Cost | None] = dict.fromkeys(jobs)
+    for key, job in jobs.items():
+        with contextlib.suppress(Exception):
+            run = _make(job)
+            first, held = _held(run, clock)
+            seconds = first if first > ENOUGH_SECONDS else min(first, _shortest(run, clock))
+            found[key] = round(seconds * 1e6, 1), held
+    return found
+
+
+def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int]:
+    """How long the first run takes, and the most bytes that it was handed out and had not given
+    back.
+    """
+    plain = torch._C._profiler._ExperimentalConfig()
+    state = torch.autograd.ProfilerState.CPU
+    torch.autograd._enable_profiler_legacy(
+        torch.autograd.ProfilerConfig(state, False, True, False, False, False, plain)
+    )
+    try:
+        begun = clock()
+        kept = run()
+        took = clock() - begun
+    finally:
+        threads = torch.autograd._disable_profiler_legacy()
+    del kept
+    now = most = 0
+    for event in (
+        event for events in threads for event in events if event.kind() == "memory_alloc"
+    ):
+        now += event.cpu_memory_usage()
+        most = max(most, now)
+    return took, most
+
+
+def _shortest(run: Callable[[], Any], clock: Callable[[], float]) -> float:
+    shortest, spent = float("inf"), 0.0
+    for _ in range(REPEATS):
+        begun = clock()
+        run()
+        took = clock() - begun
+        shortest, spent = min(shortest, took), spent + took
+        if spent > ENOUGH_SECONDS:
+            break
+    return shortest
+
+
+def _run_on_device(job: Job) -> Cost | None:
+    try:
+        run = _make(job)
+        run()  # what is compiled or chosen on first use
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        held = torch.cuda.max_memory_allocated() - before
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(REPEATS):
+            run()
+        end.record()
+        torch.cuda.synchronize()
+        return round(begin.elapsed_time(end) * 1e3 / REPEATS, 1), held
+    except Exception:
+        return None
+
+
+# ---- The file
+
+
+def _path(device: torch.device) -> Path:
+    folder = os.environ.get("ECHO_TORCH_CACHE") or os.path.expanduser("~/.cache/echo_torch")
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"cpu{torch.get_num_threads()}"
+    )
+    version = torch.__version__.partition("+")[0]
+    return Path(folder) / f"costs-1-{version}-{name.replace(' ', '_').replace('/', '_')}.json"
+
+
+def _load(path: Path) -> dict[str, Cost | None]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _save(path: Path, known: dict[str, Cost | None]) -> None:
+    with contextlib.suppress(OSError):  # a folder that cannot be written costs time alone
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(known, sort_keys=True))
+        temporary.replace(path)

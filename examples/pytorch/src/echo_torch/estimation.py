@@ -1,0 +1,140 @@
+"""Will it fit? What a training step needs, before anything is allocated."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from echo_torch.agree import Agreement
+from echo_torch.capture import joint_graph
+from echo_torch.graph import Unknown
+from echo_torch.host import Host
+from echo_torch.partition import Options, Report, Watch, plan_for
+
+# Tensors of a parameter's size that an optimiser keeps for each parameter.
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
+
+
+@dataclass
+class Estimate:
+    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients
+    included.
+    """
+
+    parameters: int
+    inputs: int
+    optimizer: int
+    gradients: int
+    default_peak: int  # by PyTorch's default partition
+    echo_peak: int
+    bound: int  # no plan of this kind needs less
+    overhead: float  # part of a step's time, by the model of a device that the plan counted with
+    front: list[tuple[int, float]] = field(
+        default_factory=list
+    )  # peak and overhead, from plan to plan
+    at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
+    reason: str | None = None  # why the default partition would stay
+
+    @property
+    def default_total(self) -> int:
+        return self.parameters + self.inputs + self.optimizer + self.default_peak
+
+    @property
+    def echo_total(self) -> int:
+        return self.parameters + self.inputs + self.optimizer + self.echo_peak
+
+    def json(self) -> str:
+        totals = {"default_total": self.default_total, "echo_total": self.echo_total}
+        return json.dumps(asdict(self) | totals, indent=1)
+
+    def __str__(self) -> str:
+        def row(name: str, *amounts: int) -> str:
+            return f"{name:28}" + "".join(f"{amount / 1e6:14,.1f}" for amount in amounts)
+
+        rows = [f"{'MB':28}{'PyTorch':>14}{'Echo':>14}"]
+        rows += [
+            row(name, amount, amount)
+            for name, amount in (
+                ("parameters", self.parameters),
+                ("inputs", self.inputs),
+                ("optimiser", self.optimizer),
+            )
+        ]
+        rows.append(row("peak above these", self.default_peak, self.echo_peak))
+        rows.append(row("  of it gradients", self.gradients, self.gradients))
+        rows.append(row("whole step", self.default_total, self.echo_total))
+        rows.append(
+            f"Echo's step takes {100 * self.overhead:.1f} % longer; "
+            f"no plan lies below {self.bound / 1e6:,.1f}"
+        )
+        rows += [
+            f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time"
+            for peak, part in self.front
+        ]
+        rows += [
+            row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()
+        ]
+        return "\n".join([*rows, *([self.reason] if self.reason else [])])
+
+
+def estimate(
+    module: torch.nn.Module,
+    inputs: Sequence[Any] | Mapping[str, Any],
+    loss_fn: Callable[..., torch.Tensor],
+    labels: Sequence[torch.Tensor] = (),
+    *,
+    optimizer: str = "adamw",
+    points: int = 0,
+    **options: Any,
+) -> Estimate:
+    """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and
+    under Echo.
+
+    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a
+    name of OPTIMIZERS; `points` asks for that many points of the front of peak against time. Other
+    options are those of `backend`; costs are modelled, not measured, unless `measure=True`.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(
+            f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}"
+        )
+    settings = Options(**({"measure": False} | options))
+    joint, _, count = joint_graph(module, loss_fn, inputs, labels)
+    default = min_cut_rematerialization_partition(joint, (), num_fwd_outputs=count)
+    host, report = Host(joint, count, keep=settings.keep), Report()
+    steps: list[Any] = []
+    try:
+        plan, _ = plan_for(host, default, settings, report, Watch(report), Agreement(alone=True))
+        steps = [node for node, _, _ in plan.steps]
+    except Unknown as unknown:
+        report.reason = str(unknown)
+    graph = host.core()
+    order = steps or host.order_of(default)
+    by_module: dict[str, int] = defaultdict(int)
+    for node, _, size in graph.replay(order)[2]:
+        by_module[host.calls[node].layer] += size
+    trained = [p for p in module.parameters() if p.requires_grad]
+    largest = sorted(by_module.items(), key=lambda entry: -entry[1])[:10]
+    return Estimate(
+        parameters=sum(_bytes(t) for t in (*module.parameters(), *module.buffers())),
+        inputs=sum(_bytes(t) for t in torch.utils._pytree.tree_leaves((inputs, labels))),
+        optimizer=OPTIMIZERS[optimizer] * sum(_bytes(p) for p in trained),
+        gradients=sum(_bytes(p) for p in trained),
+        default_peak=report.default_peak or 0,
+        echo_peak=(report.peak if steps else report.default_peak) or 0,
+        bound=report.bound or 0,
+        overhead=report.overhead if steps else 0.0,
+        front=graph.front(points, settings.seconds) if points else [],
+        at_peak=dict(largest),
+        reason=report.reason,
+    )
+
+
+def _bytes(value: Any) -> int:
+    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0

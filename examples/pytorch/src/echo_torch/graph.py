@@ -1,0 +1,253 @@
+"""What a graph of ATen operators means to a planner: storage, phases, what may run again.
+
+The one place that knows facts of operators. `host.py` (planning within PyTorch) and `export.py`
+(files) both read through it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils import flop_counter
+
+aten = torch.ops.aten
+OWN_NAMESPACES = ("aten", "prims")
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "f8",
+    torch.float8_e5m2: "f8",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+
+# The CPU's attention kernels, for which PyTorch registers no formula.
+FLOP_FORMULAS = flop_counter.flop_registry | {
+    aten._scaled_dot_product_flash_attention_for_cpu: flop_counter.flop_registry[
+        aten._scaled_dot_product_flash_attention
+    ],
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_counter.flop_registry[
+        aten._scaled_dot_product_flash_attention_backward
+    ],
+}
+
+# Gradients of which an argument matters only by whether it is greater than zero, if the named
+# scalar is zero.
+SIGN_READERS = {
+    aten.threshold_backward: ("self", "threshold"),
+}
+
+
+class Unknown(Exception):
+    """Something in the graph that Echo knows too little about: PyTorch's own partition stays."""
+
+
+Place = tuple[int, int]  # a node's index and the output of it
+
+
+@dataclass
+class Value:
+    """One output. `bytes` is that of its storage; of a view, that of its elements."""
+
+    shape: list[int] | None
+    dtype: str | None
+    bytes: int
+    exact: bool  # shape and dtype say how many bytes it has
+    view_of: int | None = None
+    inplace: int | None = None
+
+
+@dataclass
+class Call:
+    """One node of the planner's graph; `reads` are the nodes of PyTorch's that stand behind
+    `inputs`.
+    """
+
+    node: fx.Node
+    phase: str
+    inputs: list[Place]
+    outputs: list[Value]
+    kind: str = "light"
+    rerun: str = "pure"
+    layer: str = ""
+    flops: int = 0
+    one_bit_inputs: list[int] = field(default_factory=list)
+    control: list[int] = field(default_factory=list)
+    reads: list[fx.Node] = field(default_factory=list)
+    keep: bool = False
+    workspace: int = 0
+    time_us: float | None = None
+    part: str = ""  # of an operator that is planned as two: see `host.py`
+
+
+def is_getitem(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target is operator.getitem
+
+
+def holds_memory(node: fx.Node) -> bool:
+    """Whether the node makes tensors; what makes a size, another number or a module does not."""
+    return isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+
+
+def number(value: Any) -> int:
+    """A size as a number; of a symbolic one its hint, so that no guard is added."""
+    if not isinstance(value, torch.SymInt):
+        return int(value)
+    if value.node.hint is None:
+        raise Unknown(f"the size {value} depends on data")
+    return int(value.node.hint)
+
+
+def values(node: fx.Node) -> list[Any]:
+    """What the node makes, one entry for each output; a tensor that the op leaves out is None."""
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
+    """The node's inputs in order, each with the name of the schema's argument that it is (part of).
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        leaves = [("", leaf) for leaf in pytree.tree_leaves((node.args, node.kwargs))]
+    else:
+        named = [
+            (argument.name, node.kwargs.get(argument.name))
+            for argument in node.target._schema.arguments
+        ]
+        named[: len(node.args)] = [
+            (name, value) for (name, _), value in zip(named, node.args, strict=False)
+        ]
+        leaves = [(name, leaf) for name, value in named for leaf in pytree.tree_leaves(value)]
+    return [
+        (name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and holds_memory(leaf)
+    ]
+
+
+def argument(node: fx.Node, name: str) -> Any:
+    """The value of one argument of the call, else its default; None if the op has no such argument.
+    """
+    for position, described in enumerate(node.target._schema.arguments):
+        if described.name == name and position < len(node.args):
+            return node.args[position]
+        if described.name == name:
+            return node.kwargs.get(name, described.default_value)
+    return None
+
+
+def viewed_argument(node: fx.Node, output: int) -> str | None:
+    """The name of the argument on whose storage the output lies, from the op's schema."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.returns:
+        return None
+    returned = schema.returns[min(output, len(schema.returns) - 1)].alias_info
+    if returned is None or returned.is_write:
+        return None
+    for described in schema.arguments:
+        if described.alias_info is None or described.alias_info.is_write:
+            continue
+        listed = not returned.before_set and "*" in described.alias_info.after_set
+        if listed or returned.before_set & described.alias_info.before_set:
+            return described.name
+    return None
+
+
+def _hinted(value: Any) -> Any:
+    """An argument with plain numbers for its sizes: formulas must not specialise what is dynamic.
+    """
+    if isinstance(value, fx.Node):
+        value = value.meta["val"]
+    if isinstance(value, torch.SymInt):
+        return number(value)
+    if isinstance(value, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in value.shape):
+        return torch.empty([number(n) for n in value.shape], dtype=value.dtype, device="meta")
+    return value
+
+
+def count_flops(node: fx.Node) -> int:
+    formula = FLOP_FORMULAS.get(getattr(node.target, "overloadpacket", None))
+    if formula is None:
+        return 0
+    args, kwargs = pytree.tree_map(_hinted, (node.args, node.kwargs))
+    return int(formula(*args, **kwargs, out_val=pytree.tree_map(_hinted, node.meta["val"])))
+
+
+def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
+    """Heavy is what PyTorch counts FLOPs for, and any op that is not PyTorch's own."""
+    if all(output.view_of is not None for output in outputs):
+        return "view"
+    own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
+    return "heavy" if not own or node.target.overloadpacket in FLOP_FORMULAS else "light"
+
+
+def rerun_of(node: fx.Node) -> str:
+    """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's
+    own.
+    """
+    if (
+        getattr(node.target, "namespace", "") not in OWN_NAMESPACES
+        or node.target._schema.is_mutable
+    ):
+        return "never"
+    draws = torch.Tag.nondeterministic_seeded in node.target.tags
+    return "seeded" if draws and argument(node, "dropout_p") != 0.0 else "pure"
+
+
+def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> list[int]:
+    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its
+    sign.
+    """
+    by_sign, threshold = SIGN_READERS.get(node.target.overloadpacket, ("", ""))
+    if by_sign and argument(node, threshold) == 0:
+        return [position for position, (name, _) in enumerate(arguments) if name == by_sign]
+    if torch.Tag.pointwise not in node.target.tags:
+        return []
+    dtypes = [value.meta["val"].dtype for _, value in arguments]
+    return [position for position, dtype in enumerate(dtypes) if dtype == torch.bool]
+
+
+def describe(value: Any, view_of: int | None = None) -> Value:
+    """One output. A view adds no storage: its size is that of its elements, whatever it is a view
+    of.
+    """
+    if not isinstance(value, torch.Tensor):
+        return Value(None, None, 0, exact=False)
+    shape = [number(extent) for extent in value.shape]
+    elements = value.element_size()
+    for extent in shape:
+        elements *= extent
+    size = elements if view_of is not None else number(value.untyped_storage().nbytes())
+    dtype = DTYPES.get(value.dtype)
+    return Value(shape, dtype, size, exact=dtype is not None and size == elements, view_of=view_of)
+
+
+def read_call(node: fx.Node, phase: str, place_of: Any) -> Call:
+    """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's."""
+    arguments = tensor_arguments(node)
+    names = [name for name, _ in arguments]
+    outputs = []
+    for index, value in enumerate(values(node)):
+        viewed = viewed_argument(node, index)
+        outputs.append(describe(value, None if viewed is None else names.index(viewed)))
+    return Call(
+        node=node,
+        phase=phase,
+        inputs=[place_of(value) for _, value in arguments],
+        outputs=outputs,
+        kind=kind_of(node, outputs),
+        rerun=rerun_of(node),
+        flops=count_flops(node),
+        reads=[value for _, value in arguments],
+    )

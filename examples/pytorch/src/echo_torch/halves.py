@@ -1,0 +1,356 @@
+"""From the steps of a plan to the two graphs that AOTAutograd runs: every step at its own place."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import partitioners
+from torch.utils._python_dispatch import _disable_current_modes
+
+from echo_torch.graph import Place, Unknown, argument, aten, holds_memory, is_getitem
+from echo_torch.host import Host, get_state, set_state
+
+Copy = tuple[int, int]  # {step, output}, as the planner has it
+Steps = list[tuple[int, bool, list[Copy]]]
+SAVED = getattr(partitioners, "SavedForBackwardsAOTOutput", None)
+SAVED_UNCHECKED = getattr(partitioners, "SavedForBackwardsNoVcCheckAOTOutput", SAVED)
+
+
+def save_generator(device: str) -> torch.Tensor:
+    """The state of the generator before a random operator that will run again."""
+    with _disable_current_modes():
+        return get_state(device)
+
+
+def run_with_generator(
+    state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Runs a random operator as it ran when the state was saved; the generator goes on as if it had
+    not.
+    """
+    with _disable_current_modes():
+        now = get_state(device)
+        set_state(device, state)
+    try:
+        return target(*args, **kwargs)
+    finally:
+        with _disable_current_modes():
+            set_state(device, now)
+
+
+class _Half:
+    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its
+    steps made.
+    """
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.numbers: dict[fx.Node, fx.Node] = {}
+        self.copies: dict[Copy, fx.Node] = {}
+
+    def placeholder(self, name: str, meta: dict[str, Any]) -> fx.Node:
+        node = self.graph.placeholder(name)
+        node.meta = meta
+        return node
+
+    def call(self, like: fx.Node, target: Any, args: Any, kwargs: Any = None) -> fx.Node:
+        node = self.graph.create_node("call_function", target, args, kwargs or {}, name=like.name)
+        node.meta = like.meta.copy()
+        return node
+
+
+class Builder:
+    """Builds the halves of a planned host."""
+
+    def __init__(self, host: Host, steps: Steps) -> None:
+        self.host = host
+        self.steps = steps
+        phases = [host.calls[node].phase for node, _, _ in steps]
+        if "backward" not in phases:
+            raise Unknown("the plan has no backward half")
+        self.boundary = phases.index("backward")
+        self.forward, self.backward = _Half(), _Half()
+        self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
+        self.states: dict[int, fx.Node] = {}  # of the generator, by call
+        self.latest: dict[int, int] = {}  # call → the step that ran it last
+        self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
+        again = {node for node, is_again, _ in steps if is_again}
+        self.rerun_random = {node for node in again if host.calls[node].rerun == "seeded"}
+        for t, (node, _, _) in enumerate(steps):
+            if host.calls[node].phase == "input":
+                self.latest[node] = t
+
+    def build(self) -> tuple[fx.GraphModule, fx.GraphModule]:
+        for node in self.host.placeholders:
+            if node not in self.host.tangents:
+                self._input(self.forward, node, self.forward.placeholder(node.name, node.meta))
+        self._constants(self.forward)
+        for t in range(self.boundary):
+            self._run(self.forward, t)
+        for index in self.host.guarded:
+            if index not in self.latest:
+                raise Unknown(f"the plan runs '{self.host.calls[index].node}' late")
+        self._cross()
+        self._constants(self.backward)
+        for t in range(self.boundary, len(self.steps)):
+            self._run(self.backward, t)
+        own = slice(self.host.num_fwd_outputs, None)
+        self._end(self.backward, self._outputs(self.backward, own), self.host.descriptions[own])
+        for node in self.backward.graph.nodes:
+            if node.op in ("call_function", "get_attr"):
+                node.meta["autograd_backward"] = True
+        for half in (self.forward, self.backward):
+            half.graph.lint()
+        return (
+            fx._lazy_graph_module._make_graph_module(self.host.joint, self.forward.graph),
+            fx._lazy_graph_module._make_graph_module(self.host.joint, self.backward.graph),
+        )
+
+    # ---- One step
+
+    def _input(self, half: _Half, node: fx.Node, made: fx.Node) -> None:
+        if holds_memory(node):
+            half.copies[(self.latest[self.host.place_of(node)[0]], 0)] = made
+            self._sizes(half, node)
+        else:
+            half.numbers[node] = made
+
+    def _constants(self, half: _Half) -> None:
+        for call in self.host.calls:
+            if call.node.op == "get_attr":
+                index, _ = self.host.place_of(call.node)
+                half.copies[(self.latest[index], 0)] = half.graph.node_copy(call.node)
+
+    def _run(self, half: _Half, t: int) -> None:
+        index, again, reads = self.steps[t]
+        call = self.host.calls[index]
+        self.latest[index] = t
+        if call.phase == "input":
+            return
+        if call.part == "stats":  # made by the first run of its `norm`
+            half.copies |= {(t, k): half.copies[(reads[0][0], 3 + k)] for k in range(2)}
+        elif call.part == "product":
+            half.copies[(t, 0)] = self._product(half, t)
+        else:
+            at_hand = {
+                read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)
+            }
+            self._save_state(half, index, again)
+            self._take_outputs(half, t, self._call(half, index, again, at_hand))
+        if half is self.forward and not again:
+            self._sizes(half, call.node)
+
+    def _product(self, half: _Half, t: int) -> fx.Node:
+        """What dropout makes: it came with the mask, or is made of the mask that is there."""
+        index, _, reads = self.steps[t]
+        node = self.host.calls[index].node
+        x, mask = (self._copy(half, copy) for copy in reads)
+        if mask in self.fresh and self._follows_its_mask(t):
+            return self.fresh.pop(mask)
+        scale = 1 / (1 - node.args[1]) if node.args[1] != 1 else 0.0
+        made = half.call(node, aten.native_dropout_backward.default, (x, mask, scale))
+        made.meta["val"] = node.meta["val"][0]
+        return made
+
+    def _follows_its_mask(self, t: int) -> bool:
+        before, here = (self.host.calls[self.steps[i][0]] for i in (t - 1, t))
+        return (before.part, here.part) == ("mask", "product") and before.node is here.node
+
+    def _call(
+        self, half: _Half, index: int, again: bool, at_hand: dict[fx.Node, fx.Node]
+    ) -> fx.Node:
+        call = self.host.calls[index]
+        node = call.node
+
+        def here(read: fx.Node) -> fx.Node:
+            return at_hand[read] if read in at_hand else self._number(half, read)
+
+        if call.part == "norm" and again:  # the running statistics are updated once
+            names = ("input", "weight", "bias", "training", "momentum", "eps")
+            args = fx.node.map_arg(tuple(argument(node, name) for name in names), here)
+            made = half.call(node, aten._native_batch_norm_legit.no_stats, args)
+            made.meta["val"] = tuple(node.meta["val"][:3])
+            return made
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
+        if again and call.rerun == "seeded":
+            args = (self.states[index], device_of(node), node.target, *args)
+            return half.call(node, run_with_generator, args, dict(kwargs))
+        return half.call(node, node.target, args, kwargs)
+
+    def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
+        index, again, _ = self.steps[t]
+        call = self.host.calls[index]
+        value = call.node.meta["val"]
+        if not isinstance(value, tuple | list):
+            half.copies[(t, 0)] = made
+            return
+        read = {user.args[1] for user in call.node.users if is_getitem(user) and user.users}
+        part = next(of for i, of in self.host.parts[call.node] if i == index)
+        taken = [(k, n) for n, k in enumerate(range(len(value)) if part is None else part)]
+        taken = [(k, n) for k, n in taken if k in read or (call.part and n < 2)]
+        if call.part == "norm" and not again:
+            taken += [(3, 3), (4, 4)]
+        if call.part == "mask" and t + 1 < len(self.steps) and self._follows_its_mask(t + 1):
+            taken += [(0, -1)]
+        for k, n in taken:
+            if isinstance(value[k], torch.Tensor):
+                item = half.graph.call_function(operator.getitem, (made, k))
+                item.meta = call.node.meta | {"val": value[k]}
+                half.copies[(t, n)] = item
+        if call.part == "mask" and (t, -1) in half.copies:
+            self.fresh[half.copies[(t, 0)]] = half.copies.pop((t, -1))
+
+    def _copy(self, half: _Half, copy: Copy) -> fx.Node:
+        place = (self.steps[copy[0]][0], copy[1])
+        if copy in half.copies:
+            return half.copies[copy]
+        if half is self.backward and place in self.saved:
+            return self.saved[place]
+        raise Unknown(f"the plan reads '{self.host.calls[place[0]].node}', which is not there")
+
+    def _latest(self, half: _Half, node: fx.Node) -> fx.Node:
+        index, output = self.host.place_of(node)
+        return self._copy(half, (self.latest.get(index, -1), output))
+
+    def _number(self, half: _Half, node: fx.Node) -> fx.Node:
+        """A size or the like, made here if it has not been yet; of a tensor, its latest copy."""
+        if holds_memory(node):
+            return self._latest(half, node)
+        if node not in half.numbers:
+            if node.op == "placeholder":
+                raise Unknown(f"'{node}' is not at hand in the backward half")
+            half.numbers[node] = half.graph.node_copy(node, lambda read: self._number(half, read))
+        return half.numbers[node]
+
+    def _sizes(self, half: _Half, node: fx.Node) -> None:
+        """Reads the sizes of a tensor while it is there: nobody holds it for them."""
+        items = [user for user in node.users if is_getitem(user)]
+        for user in [user for of in (node, *items) for user in of.users]:
+            if (
+                user.op == "call_function"
+                and not holds_memory(user)
+                and len(user.all_input_nodes) == 1
+            ):
+                if user.meta.get("val") is not None:
+                    self._number(half, user)
+
+    def _save_state(self, half: _Half, index: int, again: bool) -> None:
+        if again or index not in self.rerun_random:
+            return
+        node = self.host.calls[index].node
+        state = half.graph.call_function(save_generator, (device_of(node),))
+        example = next(read for read in node.all_input_nodes if holds_memory(read)).meta["val"]
+        with _disable_current_modes():
+            size = get_state(device_of(node)).numel()
+        state.meta["val"] = torch.empty(size, dtype=torch.uint8, device="meta")
+        if getattr(example, "fake_mode", None) is not None:
+            with example.fake_mode:
+                state.meta["val"] = torch.empty(size, dtype=torch.uint8)
+        self.states[index] = state
+
+    # ---- Between the halves
+
+    def _cross(self) -> None:
+        """Ends the forward half with all that the backward half reads, and begins that one with it.
+        """
+        host, forward, backward = self.host, self.forward, self.backward
+        late = self.steps[self.boundary :]
+        crossing: dict[Place, fx.Node] = {}
+        wanted = [copy for _, _, reads in late for copy in reads]
+        gradients = [
+            node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)
+        ]
+        places = [host.place_of(node) for node in gradients if holds_memory(node)]
+        wanted += [(self.latest[index], output) for index, output in places if index in self.latest]
+        for step, output in wanted:  # of several copies of a value the latest
+            index = self.steps[step][0]
+            if (step, output) in forward.copies and host.calls[index].node.op != "get_attr":
+                crossing[(index, output)] = forward.copies[(step, output)]
+        numbers: dict[fx.Node, None] = {}
+        for node in (
+            *gradients,
+            *(read for i, _, _ in late for read in host.calls[i].node.all_input_nodes),
+        ):
+            if not holds_memory(node) and node.op != "get_attr":
+                self._note_number(numbers, node)
+
+        states = {
+            f"state_{i}": self.states[i]
+            for i in self.states
+            if any(n == i and g for n, g, _ in late)
+        }
+        tensors = [*dict.fromkeys([*crossing.values(), *states.values()])]
+        tensors.sort(key=_is_unchecked)  # stable
+        bindings = self._bindings(tensors, list(numbers))
+        sizes = [self._number(forward, node) for node in bindings]
+        kinds = [SAVED_UNCHECKED if _is_unchecked(node) else SAVED for node in (*tensors, *sizes)]
+        own = slice(0, host.num_fwd_outputs)
+        marks = [kind(i) if kind else None for i, kind in enumerate(kinds)]
+        self._end(
+            forward,
+            (*self._outputs(forward, own), *tensors, *sizes),
+            [*host.descriptions[own], *marks],
+        )
+
+        for node, made in zip(bindings, sizes, strict=True):
+            backward.numbers[node] = backward.placeholder(node.name, made.meta)
+        behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
+        self.saved = {place: behind[made] for place, made in crossing.items()}
+        self.states = {i: behind.get(state, state) for i, state in self.states.items()}
+        for node in host.tangents:
+            self._input(backward, node, backward.placeholder(node.name, node.meta))
+
+    def _note_number(self, numbers: dict[fx.Node, None], node: fx.Node) -> None:
+        """A number that no gradient's size decides is made in the forward half and saved."""
+        if node not in self.host.late:
+            numbers[node] = None
+            return
+        for read in node.all_input_nodes:
+            if not holds_memory(read):
+                self._note_number(numbers, read)
+
+    def _bindings(self, saved: list[fx.Node], numbers: list[fx.Node]) -> list[fx.Node]:
+        """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the
+        others.
+        """
+        of_symbols = partitioners.find_symbol_binding_fx_nodes(self.host.joint.graph)
+        named = {node: partitioners.is_symbol_binding_fx_node(node) for node in numbers}
+        bound = [node for node in numbers if named[node] is not None]
+        derived = [node for node in numbers if named[node] is None]
+        known = {named[node] for node in bound}
+        for node in (*derived, *saved, *self.host.tangents):
+            symbols = (
+                partitioners.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
+            )
+            bound += [
+                of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols
+            ]
+            known |= symbols
+        return [*bound, *derived]
+
+    def _outputs(self, half: _Half, which: slice) -> tuple[Any, ...]:
+        return tuple(
+            self._number(half, node) if isinstance(node, fx.Node) else node
+            for node in self.host.outputs[which]
+        )
+
+    def _end(self, half: _Half, results: tuple[Any, ...], descriptions: list[Any]) -> None:
+        output = half.graph.output(results)
+        output.meta["desc"] = list(descriptions)
+        traces = [
+            node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results
+        ]
+        output.meta["output_stack_traces"] = traces
+
+
+def _is_unchecked(node: fx.Node) -> bool:
+    """Whether PyTorch saves it without a check of its version; those stand behind the others."""
+    return bool(node.meta.get("saved_tensor_with_no_vc_check", False))
+
+
+def device_of(node: fx.Node) -> str:
+    value = node.meta["val"]
+    return str((value[0] if isinstance(value, tuple | list) else value).device)

@@ -1,0 +1,403 @@
+"""The joint graph of AOTAutograd as a host of the planner.
+
+Two operators are planned as two calls each, because their parts may run again on different terms:
+- batch norm in training: `norm` (may run again, without the running statistics) and `stats` (their
+update: never);
+- dropout: `mask` (draws random numbers) and `product` (does not, so it may run again without the
+generator).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.checkpoint import CheckpointPolicy
+
+from echo_torch.graph import (
+    Call,
+    Place,
+    Unknown,
+    Value,
+    aten,
+    describe,
+    holds_memory,
+    is_getitem,
+    read_call,
+)
+
+KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+# The parts of an operator: for each, its name and the operator's outputs that it makes.
+PARTS = {
+    aten._native_batch_norm_legit_functional.default: (("norm", (0, 1, 2)), ("stats", (3, 4))),
+    aten.native_dropout.default: (("mask", (1,)), ("product", (0,))),
+}
+# What a second run makes in other bits where threads add in any order.
+UNORDERED = (
+    "scatter",
+    "index_add",
+    "index_put",
+    "index_reduce",
+    "put",
+    "bincount",
+    "histc",
+    "cumsum",
+    "embedding_bag",
+)
+
+
+class Host:
+    """The calls of a joint graph in the order in which they are planned, and where each value
+    stands.
+
+    `allow_seeded`: random operators may run again. `keep`: patterns of module paths whose values
+    are kept.
+    """
+
+    def __init__(
+        self,
+        joint: fx.GraphModule,
+        num_fwd_outputs: int,
+        *,
+        allow_seeded: bool = True,
+        keep: Sequence[str] = (),
+    ) -> None:
+        self.joint = joint
+        self.keep = tuple(keep)
+        self.allow_seeded = allow_seeded
+        self.calls: list[Call] = []
+        self.place: dict[fx.Node, Place] = {}
+        self.parts: dict[fx.Node, list[tuple[int, tuple[int, ...] | None]]] = {}
+        output = joint.graph.output_node()
+        self.outputs = pytree.tree_leaves(output.args[0], is_leaf=lambda leaf: leaf is None)
+        self.descriptions = pytree.tree_leaves(
+            output.meta.get("desc", [None] * len(self.outputs)), is_leaf=lambda leaf: leaf is None
+        )
+        self.num_fwd_outputs = num_fwd_outputs
+        self.placeholders = joint.graph.find_nodes(op="placeholder")
+        self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
+        self.mutated = self._mutated_inputs()
+        self._read()
+
+    # ---- Reading
+
+    def _mutated_inputs(self) -> set[fx.Node]:
+        """The placeholders that are overwritten at the end of the forward half, within it or behind
+        it.
+        """
+        by_description = {
+            node.meta["desc"]: node
+            for node in self.placeholders
+            if node.meta.get("desc") is not None
+        }
+        found = {
+            node.args[0] for node in self.joint.graph.nodes if node.target is aten.copy_.default
+        }
+        for description in self.descriptions[: self.num_fwd_outputs]:
+            if description is None:
+                raise Unknown("the outputs of the graph are not described")
+            mutated = getattr(description, "mutated_input", None)
+            if mutated is not None and mutated not in by_description:
+                raise Unknown(f"an input that is overwritten is not found: {mutated}")
+            if mutated is not None:
+                found.add(by_description[mutated])
+        return found
+
+    def _order(self) -> list[fx.Node]:
+        """The nodes of the forward half, then those of the backward half, else as they stood."""
+        late = set(self.tangents)
+        needed: set[fx.Node] = set()
+        for node in self.joint.graph.nodes:
+            if (
+                late.intersection(node.all_input_nodes)
+                or node.meta.get("partitioner_tag") == "must_be_in_backward"
+            ):
+                late.add(node)
+        writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
+        open_nodes = [
+            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
+        ]
+        open_nodes += [node for node in writes if node not in late]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node not in needed:
+                needed.add(node)
+                open_nodes += node.all_input_nodes
+        if needed & late:
+            raise Unknown(
+                f"an output of the forward half depends on a gradient: {next(iter(needed & late))}"
+            )
+        forward: list[fx.Node] = []
+        backward: list[fx.Node] = []
+        begun = False
+        for node in self.joint.graph.nodes:
+            begun |= node in late and node.op == "call_function"
+            (backward if node in late or (begun and node not in needed) else forward).append(node)
+        self.late = late
+        self.backward_nodes = set(backward)
+        return forward + backward
+
+    def place_of(self, node: fx.Node) -> Place:
+        """The call and the output of it that made what `node` stands for."""
+        if node in self.place:
+            return self.place[node]
+        maker, output = (node.args[0], node.args[1]) if is_getitem(node) else (node, 0)
+        if not isinstance(maker, fx.Node) or maker not in self.parts:
+            raise Unknown(f"'{node}' reads an output of an output")
+        for index, made in self.parts[maker]:
+            if made is None or output in made:
+                self.place[node] = (index, output if made is None else made.index(output))
+                return self.place[node]
+        raise Unknown(f"'{node}' reads an output that '{maker}' has not")
+
+    def _read(self) -> None:
+        written = set(self.mutated)  # and what lies on their storage
+        guarded: list[int] = []  # calls that belong into the forward half whatever reads them
+        last_draw: int | None = None
+        order = self._order()
+        for node in [n for n in order if n.op in ("placeholder", "get_attr")]:
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                self._append(node, Call(node, "input", [], [describe(node.meta["val"])]))
+        for node in order:
+            if node.op != "call_function" or is_getitem(node):
+                continue
+            if not holds_memory(node) and node.meta.get("val") is not None:
+                continue  # a size: made where it is read
+            backward = node in self.backward_nodes
+            call = read_call(node, "backward" if backward else "forward", self.place_of)
+            call.layer = layer_of(node)
+            call.keep = self._is_kept(node, call.layer)
+            draws = call.rerun != "pure" and torch.Tag.nondeterministic_seeded in getattr(
+                node.target, "tags", ()
+            )
+            if draws and not backward and last_draw is not None:
+                call.control.append(last_draw)  # the numbers come in the same order
+            if (draws and (backward or not self.allow_seeded)) or not may_run_again(node):
+                call.rerun = "never"
+            splits = node.target in PARTS and not backward and self._may_split(node)
+            reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
+            if reads_written and not splits:
+                if backward:
+                    raise Unknown(
+                        f"'{node}' of the backward half reads what is overwritten before: "
+                        f"'{reads_written[0]}'"
+                    )
+                if call.kind == "view":
+                    written.add(node)
+                call.rerun = "never"
+            if node.target is aten.copy_.default:
+                call.outputs[0].inplace = 0
+            elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+                raise Unknown(f"'{node}' writes to an argument: {node.target}")
+            if splits:
+                self._split(node, call)
+            else:
+                self._append(node, call)
+            if draws and not backward:
+                last_draw = self.parts[node][0][0]
+            if not backward:
+                guarded += [i for i, _ in self.parts[node] if self.calls[i].rerun != "pure"]
+        self._guard(guarded)
+
+    def _append(self, node: fx.Node, call: Call, made: tuple[int, ...] | None = None) -> int:
+        self.calls.append(call)
+        self.parts.setdefault(node, []).append((len(self.calls) - 1, made))
+        return len(self.calls) - 1
+
+    def _may_split(self, node: fx.Node) -> bool:
+        if node.target is aten.native_dropout.default:
+            value = node.args[0].meta["val"]
+            return node.args[2] is not False and product_is_exact(value.dtype, str(value.device))
+        return node.args[5] is True  # batch norm with the statistics of the batch
+
+    def _split(self, node: fx.Node, call: Call) -> None:
+        (first, made), (second, rest) = PARTS[node.target]
+        outputs = call.outputs
+        count = 3 if first == "norm" else len(call.inputs)
+        reads = [read for read in node.args[:count] if isinstance(read, fx.Node)][
+            : len(call.inputs)
+        ]
+        lead = Call(
+            node,
+            call.phase,
+            [self.place_of(read) for read in reads],
+            [outputs[k] for k in made],
+            kind=call.kind,
+            rerun="pure" if first == "norm" else call.rerun,
+            layer=call.layer,
+            control=call.control,
+            reads=reads,
+            keep=call.keep,
+            part=first,
+        )
+        index = self._append(node, lead, made)
+        if first == "norm":  # the new statistics come with the first run
+            places, rerun, seen = [(index, 1)], "never", []
+        else:
+            lead.workspace = outputs[0].bytes
+            places, rerun, seen = [*lead.inputs, (index, 0)], "pure", [*reads, node]
+        self._append(
+            node,
+            Call(
+                node,
+                call.phase,
+                places,
+                [outputs[k] for k in rest],
+                rerun=rerun,
+                layer=call.layer,
+                reads=seen,
+                keep=call.keep,
+                part=second,
+                time_us=0.0 if first == "norm" else None,
+            ),
+            rest,
+        )
+
+    def _is_kept(self, node: fx.Node, layer: str) -> bool:
+        marks = [
+            user.meta.get("recompute")
+            for user in (node, *node.users)
+            if user is node or is_getitem(user)
+        ]
+        if CheckpointPolicy.MUST_CPU_OFFLOAD in marks:
+            raise Unknown("a node is to be offloaded to the host")
+        by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
+        return by_name or any(mark in KEPT for mark in marks)
+
+    def _guard(self, guarded: list[int]) -> None:
+        """The first call of the backward half runs behind what must not be late."""
+        results = [
+            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
+        ]
+        guarded += [self.place_of(node)[0] for node in results if holds_memory(node)]
+        self.guarded = sorted({i for i in guarded if self.calls[i].phase == "forward"})
+        for call in self.calls:
+            if call.phase == "backward":
+                call.control = [*call.control, *self.guarded]
+                return
+        raise Unknown("nothing depends on a gradient")
+
+    # ---- For the planner
+
+    def results(self) -> list[Place]:
+        nodes = [node for node in self.outputs if isinstance(node, fx.Node) and holds_memory(node)]
+        return list(dict.fromkeys(self.place_of(node) for node in nodes))
+
+    def core(self, alignment: int = 1) -> Any:
+        """The graph as the extension has it; bytes are rounded up as the allocator does."""
+        from echo_torch import _core
+
+        graph = _core.Graph()
+        for call in self.calls:
+            graph.add(**_entry(call, alignment))
+        for node, output in self.results():
+            graph.result(node, output)
+        return graph
+
+    def digest(self, *more: Any) -> str:
+        """A hash of all that a plan depends on; names of nodes are no part of it."""
+        entries = [{**_entry(call, 1), "name": "", "layer": ""} for call in self.calls]
+        return hashlib.sha256(repr((entries, self.results(), more)).encode()).hexdigest()
+
+    def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
+        """The calls in the order in which two halves of PyTorch's run them. Unknown: they have
+        others.
+        """
+        by_name = {node.name: indices for node, indices in self.parts.items()}
+        order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
+        for half in halves:
+            for node in half.graph.nodes:
+                if node.op != "call_function" or is_getitem(node) or not holds_memory(node):
+                    continue
+                if node.name not in by_name:
+                    raise Unknown(
+                        f"PyTorch's partition holds '{node.name}', which the joint graph has not"
+                    )
+                order += [i for i, _ in by_name[node.name]]
+        return order
+
+
+def _entry(call: Call, alignment: int) -> dict[str, Any]:
+    def size(value: Value) -> int:
+        return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
+
+    return {
+        "name": call.node.name + call.part,
+        "op": str(call.node.target) + call.part,
+        "layer": call.layer,
+        "phase": call.phase,
+        "kind": call.kind,
+        "rerun": call.rerun,
+        "inputs": call.inputs,
+        "outputs": [(size(value), value.view_of, value.inplace) for value in call.outputs],
+        "control": call.control,
+        "flops": float(call.flops),
+        "workspace": call.workspace,
+        "time_us": call.time_us,
+        "keep": call.keep,
+    }
+
+
+def base_of(node: fx.Node) -> fx.Node:
+    return node.args[0] if is_getitem(node) else node
+
+
+def may_run_again(node: fx.Node) -> bool:
+    """Not what keeps a random state of its own, nor what makes other bits every time."""
+    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    if "rnn" in name or node.kwargs.get("generator") is not None:
+        return False
+    value = next(
+        (v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)), None
+    )
+    on_cpu = value is None or value.device.type == "cpu"
+    return on_cpu or not any(part in name for part in UNORDERED)
+
+
+def layer_of(node: fx.Node) -> str:
+    """The path of the module in whose `forward` the node was traced."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    paths = [path for path, _ in stack.values()]
+    path = paths[-1] if paths else node.meta.get("custom", {}).get("layer", "")
+    return re.sub(r"^L\[[^]]*\]\.?", "", path)
+
+
+@functools.cache
+def product_is_exact(dtype: torch.dtype, device: str) -> bool:
+    """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it.
+    """
+    try:
+        with _disable_current_modes(), torch.no_grad():
+            x = torch.linspace(-3, 3, 4099, dtype=torch.float64).to(device=device, dtype=dtype)
+            state = get_state(device)
+            out, mask = aten.native_dropout(x, 0.3, True)
+            set_state(device, state)
+            again = aten.native_dropout_backward(x, mask, 1 / (1 - 0.3))
+            return bool(torch.equal(out, again) and 0 < mask.sum() < 4099)
+    except Exception:
+        return False
+
+
+def get_state(device: str) -> torch.Tensor:
+    """The state of the default generator of a device."""
+    return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
+
+
+def set_state(device: str, state: torch.Tensor) -> None:
+    (
+        torch.set_rng_state(state)
+        if device == "cpu"
+        else _module_of(device).set_rng_state(state, device)
+    )
+
+
+def _module_of(device: str) -> Any:
+    return getattr(torch, torch.device(device).type)

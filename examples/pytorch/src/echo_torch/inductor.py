@@ -1,0 +1,29 @@
+"""The partitioner for Inductor; experimental, since plans do not know which operators it fuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
+
+from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition
+
+
+class Partitioner(CustomPartitionerFn):
+    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under
+    it.
+    """
+
+    def __init__(self, options: partition.Options) -> None:
+        self.options = options
+
+    def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
+        text = "Echo under Inductor is experimental: operators are counted as if none were fused"
+        partition.warn_once(text)
+        more.pop("compiler", None)
+        more |= {"options": self.options, "inductor": True, "trusted": _hooks_work()}
+        return partition.partition(joint, inputs, **more)
+
+    def uuid(self) -> Any:
+        sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition))
+        return _core.version, repr(self.options), get_hash_for_files(sources)

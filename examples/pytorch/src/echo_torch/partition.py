@@ -1,0 +1,225 @@
+"""The partition function: PyTorch's own partition is made first, and stays where Echo has nothing
+better.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import config as functorch_config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from echo_torch import costs
+from echo_torch.agree import Agreement
+from echo_torch.graph import Unknown
+from echo_torch.halves import Builder
+from echo_torch.host import Host
+
+STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+class EchoWarning(UserWarning):
+    """PyTorch's own partition is used, or a budget is not met; the text says why."""
+
+
+class BudgetError(RuntimeError):
+    """With `strict=True`: the budget cannot be met."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask for; every default is the recommended choice.
+
+    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio
+    (0 to 1) of the peak of PyTorch's default partition. Without it the least peak is taken whose
+    recomputation takes at most `max_overhead` of a step's time. `keep`: patterns of module paths
+    whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`:
+    measure what operators cost on this device. `seconds`: how long planning one graph may take.
+    """
+
+    budget: int | float | str | None = None
+    max_overhead: float = 0.05
+    strategy: str = "budget"
+    keep: tuple[str, ...] = ()
+    strict: bool = False
+    measure: bool = True
+    seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
+        )
+        self.bytes_of(1)
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy '{self.strategy}' is none of {', '.join(STRATEGIES)}")
+        if not 0 <= self.max_overhead < float("inf"):
+            raise ValueError(f"max_overhead {self.max_overhead} is no part of a step: try 0.05")
+
+    def bytes_of(self, default_peak: int) -> int | None:
+        """The budget in bytes. ValueError: it is none."""
+        budget = self.budget
+        if isinstance(budget, str):
+            found = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]i?)?B?\s*", budget)
+            if not found:
+                raise ValueError(
+                    f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5"
+                )
+            return int(float(found[1]) * UNITS[found[2] or ""])
+        if budget is not None and not budget > 0:
+            raise ValueError(f"budget {budget} is not above 0")
+        if isinstance(budget, float):
+            return int(budget * default_peak) if budget <= 1 else int(budget)
+        return budget
+
+
+@dataclass
+class Report:
+    """What became of one graph. Bytes are a step's peak above parameters and inputs, replayed."""
+
+    default_peak: int | None = None
+    peak: int | None = None
+    bound: int | None = None
+    overhead: float = (
+        0.0  # part of a step's time that runs again take; that of the default partition likewise
+    )
+    default_overhead: float = 0.0
+    recomputed: int = 0
+    nodes: int = 0
+    cached: bool = False
+    reason: str | None = None  # why PyTorch's own partition is used
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(
+        default_factory=dict
+    )  # of PyTorch's partitioner, measuring, planning, building
+
+
+reports: list[Report] = []  # of this process, in the order of compilation
+_plans: dict[str, Any] = {}
+
+
+@functools.cache
+def warn_once(text: str) -> None:
+    warnings.warn(text, EchoWarning, stacklevel=2)
+
+
+class Watch:
+    """Tells where the seconds of a report went."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.since = report, time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.report.seconds[name] = now - self.since
+        self.since = now
+
+
+def partition(
+    joint: fx.GraphModule,
+    joint_inputs: Any,
+    *,
+    options: Options,
+    num_fwd_outputs: int,
+    inductor: bool = False,
+    trusted: bool = True,
+    **more: Any,
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
+    report = Report()
+    reports.append(report)
+    watch = Watch(report)
+    with functorch_config.patch(activation_memory_budget=1.0):
+        default = min_cut_rematerialization_partition(
+            joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more
+        )
+    watch.lap("pytorch")
+    halves = digest = None
+    ranks = Agreement()
+    try:
+        if not trusted:
+            raise Unknown(
+                f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
+            )
+        traced = (
+            inductor or torch._dynamo.config.compiled_autograd
+        )  # then generators are out of reach
+        host = Host(joint, num_fwd_outputs, allow_seeded=not traced, keep=options.keep)
+        watch.lap("reading")
+        plan, digest = plan_for(host, default, options, report, watch, ranks)
+        halves = Builder(host, plan.steps).build()
+        watch.lap("building")
+    except BudgetError:
+        ranks.on(None)
+        raise
+    except Unknown as unknown:
+        report.reason = str(unknown)
+    except Exception as fault:  # a fault of ours never stops training
+        report.reason = f"{type(fault).__name__}: {fault}"
+    if not ranks.on(digest if halves else None) and report.reason is None:
+        report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
+    if report.reason is None and halves is not None:
+        return halves
+    warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
+    return default
+
+
+def plan_for(
+    host: Host,
+    default: tuple[fx.GraphModule, fx.GraphModule],
+    options: Options,
+    report: Report,
+    watch: Watch,
+    ranks: Agreement,
+) -> tuple[Any, str]:
+    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default
+    partition's replayed peak was found.
+    """
+    report.nodes = len(host.calls)
+    order = host.order_of(default)
+    costs.fill(host, measure=options.measure, share=ranks.share)
+    watch.lap("measuring")
+    alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
+    graph = host.core(alignment)
+    report.default_peak, report.default_overhead, _ = graph.replay(order)
+    key = host.digest(order, options, alignment)
+    report.cached = key in _plans
+    if not report.cached:
+        budget = options.bytes_of(report.default_peak)
+        # What the default partition makes again is no overhead of ours.
+        allowed = options.max_overhead + report.default_overhead
+        _plans[key] = graph.plan(options.strategy, budget, allowed, options.seconds)
+    plan = _plans[key]
+    watch.lap("planning")
+    report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
+    report.overhead, report.recomputed, report.notes = (
+        plan.overhead,
+        plan.recomputed_nodes,
+        plan.notes,
+    )
+    _check_budget(options.bytes_of(report.default_peak), options, report)
+    if report.peak >= report.default_peak:
+        raise Unknown(
+            f"its default needs {report.default_peak / 1e6:.1f} MB, "
+            f"and Echo found nothing below {report.peak / 1e6:.1f} MB"
+        )
+    return plan, key
+
+
+def _check_budget(budget: int | None, options: Options, report: Report) -> None:
+    if budget is None or report.peak <= budget:
+        return
+    text = (
+        f"a budget of {budget / 1e6:.1f} MB cannot be met: the least peak found is "
+        f"{report.peak / 1e6:.1f} MB, and none lies below {report.bound / 1e6:.1f} MB"
+    )
+    if options.strict:
+        raise BudgetError(text)
+    warn_once("Echo: " + text)

@@ -1,0 +1,95 @@
+"""Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
+and compares.
+
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from support import default_backend
+from test_safety import blocks
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import echo_torch
+from echo_torch import agree
+
+agree.SECONDS = 20.0
+
+
+def wrapped(kind: str, backend: Any) -> nn.Module:
+    module = blocks(4, 128)
+    if kind == "fsdp":
+        for block in module:
+            block.compile(backend=backend)
+            fully_shard(block)
+        return fully_shard(module)
+    return torch.compile(DistributedDataParallel(module), backend=backend)
+
+
+def train(kind: str, backend: Any) -> list[torch.Tensor]:
+    """Losses of some steps and the parameters after them, as this rank sees them."""
+    from measure import allocator_peak
+
+    torch._dynamo.reset()
+    model = wrapped(kind, backend)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    values = []
+    torch.manual_seed(10 + dist.get_rank())
+    for step in range(3):
+        x = torch.randn(256, 128)
+
+        def run(x: torch.Tensor = x) -> torch.Tensor:
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss.detach()
+
+        loss, peak = (run(), 0) if step < 2 else allocator_peak(run)
+        optimizer.step()
+        optimizer.zero_grad()
+        values.append(loss)
+    parameters = [getattr(p, "_local_tensor", p.detach()).clone() for p in model.parameters()]
+    return [*values, *parameters, torch.tensor(peak)]
+
+
+def main(kind: str) -> None:
+    dist.init_process_group("gloo")
+    warnings.simplefilter("ignore")
+    rank = dist.get_rank()
+    wrap = "fsdp" if kind == "fsdp" else "ddp"
+    *expected, before = train(wrap, default_backend())
+    options: dict[str, Any] = {"budget": 0.6}
+    if kind == "disagree":  # as if one rank's plans were other ones
+        options["max_overhead"] = 0.1 + 0.2 * rank
+    if kind == "late" and rank == 1:
+        agree.SECONDS = 2.0
+        backend = default_backend()  # this rank never asks
+    else:
+        agree.SECONDS = 2.0 if kind == "late" else agree.SECONDS
+        backend = echo_torch.backend(**options)
+    *values, after = train(wrap, backend)
+    same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
+    reasons = [report.reason for report in echo_torch.reports()]
+    print(
+        f"rank {rank}: same {same}, peak {before} to {after}, "
+        f"planned {reasons.count(None)}, left {reasons}"
+    )
+    planned_any = None in reasons
+    assert same, "other bits"
+    if kind in ("ddp", "fsdp"):
+        assert planned_any and after < before, reasons
+    elif kind == "disagree" or rank == 0:
+        assert not planned_any and "ranks" in reasons[0], reasons
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
