@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Which schedule: Echo proposes several plans, and ggml's allocator, which places tensors in an order of its own, says
+/// which of them users pay least for.
+#pragma once
+
+#include "judge.hpp"
+#include "settings.hpp"
+
+#include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/verify.hpp>
+#include <echo/graph/read.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace echo_ggml {
+
+/// What became of one graph; all of it is reported.
+struct decision {
+    std::optional<echo::schedule> steps{}; ///< nothing: the graph stays as it is
+    cost before{}, after{};
+    std::uint64_t baseline_peak = 0, peak = 0, lower_bound = 0; ///< as Echo counts them, without the allocator's gaps
+    double overhead = 0;                                        ///< predicted: recomputation, as a part of a step's time
+    std::size_t recomputed = 0, proposals = 0;
+    std::vector<std::string> unknown_ops{};
+    std::string problem{}; ///< why the graph stays as it is, or why a budget is not met
+};
+
+namespace detail {
+
+class chooser {
+public:
+    chooser(const graph& g, const settings& asked)
+        : graph_(g), asked_(asked), snapshot_(echo::read(g)), judge_(g) {}
+
+    decision run() {
+        best_.before = best_.after = judge_(echo::baseline_schedule(snapshot_));
+        const auto limit = budget();
+        if (limit && best_.before.bytes <= *limit) return std::move(best_);
+        if (limit)
+            to_budget(*limit);
+        else
+            within_time();
+        if (best_.after.bytes >= best_.before.bytes && best_.problem.empty()) best_.problem = "no plan lowers it";
+        return std::move(best_);
+    }
+
+private:
+    std::optional<std::uint64_t> budget() const {
+        if (asked_.budget) return asked_.budget;
+        if (asked_.ratio) return static_cast<std::uint64_t>(*asked_.ratio * static_cast<double>(best_.before.bytes));
+        return {};
+    }
+
+    echo::plan_options options() const {
+        echo::plan_options o;
+        o.encode = false;
+        o.host = echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
+        return o;
+    }
+
+    /// The least that Echo finds need not be the least that ggml's allocator makes of it: less recomputation leaves other
+    /// gaps. So plans for a little less time, and those that name no figure, are asked as well.
+    void within_time() {
+        auto o = options();
+        for (const double part : {1.0, 0.85, 0.7, 0.5, 0.3}) {
+            o.max_overhead = asked_.max_overhead * part;
+            propose(o);
+        }
+        for (const auto how : {echo::strategy::min_cut, echo::strategy::echo}) {
+            o.how = how;
+            propose(o);
+        }
+    }
+
+    /// The allocator ends above Echo's peak: peaks below the budget are asked for until what it makes of one fits.
+    void to_budget(std::uint64_t limit) {
+        auto o = options();
+        bool met = false;
+        double target = static_cast<double>(limit);
+        for (int round = 0; round < 8 && !met; ++round, target *= 0.97) {
+            o.budget = static_cast<std::uint64_t>(target);
+            const auto bytes = propose(o, limit);
+            met = bytes && *bytes <= limit;
+            if (best_.lower_bound > limit) break;
+        }
+        if (met) return;
+        best_.problem = "the budget of " + std::to_string(limit) + " bytes is not met: the least found is " +
+                        std::to_string(best_.after.bytes) + ", and no plan goes below " + std::to_string(best_.lower_bound);
+        if (best_.lower_bound > limit) best_.steps.reset();
+    }
+
+    /// What ggml's allocator makes of a plan with these options; the plan is kept if it is the best so far.
+    std::optional<std::size_t> propose(const echo::plan_options& o, std::uint64_t limit = 0) {
+        const echo::plan p = echo::make_plan(snapshot_, o);
+        const auto& r = p.report();
+        best_.unknown_ops = r.unknown_ops;
+        best_.baseline_peak = r.baseline_peak_bytes;
+        if (!best_.proposals++) best_.lower_bound = r.lower_bound_bytes;
+        const bool in_time = limit || r.recompute_time_ratio <= asked_.max_overhead;
+        if (r.recomputed_nodes == 0 || !in_time) return {};
+        cost of;
+        try {
+            of = judge_(p.steps());
+        } catch (const echo::error&) {
+            return {}; // this order cannot be kept in ggml; another may
+        }
+        const auto over = [&](std::size_t bytes) { return std::max<std::uint64_t>(bytes, limit); };
+        const bool better = over(of.bytes) < over(best_.after.bytes) ||
+                            (over(of.bytes) == over(best_.after.bytes) && r.recompute_time_ratio < best_.overhead);
+        if (of.bytes < best_.before.bytes && better && fits(of)) {
+            echo::verify(snapshot_, p); // shares no code with the planner
+            best_.steps = p.steps();
+            best_.after = of;
+            best_.peak = r.peak_bytes;
+            best_.overhead = r.recompute_time_ratio;
+            best_.recomputed = r.recomputed_nodes;
+        }
+        return of.bytes;
+    }
+
+    /// A graph of ggml holds so many nodes and leaves and aborts beyond; an optimizer will add a step for each parameter.
+    bool fits(const cost& of) {
+        std::size_t parameters = 0;
+        for (const ggml_tensor* const t : graph_.order()) parameters += (t->flags & GGML_TENSOR_FLAG_PARAM) != 0;
+        const auto needed = static_cast<std::size_t>(of.nodes) + graph_.leaves() + parameters + 8;
+        const auto size = static_cast<std::size_t>(ggml_graph_size(graph_.joint()));
+        if (needed <= size) return true;
+        best_.problem = "the graph holds " + std::to_string(size) + " nodes and the plan needs " + std::to_string(needed);
+        return false;
+    }
+
+    const graph& graph_;
+    const settings& asked_;
+    echo::snapshot snapshot_;
+    judge judge_;
+    decision best_;
+};
+
+} // namespace detail
+
+/// The schedule that ggml's allocator likes best. Errors: as `echo::read` and `echo::make_plan`.
+inline decision choose(const graph& g, const settings& asked) { return detail::chooser(g, asked).run(); }
+
+} // namespace echo_ggml
