@@ -3,17 +3,24 @@
 // hash of all parameters and gradients, the compute buffer and the time of a step. It knows nothing of Echo.
 //
 //   train [--model fc|cnn|transformer|lora] [--steps N] [--period N] [--dynamic] [--type f32|f16|q8_0] [--layers N]
-//         [--width N] [--tokens N] [--batch N] [--threads N] [--nodes N]
+//         [--width N] [--tokens N] [--batch N] [--threads N] [--nodes N] [--paced] [--times]
+//
+// `--paced` waits for a line on standard input before each step, so that two runs can be timed in turns. `--times` prints
+// what each kind of op takes, beside what times.hpp says.
+#include "times.hpp"
+
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
 #include <ggml-opt.h>
 #include <ggml.h>
 
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,7 +30,7 @@ namespace {
 struct options {
     std::string model = "transformer";
     int steps = 4, period = 1, layers = 6, width = 128, tokens = 128, batch = 4, threads = 2, nodes = 2048;
-    bool dynamic = false;
+    bool dynamic = false, paced = false, times = false;
     ggml_type type = GGML_TYPE_F32; // of weights that are not trained
 };
 
@@ -36,8 +43,8 @@ options read_options(int count, char** words) {
     options o;
     for (int i = 1; i < count; ++i) {
         const std::string word = words[i];
-        if (word == "--dynamic") {
-            o.dynamic = true;
+        if (word == "--dynamic" || word == "--paced" || word == "--times") {
+            (word == "--dynamic" ? o.dynamic : word == "--paced" ? o.paced : o.times) = true;
             continue;
         }
         if (++i == count) refuse("an option lacks its value");
@@ -217,12 +224,6 @@ private:
                 return lora ? ggml_add(c, y, ggml_mul_mat(c, adapter[2 * i + 1], ggml_mul_mat(c, adapter[2 * i], n))) : y;
             };
             const auto split = [&](ggml_tensor* y) { return ggml_reshape_4d(c, y, d / heads, heads, t, b); };
-            const auto turned = [&](ggml_tensor* y) {
-                y = ggml_reshape_3d(c, y, d / heads, heads, t * b);
-                (void)split;
-                return y;
-            };
-            (void)turned;
             ggml_tensor* const q = ggml_permute(c, split(adapted(ggml_mul_mat(c, w[0], n), 0)), 0, 2, 1, 3);
             ggml_tensor* const k = ggml_permute(c, split(ggml_mul_mat(c, w[1], n)), 0, 2, 1, 3);
             ggml_tensor* const v = ggml_cont(c, ggml_permute(c, split(adapted(ggml_mul_mat(c, w[2], n), 1)), 1, 2, 0, 3));
@@ -266,6 +267,38 @@ double seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// Times of the ops of a run, by the names of the ops.
+struct op_times {
+    struct sum {
+        int runs = 0;
+        double measured = 0, predicted = 0;
+    };
+    std::map<std::string, sum> by_op;
+    double started = 0;
+
+    static bool call(ggml_tensor* t, bool before, void* self) {
+        auto& all = *static_cast<op_times*>(self);
+        if (before) {
+            all.started = seconds();
+            return true;
+        }
+        std::string name = ggml_op_desc(t);
+        if (name == "MUL_MAT" || name == "OUT_PROD")
+            name += " " + std::to_string(t->src[0]->ne[name == "MUL_MAT" ? 0 : 1]) + " -> " + std::to_string(t->ne[0]) +
+                    "x" + std::to_string(t->ne[1]) + "x" + std::to_string(t->ne[2] * t->ne[3]);
+        sum& of = all.by_op[name];
+        ++of.runs;
+        of.measured += 1e6 * (seconds() - all.started);
+        of.predicted += echo_ggml::time_us(t);
+        return true;
+    }
+    void print() const {
+        for (const auto& [op, of] : by_op)
+            std::printf("%-32s %6d runs %12.1f us measured %12.1f us predicted\n", op.c_str(), of.runs, of.measured,
+                        of.predicted);
+    }
+};
+
 } // namespace
 
 int main(int count, char** words) {
@@ -273,6 +306,8 @@ int main(int count, char** words) {
     ggml_backend_t backend = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(backend, o.threads);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, nullptr, 1, static_cast<std::size_t>(o.nodes), false, false);
+    op_times times;
+    if (o.times) ggml_backend_sched_set_eval_callback(sched, op_times::call, &times);
     const model m(o);
     const std::size_t graph = static_cast<std::size_t>(o.nodes) * ggml_tensor_overhead() +
                               3 * ggml_graph_overhead_custom(static_cast<std::size_t>(o.nodes), true);
@@ -288,6 +323,7 @@ int main(int count, char** words) {
     std::mt19937 random(7);
     ggml_opt_result_t result = ggml_opt_result_init();
     for (int step = 0; step < o.steps * o.period; ++step) {
+        if (o.paced && std::getchar() == EOF) break;
         ggml_context* built = nullptr;
         const double before = seconds();
         if (o.dynamic) {
@@ -309,14 +345,14 @@ int main(int count, char** words) {
             if (const ggml_tensor* const g = o.period > 1 || o.dynamic ? ggml_opt_grad_acc(training, w) : nullptr)
                 gradients.add(g);
         }
-        float exact = 0;
-        std::memcpy(&exact, &loss, 0);
         std::printf("step %d loss %.17g parameters %016llx gradients %016llx\n", step, loss,
                     static_cast<unsigned long long>(parameters.value()), static_cast<unsigned long long>(gradients.value()));
+        std::fflush(stdout);
         std::fprintf(stderr, "time %.6f\n", took);
         if (built) ggml_free(built);
         ggml_opt_result_reset(result);
     }
+    if (o.times) times.print();
     std::fprintf(stderr, "compute buffer %zu\n", ggml_backend_sched_get_buffer_size(sched, backend));
     ggml_opt_result_free(result);
     ggml_opt_free(training);
