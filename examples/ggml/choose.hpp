@@ -23,9 +23,10 @@ struct decision {
     cost before{}, after{};
     std::uint64_t baseline_peak = 0, peak = 0, lower_bound = 0; ///< as Echo counts them, without the allocator's gaps
     double overhead = 0;                                        ///< predicted: recomputation, as a part of a step's time
-    std::size_t recomputed = 0, proposals = 0;
+    std::size_t recomputed = 0, proposals = 0, chosen = 0; ///< the proposal that was taken, counted from 1
     std::vector<std::string> unknown_ops{};
-    std::string problem{}; ///< why the graph stays as it is, or why a budget is not met
+    std::string note{};    ///< why nothing is to be had
+    std::string problem{}; ///< what stands in the way; it is said on standard error too
 };
 
 namespace detail {
@@ -33,7 +34,7 @@ namespace detail {
 class chooser {
 public:
     chooser(const graph& g, const settings& asked)
-        : graph_(g), asked_(asked), snapshot_(echo::read(g)), judge_(g) {}
+        : graph_(g), asked_(asked), snapshot_(echo::read(g)), judge_(g), exchange_(step_us() > 2e6) {}
 
     decision run() {
         best_.before = best_.after = judge_(echo::baseline_schedule(snapshot_));
@@ -43,7 +44,8 @@ public:
             to_budget(*limit);
         else
             within_time();
-        if (best_.after.bytes >= best_.before.bytes && best_.problem.empty()) best_.problem = "no plan lowers it";
+        if (!best_.steps && best_.problem.empty()) best_.problem = std::move(too_large_);
+        if (!best_.steps && best_.problem.empty()) best_.note = "no plan lowers it";
         return std::move(best_);
     }
 
@@ -57,6 +59,7 @@ private:
     echo::plan_options options() const {
         echo::plan_options o;
         o.encode = false;
+        if (!exchange_) o.exchange_replays = 0;
         o.host = echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
         return o;
     }
@@ -65,22 +68,24 @@ private:
     /// gaps. So plans for a little less time, and those that name no figure, are asked as well.
     void within_time() {
         auto o = options();
-        for (const double part : {1.0, 0.85, 0.7, 0.5, 0.3}) {
-            o.max_overhead = asked_.max_overhead * part;
-            propose(o);
-        }
         for (const auto how : {echo::strategy::min_cut, echo::strategy::echo}) {
             o.how = how;
             propose(o);
+        }
+        o.how = echo::strategy::budget;
+        for (const double part : {1.0, 0.7, 0.85, 0.5}) {
+            o.max_overhead = asked_.max_overhead * part;
+            if (may_search()) propose(o);
         }
     }
 
     /// The allocator ends above Echo's peak: peaks below the budget are asked for until what it makes of one fits.
     void to_budget(std::uint64_t limit) {
         auto o = options();
+        o.how = echo::strategy::budget;
         bool met = false;
-        double target = static_cast<double>(limit);
-        for (int round = 0; round < 8 && !met; ++round, target *= 0.97) {
+        auto target = static_cast<double>(limit);
+        for (int round = 0; round < 8 && !met && (round == 0 || may_search()); ++round, target *= 0.97) {
             o.budget = static_cast<std::uint64_t>(target);
             const auto bytes = propose(o, limit);
             met = bytes && *bytes <= limit;
@@ -88,8 +93,25 @@ private:
         }
         if (met) return;
         best_.problem = "the budget of " + std::to_string(limit) + " bytes is not met: the least found is " +
-                        std::to_string(best_.after.bytes) + ", and no plan goes below " + std::to_string(best_.lower_bound);
-        if (best_.lower_bound > limit) best_.steps.reset();
+                        std::to_string(best_.after.bytes) + ", and no plan goes below " +
+                        std::to_string(best_.lower_bound);
+        if (best_.lower_bound <= limit) return;
+        best_.steps.reset();
+        best_.after = best_.before;
+    }
+
+    /// All searches together are to take no longer than one step of the training: by the model of times.hpp on two
+    /// processors, and by how long a search takes, so that the same graph gets the same plan whatever the clock says.
+    bool may_search() {
+        const auto nodes = static_cast<double>(snapshot_.node_count());
+        spent_us_ += std::max(20e3, 25 * nodes) + (exchange_ ? 100e3 : 0);
+        return spent_us_ <= step_us() / 2;
+    }
+
+    double step_us() const {
+        double us = 0;
+        for (const ggml_tensor* const t : graph_.order()) us += time_us(t);
+        return us;
     }
 
     /// What ggml's allocator makes of a plan with these options; the plan is kept if it is the best so far.
@@ -98,7 +120,8 @@ private:
         const auto& r = p.report();
         best_.unknown_ops = r.unknown_ops;
         best_.baseline_peak = r.baseline_peak_bytes;
-        if (!best_.proposals++) best_.lower_bound = r.lower_bound_bytes;
+        ++best_.proposals;
+        if (o.how == echo::strategy::budget && best_.lower_bound == 0) best_.lower_bound = r.lower_bound_bytes;
         const bool in_time = limit || r.recompute_time_ratio <= asked_.max_overhead;
         if (r.recomputed_nodes == 0 || !in_time) return {};
         cost of;
@@ -116,19 +139,21 @@ private:
             best_.after = of;
             best_.peak = r.peak_bytes;
             best_.overhead = r.recompute_time_ratio;
+            best_.chosen = best_.proposals;
             best_.recomputed = r.recomputed_nodes;
         }
         return of.bytes;
     }
 
-    /// A graph of ggml holds so many nodes and leaves and aborts beyond; an optimizer will add a step for each parameter.
+    /// A graph of ggml holds so many nodes and leaves, and ggml aborts beyond. An optimizer will add a step and two moments
+    /// for each parameter.
     bool fits(const cost& of) {
         std::size_t parameters = 0;
         for (const ggml_tensor* const t : graph_.order()) parameters += (t->flags & GGML_TENSOR_FLAG_PARAM) != 0;
-        const auto needed = static_cast<std::size_t>(of.nodes) + graph_.leaves() + parameters + 8;
+        const auto needed = static_cast<std::size_t>(of.nodes) + graph_.leaves() + 3 * parameters + 8;
         const auto size = static_cast<std::size_t>(ggml_graph_size(graph_.joint()));
         if (needed <= size) return true;
-        best_.problem = "the graph holds " + std::to_string(size) + " nodes and the plan needs " + std::to_string(needed);
+        too_large_ = "the graph holds " + std::to_string(size) + " tensors and a plan needs " + std::to_string(needed);
         return false;
     }
 
@@ -137,6 +162,9 @@ private:
     echo::snapshot snapshot_;
     judge judge_;
     decision best_;
+    std::string too_large_;
+    bool exchange_; // small graphs of long steps are searched more closely
+    double spent_us_ = 0;
 };
 
 } // namespace detail

@@ -6,6 +6,10 @@
 #include "choose.hpp"
 #include "report.hpp"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -55,7 +59,8 @@ public:
             } catch (const std::exception& caught) {
                 e.made.problem = caught.what();
             }
-            if (!e.made.problem.empty()) say(e.made.problem);
+            if (!e.made.problem.empty()) say(e.made.problem, e.made.steps.has_value());
+            give_back_memory();
         }
         const bool roomy = has_room(g, context, e.made);
         if (e.made.steps && !roomy && e.made.problem.empty())
@@ -69,11 +74,18 @@ public:
 
     ~engine() { report_.write(plans_); }
 
-    static void say(const std::string& line) {
-        std::fprintf(stderr, "echo: %s; training goes on unchanged\n", line.c_str());
+    static void say(const std::string& line, bool changed = false) {
+        std::fprintf(stderr, "echo: %s; training goes on %s\n", line.c_str(), changed ? "with that" : "unchanged");
     }
 
 private:
+    /// What planning took and freed stays with the C library otherwise, and counts as the process's memory.
+    static void give_back_memory() {
+#if defined(__GLIBC__)
+        malloc_trim(0);
+#endif
+    }
+
     /// The host goes on to take from the same context: a copy of the graph, and a step for each parameter.
     static bool has_room(const graph& g, ggml_context* context, const decision& d) {
         const auto nodes = static_cast<std::size_t>(ggml_graph_n_nodes(g.joint()));

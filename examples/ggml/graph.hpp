@@ -101,9 +101,8 @@ public:
         const auto found = inner_.find(t);
         return found == inner_.end() ? nullptr : found->second;
     }
-    bool has_own_memory(const ggml_tensor* t) const {
-        return t->data || external_.contains(t);
-    }
+    /// Its storage is not of the compute buffer: weights, accumulators, caches, and views of them.
+    bool has_own_memory(const ggml_tensor* t) const { return root(t)->data || external_.contains(root(t)); }
     /// Writes into storage that is there already: gradient accumulators, caches of keys and values.
     bool writes(const ggml_tensor* t) const { return t->view_src && !is_leaf(t) && !is_view(t); }
 

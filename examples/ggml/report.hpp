@@ -44,16 +44,17 @@ private:
         for (const entry* const e : entries) {
             const decision& d = e->made;
             std::fprintf(out, "%s\n    { \"nodes\": %d, \"compute_buffer_before\": %zu, \"compute_buffer\": %zu,\n"
-                              "      \"changed\": %s, \"nodes_after\": %d, \"recomputed_nodes\": %zu, \"proposals\": %zu,\n"
+                              "      \"changed\": %s, \"nodes_after\": %d, \"recomputed_nodes\": %zu, \"proposals\": %zu, \"chosen\": %zu,\n"
                               "      \"baseline_peak_bytes\": %llu, \"peak_bytes\": %llu, \"lower_bound_bytes\": %llu,\n"
                               "      \"recompute_time_ratio\": %.6f, \"uses\": %zu, \"first_ms\": %.3f, \"later_ms\": %.3f,\n"
                               "      \"unknown_ops\": [",
                          e == entries.front() ? "" : ",", d.before.nodes, d.before.bytes, d.after.bytes,
-                         d.steps ? "true" : "false", d.after.nodes, d.recomputed, d.proposals, number(d.baseline_peak),
+                         d.steps ? "true" : "false", d.after.nodes, d.recomputed, d.proposals, d.chosen, number(d.baseline_peak),
                          number(d.peak), number(d.lower_bound), d.overhead, e->uses, e->first_ms, e->later_ms);
             for (const auto& op : d.unknown_ops)
                 std::fprintf(out, "%s%s", op == d.unknown_ops.front() ? "" : ", ", quoted(op).c_str());
-            std::fprintf(out, "], \"problem\": %s }", quoted(d.problem).c_str());
+            std::fprintf(out, "], \"note\": %s, \"problem\": %s }", quoted(d.note).c_str(),
+                         quoted(d.problem).c_str());
         }
         std::fprintf(out, "\n  ]\n}\n");
     }
@@ -65,12 +66,13 @@ private:
                          static_cast<double>(d.before.bytes) / 1e6, static_cast<double>(d.after.bytes) / 1e6);
             std::fprintf(out, " (Echo's peak %.2f -> %.2f MB, bound %.2f MB)\n", mb(d.baseline_peak), mb(d.peak),
                          mb(d.lower_bound));
-            std::fprintf(out, "  recomputed nodes %zu, %.2f %% of a step; %zu plans asked in %.1f ms; used %zu times, later "
+            std::fprintf(out, "  recomputed nodes %zu, %.2f %% of a step; plan %zu of %zu taken in %.1f ms; used %zu times, later "
                               "uses %.3f ms each\n",
-                         d.recomputed, 100 * d.overhead, d.proposals, e->first_ms, e->uses,
+                         d.recomputed, 100 * d.overhead, d.chosen, d.proposals, e->first_ms, e->uses,
                          e->uses > 1 ? e->later_ms / static_cast<double>(e->uses - 1) : 0.0);
             for (const auto& op : d.unknown_ops) std::fprintf(out, "  unknown op (left alone): %s\n", op.c_str());
-            if (!d.problem.empty()) std::fprintf(out, "  note: %s\n", d.problem.c_str());
+            for (const auto& line : {d.note, d.problem})
+                if (!line.empty()) std::fprintf(out, "  note: %s\n", line.c_str());
         }
     }
 

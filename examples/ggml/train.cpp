@@ -2,7 +2,7 @@
 // An engine's user: trains a small model by ggml-opt on numbers made up from a seed, and prints the loss of each step, a
 // hash of all parameters and gradients, the compute buffer and the time of a step. It knows nothing of Echo.
 //
-//   train [--model fc|cnn|transformer|lora] [--steps N] [--period N] [--dynamic] [--type f32|f16|q8_0] [--layers N]
+//   train [--model fc|cnn|transformer|lora] [--steps N] [--period N] [--dynamic] [--type f32|q8_0] [--layers N]
 //         [--width N] [--tokens N] [--batch N] [--threads N] [--nodes N] [--paced] [--times]
 //
 // `--paced` waits for a line on standard input before each step, so that two runs can be timed in turns. `--times` prints
@@ -59,7 +59,7 @@ options read_options(int count, char** words) {
         else if (word == "--threads") o.threads = std::stoi(value);
         else if (word == "--nodes") o.nodes = std::stoi(value);
         else if (word == "--type")
-            o.type = value == "f16" ? GGML_TYPE_F16 : value == "q8_0" ? GGML_TYPE_Q8_0 : GGML_TYPE_F32;
+            o.type = value == "q8_0" ? GGML_TYPE_Q8_0 : GGML_TYPE_F32;
         else refuse("an option is not known");
     }
     return o;
@@ -342,7 +342,7 @@ int main(int count, char** words) {
         hash parameters, gradients;
         for (ggml_tensor* const w : m.trained()) {
             parameters.add(w);
-            if (const ggml_tensor* const g = o.period > 1 || o.dynamic ? ggml_opt_grad_acc(training, w) : nullptr)
+            if (const ggml_tensor* const g = o.period > 1 && !o.dynamic ? ggml_opt_grad_acc(training, w) : nullptr)
                 gradients.add(g);
         }
         std::printf("step %d loss %.17g parameters %016llx gradients %016llx\n", step, loss,
