@@ -44,10 +44,7 @@ public:
     /// nodes, or nullptr. Errors: `echo::error`; the graph is unchanged then.
     void operator()(ggml_context* context, ggml_cgraph* joint, int forward, ggml_tensor* const* accumulators) {
         const auto start = std::chrono::steady_clock::now();
-        std::unordered_set<const ggml_tensor*> external;
-        for (int i = 0; accumulators && i < forward; ++i)
-            if (accumulators[i]) external.insert(accumulators[i]);
-        const graph g(joint, forward, std::move(external));
+        const graph g(joint, forward, external_tensors(context, joint, forward, accumulators));
         if (!ggml_get_no_alloc(context))
             throw echo::error({}, "context", "gives tensors their memory at once", "use no_alloc and ggml's graph allocator");
         const auto [found, is_new] = plans_.try_emplace(key_of(g));
@@ -79,6 +76,34 @@ public:
     }
 
 private:
+    /// Tensors that have no memory yet but will get some of their own: the accumulators, and with them, where graphs are
+    /// static, the loss and its labels. Those lie outside of the context then, and the rest of the forward pass inside.
+    static std::unordered_set<const ggml_tensor*> external_tensors(ggml_context* context, ggml_cgraph* joint, int forward,
+                                                                   ggml_tensor* const* accumulators) {
+        std::unordered_set<const ggml_tensor*> all;
+        for (int i = 0; accumulators && i < forward; ++i)
+            if (accumulators[i]) all.insert(accumulators[i]);
+        const auto* const memory = static_cast<const char*>(ggml_get_mem_buffer(context));
+        const auto inside = [&](const ggml_tensor* t) {
+            const auto* const at = reinterpret_cast<const char*>(t);
+            return at >= memory && at < memory + ggml_get_mem_size(context);
+        };
+        bool forward_inside = false, loss_outside = false;
+        for (int i = 0; i < forward; ++i) {
+            const ggml_tensor* const n = ggml_graph_node(joint, i);
+            forward_inside |= !is_leaf(n) && inside(n);
+            loss_outside |= (n->flags & GGML_TENSOR_FLAG_LOSS) && !inside(n);
+        }
+        if (!forward_inside || !loss_outside) return all;
+        for (int i = 0; i < forward; ++i) {
+            const ggml_tensor* const n = ggml_graph_node(joint, i);
+            if (!inside(n) && !n->view_src) all.insert(n);
+            for (const ggml_tensor* const s : n->src)
+                if (s && is_leaf(s) && !inside(s)) all.insert(s);
+        }
+        return all;
+    }
+
     /// What planning took and freed stays with the C library otherwise, and counts as the process's memory.
     static void give_back_memory() {
 #if defined(__GLIBC__)
