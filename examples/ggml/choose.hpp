@@ -21,8 +21,9 @@ namespace echo_ggml {
 struct decision {
     std::optional<echo::schedule> steps{}; ///< nothing: the graph stays as it is
     cost before{}, after{};
-    std::uint64_t baseline_peak = 0, peak = 0, lower_bound = 0; ///< as Echo counts them, without the allocator's gaps
-    double overhead = 0;                                        ///< predicted: recomputation, as a part of a step's time
+    std::uint64_t baseline_peak = 0, peak = 0,
+                  lower_bound = 0; ///< as Echo counts them, without the allocator's gaps
+    double overhead = 0;           ///< predicted: recomputation, as a part of a step's time
     std::size_t recomputed = 0, proposals = 0, chosen = 0; ///< the proposal that was taken, counted from 1
     std::vector<std::string> unknown_ops{};
     std::string note{};    ///< why nothing is to be had
@@ -52,7 +53,8 @@ public:
 private:
     std::optional<std::uint64_t> budget() const {
         if (asked_.budget) return asked_.budget;
-        if (asked_.ratio) return static_cast<std::uint64_t>(*asked_.ratio * static_cast<double>(best_.before.bytes));
+        if (asked_.ratio)
+            return static_cast<std::uint64_t>(*asked_.ratio * static_cast<double>(best_.before.bytes));
         return {};
     }
 
@@ -60,7 +62,8 @@ private:
         echo::plan_options o;
         o.encode = false;
         if (!exchange_) o.exchange_replays = 0;
-        o.host = echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
+        o.host =
+            echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
         return o;
     }
 
@@ -121,7 +124,8 @@ private:
         best_.unknown_ops = r.unknown_ops;
         best_.baseline_peak = r.baseline_peak_bytes;
         ++best_.proposals;
-        if (o.how == echo::strategy::budget && best_.lower_bound == 0) best_.lower_bound = r.lower_bound_bytes;
+        if (o.how == echo::strategy::budget && best_.lower_bound == 0)
+            best_.lower_bound = r.lower_bound_bytes;
         const bool in_time = limit || r.recompute_time_ratio <= asked_.max_overhead;
         if (r.recomputed_nodes == 0 || !in_time) return {};
         cost of;
@@ -131,8 +135,9 @@ private:
             return {}; // this order cannot be kept in ggml; another may
         }
         const auto over = [&](std::size_t bytes) { return std::max<std::uint64_t>(bytes, limit); };
-        const bool better = over(of.bytes) < over(best_.after.bytes) ||
-                            (over(of.bytes) == over(best_.after.bytes) && r.recompute_time_ratio < best_.overhead);
+        const bool better =
+            over(of.bytes) < over(best_.after.bytes) ||
+            (over(of.bytes) == over(best_.after.bytes) && r.recompute_time_ratio < best_.overhead);
         if (of.bytes < best_.before.bytes && better && fits(of)) {
             echo::verify(snapshot_, p); // shares no code with the planner
             best_.steps = p.steps();
@@ -149,11 +154,13 @@ private:
     /// for each parameter.
     bool fits(const cost& of) {
         std::size_t parameters = 0;
-        for (const ggml_tensor* const t : graph_.order()) parameters += (t->flags & GGML_TENSOR_FLAG_PARAM) != 0;
+        for (const ggml_tensor* const t : graph_.order())
+            parameters += (t->flags & GGML_TENSOR_FLAG_PARAM) != 0;
         const auto needed = static_cast<std::size_t>(of.nodes) + graph_.leaves() + 3 * parameters + 8;
         const auto size = static_cast<std::size_t>(ggml_graph_size(graph_.joint()));
         if (needed <= size) return true;
-        too_large_ = "the graph holds " + std::to_string(size) + " tensors and a plan needs " + std::to_string(needed);
+        too_large_ =
+            "the graph holds " + std::to_string(size) + " tensors and a plan needs " + std::to_string(needed);
         return false;
     }
 

@@ -22,16 +22,20 @@ namespace echo_ggml {
 /// step give the same key for the same graph. O(tensors).
 inline std::string key_of(const graph& g) {
     std::string key;
-    const auto add = [&](const auto& number) { key.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+    const auto add = [&](const auto& number) {
+        key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    };
     for (ggml_tensor* const t : g.order()) {
         add(static_cast<std::int32_t>(t->op));
         add(static_cast<std::int32_t>(t->type));
         add(t->op_params[0]); // which unary op
-        add((t->flags & 15) | g.has_own_memory(t) << 8 | g.in_backward(t) << 9 | (g.inner(t) != nullptr) << 10);
+        add((t->flags & 15) | g.has_own_memory(t) << 8 | g.in_backward(t) << 9 |
+            (g.inner(t) != nullptr) << 10);
         add(t->ne);
         add(t->nb);
         if (is_leaf(t)) continue;
-        for (const input& in : g.inputs(t)) add(static_cast<std::int32_t>(g.position(in.from) * 16 + (in.slot & 15)));
+        for (const input& in : g.inputs(t))
+            add(static_cast<std::int32_t>(g.position(in.from) * 16 + (in.slot & 15)));
     }
     return key;
 }
@@ -42,11 +46,13 @@ public:
 
     /// Rewrites the joint graph that ggml has just made, or leaves it as it is. `accumulators`: one for each of the forward
     /// nodes, or nullptr. Errors: `echo::error`; the graph is unchanged then.
-    void operator()(ggml_context* context, ggml_cgraph* joint, int forward, ggml_tensor* const* accumulators) {
+    void operator()(ggml_context* context, ggml_cgraph* joint, int forward,
+                    ggml_tensor* const* accumulators) {
         const auto start = std::chrono::steady_clock::now();
         const graph g(joint, forward, external_tensors(context, joint, forward, accumulators));
         if (!ggml_get_no_alloc(context))
-            throw echo::error({}, "context", "gives tensors their memory at once", "use no_alloc and ggml's graph allocator");
+            throw echo::error({}, "context", "gives tensors their memory at once",
+                              "use no_alloc and ggml's graph allocator");
         const auto [found, is_new] = plans_.try_emplace(key_of(g));
         entry& e = found->second;
         if (is_new) {
@@ -72,13 +78,15 @@ public:
     ~engine() { report_.write(plans_); }
 
     static void say(const std::string& line, bool changed = false) {
-        std::fprintf(stderr, "echo: %s; training goes on %s\n", line.c_str(), changed ? "with that" : "unchanged");
+        std::fprintf(stderr, "echo: %s; training goes on %s\n", line.c_str(),
+                     changed ? "with that" : "unchanged");
     }
 
 private:
     /// Tensors that have no memory yet but will get some of their own: the accumulators, and with them, where graphs are
     /// static, the loss and its labels. Those lie outside of the context then, and the rest of the forward pass inside.
-    static std::unordered_set<const ggml_tensor*> external_tensors(ggml_context* context, ggml_cgraph* joint, int forward,
+    static std::unordered_set<const ggml_tensor*> external_tensors(ggml_context* context, ggml_cgraph* joint,
+                                                                   int forward,
                                                                    ggml_tensor* const* accumulators) {
         std::unordered_set<const ggml_tensor*> all;
         for (int i = 0; accumulators && i < forward; ++i)
@@ -114,7 +122,8 @@ private:
     /// The host goes on to take from the same context: a copy of the graph, and a step for each parameter.
     static bool has_room(const graph& g, ggml_context* context, const decision& d) {
         const auto nodes = static_cast<std::size_t>(ggml_graph_n_nodes(g.joint()));
-        const auto copies = static_cast<std::size_t>(d.after.nodes) - std::min<std::size_t>(nodes, d.after.nodes);
+        const auto copies =
+            static_cast<std::size_t>(d.after.nodes) - std::min<std::size_t>(nodes, d.after.nodes);
         const std::size_t needed = (copies + g.leaves() + 8) * ggml_tensor_overhead() +
                                    ggml_graph_overhead_custom(ggml_graph_size(g.joint()), true);
         return ggml_used_mem(context) + needed <= ggml_get_mem_size(context);

@@ -20,7 +20,8 @@ constexpr op_facts op(echo::op_kind kind, echo::reads gradient = {}, bool inplac
     if (inplace) f.inplace = {{0, 0}, {0, 1}, {0, 2}};
     return f;
 }
-constexpr bool over = true; // ggml's allocator lets the op take over the storage of an input that dies with it
+constexpr bool over =
+    true; // ggml's allocator lets the op take over the storage of an input that dies with it
 
 // Positions count `src[]`. The gradient of a view makes zeros of the shape of its input by scaling that input, so it reads
 // it. Ops whose gradient ggml does not know are said to read everything.
@@ -41,14 +42,16 @@ constexpr echo::vocabulary_row all[] = {
     {op(light, {.inputs = {1}}), "GET_ROWS"},
     {op(light, {.inputs = {1, 2}}, over), "ROPE"},
     {op(light, {.inputs = {0, 1}}), "CROSS_ENTROPY_LOSS SWIGLU"},
-    {op(light, echo::reads::everything(), over),
-     "ADD_ID CLAMP FILL SILU_BACK RMS_NORM_BACK SOFT_MAX_BACK ROPE_BACK TANH ELU SIGMOID GELU GELU_QUICK GELU_ERF "
-     "HARDSWISH HARDSIGMOID XIELU FLOOR CEIL ROUND TRUNC"},
-    {op(light, echo::reads::everything()),
-     "CROSS_ENTROPY_LOSS_BACK GET_ROWS_BACK IM2COL_BACK IM2COL_3D COL2IM_1D POOL_1D POOL_2D_BACK CONCAT NORM GROUP_NORM "
-     "L2_NORM ARGMAX COUNT_EQUAL CUMSUM UPSCALE PAD PAD_REFLECT_1D ROLL ARANGE TIMESTEP_EMBEDDING ARGSORT TOP_K "
-     "LEAKY_RELU TRI DIAG WIN_PART WIN_UNPART GET_REL_POS ADD_REL_POS REGLU GEGLU SWIGLU_OAI GEGLU_ERF GEGLU_QUICK "
-     "SWIGLU_CLAMP SET_ROWS"},
+    {op(light, echo::reads::everything(), over), "ADD_ID CLAMP FILL SILU_BACK RMS_NORM_BACK SOFT_MAX_BACK "
+                                                 "ROPE_BACK TANH ELU SIGMOID GELU GELU_QUICK GELU_ERF "
+                                                 "HARDSWISH HARDSIGMOID XIELU FLOOR CEIL ROUND TRUNC"},
+    {op(light, echo::reads::everything()), "CROSS_ENTROPY_LOSS_BACK GET_ROWS_BACK IM2COL_BACK IM2COL_3D "
+                                           "COL2IM_1D POOL_1D POOL_2D_BACK CONCAT NORM GROUP_NORM "
+                                           "L2_NORM ARGMAX COUNT_EQUAL CUMSUM UPSCALE PAD PAD_REFLECT_1D "
+                                           "ROLL ARANGE TIMESTEP_EMBEDDING ARGSORT TOP_K "
+                                           "LEAKY_RELU TRI DIAG WIN_PART WIN_UNPART GET_REL_POS ADD_REL_POS "
+                                           "REGLU GEGLU SWIGLU_OAI GEGLU_ERF GEGLU_QUICK "
+                                           "SWIGLU_CLAMP SET_ROWS"},
     {{.rerun = never}, "OPT_STEP_ADAMW OPT_STEP_SGD"},
 };
 } // namespace rows

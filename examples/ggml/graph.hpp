@@ -46,7 +46,8 @@ inline bool same_layout(const ggml_tensor* a, const ggml_tensor* b) {
 
 /// Whether ggml's CPU backend computes an RMS_NORM and the MUL behind it in one kernel if nobody else reads the norm.
 inline bool can_fuse(const ggml_tensor* norm, const ggml_tensor* mul) {
-    if (std::string_view(ggml_op_desc(norm)) != "RMS_NORM" || std::string_view(ggml_op_desc(mul)) != "MUL") return false;
+    if (std::string_view(ggml_op_desc(norm)) != "RMS_NORM" || std::string_view(ggml_op_desc(mul)) != "MUL")
+        return false;
     if (mul->src[0] != norm && mul->src[1] != norm) return false;
     const ggml_tensor* const by = mul->src[0] == norm ? mul->src[1] : mul->src[0];
     return !norm->view_src && !(norm->flags & GGML_TENSOR_FLAG_OUTPUT) && ggml_are_same_shape(norm, mul) &&
@@ -72,7 +73,8 @@ public:
             }
         for (ggml_tensor* const leaf : order_)
             if (!is_leaf(leaf) || leaf->view_src)
-                throw echo::error(leaf->name, "src", "is read but is no node of the graph", "the graph is left as it is");
+                throw echo::error(leaf->name, "src", "is read but is no node of the graph",
+                                  "the graph is left as it is");
         leaves_ = order_.size();
         for (int i = 0; i < count; ++i) {
             ggml_tensor* const n = ggml_graph_node(joint, i);
@@ -162,7 +164,8 @@ private:
         const auto is_base = [&](const input& in) { return root(in.from) == n->view_src; };
         auto found = std::find_if(of.inputs.begin(), of.inputs.end(), is_base);
         if (found == of.inputs.end() && is_view(n))
-            throw echo::error(n->name, "view_src", "is a view of nothing that it reads", "the graph is left as it is");
+            throw echo::error(n->name, "view_src", "is a view of nothing that it reads",
+                              "the graph is left as it is");
         if (found == of.inputs.end()) found = of.inputs.insert(found, {n->view_src, n, -1});
         of.base = static_cast<std::size_t>(found - of.inputs.begin());
         return of;
@@ -223,7 +226,8 @@ struct echo::graph_traits<echo_ggml::graph> {
         std::vector<value> all;
         for (const node n : g.order()) {
             if (echo_ggml::is_leaf(n)) {
-                node const grad = n->flags & GGML_TENSOR_FLAG_PARAM ? ggml_graph_get_grad(g.joint(), n) : nullptr;
+                node const grad =
+                    n->flags & GGML_TENSOR_FLAG_PARAM ? ggml_graph_get_grad(g.joint(), n) : nullptr;
                 if (grad && g.position(grad) < g.order().size() && g.is_read(grad)) all.push_back({grad, 0});
             } else if ((n->flags & (GGML_TENSOR_FLAG_OUTPUT | GGML_TENSOR_FLAG_LOSS)) || !g.is_read(n)) {
                 all.push_back({n, 0});

@@ -27,8 +27,9 @@ std::unique_ptr<echo_ggml::engine> start() noexcept {
         auto asked = echo_ggml::read_settings([](const char* name) { return std::getenv(name); });
         if (!echo_ggml::fits())
             throw echo::error({}, "version",
-                              std::string("ggml ") + running_version() + " has other structures than " ECHO_GGML_VERSION
-                                                                          ", for which this was built",
+                              std::string("ggml ") + running_version() +
+                                  " has other structures than " ECHO_GGML_VERSION
+                                  ", for which this was built",
                               "build examples/ggml with the headers of that version");
         return std::make_unique<echo_ggml::engine>(std::move(asked));
     } catch (const std::exception& caught) {
@@ -37,7 +38,8 @@ std::unique_ptr<echo_ggml::engine> start() noexcept {
     }
 }
 
-void rewrite(ggml_context* context, ggml_cgraph* joint, int forward, ggml_tensor* const* accumulators) noexcept {
+void rewrite(ggml_context* context, ggml_cgraph* joint, int forward,
+             ggml_tensor* const* accumulators) noexcept {
     static std::mutex one_at_a_time;
     const std::lock_guard lock(one_at_a_time);
     static const auto engine = start();
@@ -68,8 +70,10 @@ extern "C" __attribute__((visibility("default"))) void ECHO_HOOK(ggml_context* c
     using function = void (*)(ggml_context*, ggml_cgraph*, ggml_tensor**);
     static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "ggml_build_backward_expand"));
     if (!real) {
-        std::fprintf(stderr, "echo: ggml_build_backward_expand is nowhere to be found: preload libecho-ggml.so into a program "
-                             "that is linked with ggml as a shared library\n");
+        std::fprintf(
+            stderr,
+            "echo: ggml_build_backward_expand is nowhere to be found: preload libecho-ggml.so into a program "
+            "that is linked with ggml as a shared library\n");
         std::abort();
     }
     real(context, joint, accumulators);

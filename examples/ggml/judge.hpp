@@ -17,13 +17,15 @@ struct cost {
 /// touched. Errors: what cannot be laid out in ggml. O(tensors) and ggml's allocator.
 class judge {
 public:
-    explicit judge(const graph& g) : graph_(g), allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {}
+    explicit judge(const graph& g)
+        : graph_(g), allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {}
     judge(const judge&) = delete;
     ~judge() { ggml_gallocr_free(allocator_); }
 
     cost operator()(const echo::schedule& steps) const {
         const std::size_t tensors = 2 * steps.size() + graph_.order().size() + 64;
-        const auto context = new_context(tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(tensors, false));
+        const auto context =
+            new_context(tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(tensors, false));
         ggml_cgraph* const shadow = ggml_new_graph_custom(context.get(), tensors, false);
         layer lay(graph_, steps, context.get(), true);
         for (ggml_tensor* const t : lay()) ggml_build_forward_expand(shadow, t);

@@ -117,9 +117,12 @@ private:
             std::vector<ggml_tensor*> all;
             auto next = order_.begin();
             for (int i = 0; next != order_.end(); ++i) {
-                ggml_tensor* const here = i < ggml_graph_n_nodes(graph_.joint()) ? ggml_graph_node(graph_.joint(), i) : nullptr;
-                if (here && is_leaf(here)) all.push_back(shadow_ ? parameters_.at(here) : here);
-                else all.push_back(*next++);
+                ggml_tensor* const here =
+                    i < ggml_graph_n_nodes(graph_.joint()) ? ggml_graph_node(graph_.joint(), i) : nullptr;
+                if (here && is_leaf(here))
+                    all.push_back(shadow_ ? parameters_.at(here) : here);
+                else
+                    all.push_back(*next++);
             }
             for (int i = static_cast<int>(all.size()); i < ggml_graph_n_nodes(graph_.joint()); ++i)
                 if (ggml_tensor* const here = ggml_graph_node(graph_.joint(), i); is_leaf(here))
@@ -139,7 +142,8 @@ private:
         for (std::size_t i = 0; i + 1 < all.size(); ++i) {
             const bool is = readers[all[i]] == 1 && can_fuse(all[i], all[i + 1]);
             if (!is && fused_.contains(all[i]))
-                throw echo::error(all[i]->name, "fusion", "would no longer be fused", "the graph is left as it is");
+                throw echo::error(all[i]->name, "fusion", "would no longer be fused",
+                                  "the graph is left as it is");
             if (is && !fused_.contains(all[i])) apart.insert(all[i]);
         }
         if (apart.empty()) return false;
@@ -157,7 +161,8 @@ private:
     ggml_tensor* separator() const {
         for (const auto t : steps_.steps()) {
             ggml_tensor* const n = graph_.order()[steps_[t].node.index()];
-            if (is_leaf(n) && graph_.has_own_memory(n) && n->type == GGML_TYPE_F32) return step_of_[t.index()];
+            if (is_leaf(n) && graph_.has_own_memory(n) && n->type == GGML_TYPE_F32)
+                return step_of_[t.index()];
         }
         throw echo::error({}, "fusion", "there is no parameter in 32 bits", "the graph is left as it is");
     }

@@ -32,10 +32,12 @@ inline bool looks_right(ggml_context* context) {
     ggml_tensor* const a = ggml_new_tensor_1d(context, GGML_TYPE_F32, 3);
     ggml_tensor* const b = ggml_add(context, a, a);
     ggml_tensor* const c = ggml_view_1d(context, ggml_sqr(context, b), 2, 4);
-    if (std::strcmp(ggml_op_name(b->op), "ADD") != 0 || b->src[1] != a || b->src[2] || a->ne[0] != 3 || a->nb[1] != 12)
+    if (std::strcmp(ggml_op_name(b->op), "ADD") != 0 || b->src[1] != a || b->src[2] || a->ne[0] != 3 ||
+        a->nb[1] != 12)
         return false;
     ggml_set_name(c, "c");
-    if (c->view_src != c->src[0] || c->view_offs != 4 || c->data || ggml_get_name(c) != c->name || c->name[0] != 'c')
+    if (c->view_src != c->src[0] || c->view_offs != 4 || c->data || ggml_get_name(c) != c->name ||
+        c->name[0] != 'c')
         return false;
     ggml_set_output(b);
     if ((b->flags & GGML_TENSOR_FLAG_OUTPUT) == 0) return false;
@@ -46,9 +48,11 @@ inline bool looks_right(ggml_context* context) {
     const auto inside = [&](const void* p) { // so that a wrong layout is never followed out of the graph
         return p >= memory && p < memory + ggml_get_mem_size(context);
     };
-    if (is.size != ggml_graph_size(g) || is.n_nodes != 3 || is.n_leafs != 1 || is.nodes != ggml_graph_nodes(g))
+    if (is.size != ggml_graph_size(g) || is.n_nodes != 3 || is.n_leafs != 1 ||
+        is.nodes != ggml_graph_nodes(g))
         return false;
-    if (!inside(is.leafs) || is.leafs[0] != a || !inside(is.use_counts) || !inside(is.hash_used) || !inside(is.hash_keys))
+    if (!inside(is.leafs) || is.leafs[0] != a || !inside(is.use_counts) || !inside(is.hash_used) ||
+        !inside(is.hash_keys))
         return false;
     if (is.hash_size < 32 || is.hash_size > 1024) return false;
     int found = 0;

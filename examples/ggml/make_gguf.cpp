@@ -15,7 +15,9 @@ namespace {
 
 class writer {
 public:
-    writer() : file_(gguf_init_empty()), tensors_(ggml_init({.mem_size = std::size_t{1} << 30, .mem_buffer = nullptr, .no_alloc = false})) {}
+    writer()
+        : file_(gguf_init_empty()),
+          tensors_(ggml_init({.mem_size = std::size_t{1} << 30, .mem_buffer = nullptr, .no_alloc = false})) {}
     ~writer() {
         ggml_free(tensors_);
         gguf_free(file_);
@@ -25,7 +27,8 @@ public:
     gguf_context* file() const { return file_; }
 
     void weight(const std::string& name, std::int64_t a, std::int64_t b, float mean) {
-        ggml_tensor* const t = b > 0 ? ggml_new_tensor_2d(tensors_, GGML_TYPE_F32, a, b) : ggml_new_tensor_1d(tensors_, GGML_TYPE_F32, a);
+        ggml_tensor* const t = b > 0 ? ggml_new_tensor_2d(tensors_, GGML_TYPE_F32, a, b)
+                                     : ggml_new_tensor_1d(tensors_, GGML_TYPE_F32, a);
         ggml_set_name(t, name.c_str());
         std::normal_distribution<float> normal(mean, 0.02F);
         auto* const values = ggml_get_data_f32(t);
@@ -69,7 +72,8 @@ int main(int count, char** words) {
         return 2;
     }
     const auto number = [&](int i, int otherwise) { return count > i ? std::atoi(words[i]) : otherwise; };
-    const int layers = number(2, 6), width = number(3, 128), context = number(4, 256), hidden = 3 * width, heads = 4;
+    const int layers = number(2, 6), width = number(3, 128), context = number(4, 256), hidden = 3 * width,
+              heads = 4;
     constexpr int vocabulary = 259;
     writer w;
     gguf_context* const file = w.file();
@@ -91,7 +95,8 @@ int main(int count, char** words) {
     for (int l = 0; l < layers; ++l) {
         const std::string block = "blk." + std::to_string(l) + ".";
         w.weight(block + "attn_norm.weight", width, 0, 1);
-        for (const char* const name : {"attn_q", "attn_k", "attn_v", "attn_output"}) w.weight(block + name + ".weight", width, width, 0);
+        for (const char* const name : {"attn_q", "attn_k", "attn_v", "attn_output"})
+            w.weight(block + name + ".weight", width, width, 0);
         w.weight(block + "ffn_norm.weight", width, 0, 1);
         w.weight(block + "ffn_gate.weight", width, hidden, 0);
         w.weight(block + "ffn_up.weight", width, hidden, 0);

@@ -15,10 +15,10 @@
 namespace echo_ggml {
 
 struct settings {
-    std::optional<std::uint64_t> budget{};     ///< bytes of the compute buffer
-    std::optional<double> ratio{};             ///< the same, as a part of what the graph takes unchanged
-    double max_overhead = 0.05;                ///< without a budget: recomputation, as a part of a step's time
-    std::string report{};                      ///< file; JSON if it ends in .json, else text
+    std::optional<std::uint64_t> budget{}; ///< bytes of the compute buffer
+    std::optional<double> ratio{};         ///< the same, as a part of what the graph takes unchanged
+    double max_overhead = 0.05;            ///< without a budget: recomputation, as a part of a step's time
+    std::string report{};                  ///< file; JSON if it ends in .json, else text
 };
 
 namespace detail {
@@ -40,8 +40,8 @@ inline double bytes_of_unit(std::string_view unit) {
     constexpr struct {
         std::string_view name;
         double bytes;
-    } units[] = {{"", 1},     {"B", 1},       {"KB", 1e3},      {"MB", 1e6},         {"GB", 1e9},
-                 {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}};
+    } units[] = {{"", 1},     {"B", 1},      {"KB", 1e3},      {"MB", 1e6},
+                 {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}};
     for (const auto& u : units)
         if (u.name == unit) return u.bytes;
     return 0;
@@ -72,8 +72,8 @@ settings read_settings(const Get& get) {
     if (const char* const text = given("ECHO_MAX_OVERHEAD")) {
         const auto [value, unit] = detail::number_of("ECHO_MAX_OVERHEAD", text);
         if (!unit.empty() && unit != "%")
-            throw echo::error({}, "ECHO_MAX_OVERHEAD", "'" + std::string(text) + "' is no part of a step's time",
-                              "give 0.05 or 5%");
+            throw echo::error({}, "ECHO_MAX_OVERHEAD",
+                              "'" + std::string(text) + "' is no part of a step's time", "give 0.05 or 5%");
         s.max_overhead = unit.empty() ? value : value / 100;
     }
     if (const char* const text = given("ECHO_REPORT")) s.report = text;

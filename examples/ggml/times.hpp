@@ -17,11 +17,29 @@ inline double element_ns(std::string_view op) {
         std::string_view op;
         double ns;
     } table[] = {
-        {"SOFT_MAX", 1},   {"SOFT_MAX_BACK", 0.2}, {"SILU", 0.2},   {"SILU_BACK", 3.4},    {"SWIGLU", 0.9},
-        {"EXP", 1},        {"TANH", 1},            {"SIGMOID", 1},  {"GELU", 1},           {"ROPE", 1},
-        {"ROPE_BACK", 1},  {"CONT", 1.3},          {"CPY", 1.3},    {"RMS_NORM", 1.4},     {"RMS_NORM_BACK", 0.8},
-        {"IM2COL", 1.7},   {"IM2COL_BACK", 6},     {"POOL_2D", 1.5}, {"POOL_2D_BACK", 2},  {"REPEAT_BACK", 1},
-        {"GET_ROWS", 0.5}, {"CROSS_ENTROPY_LOSS", 3}, {"ARGMAX", 1},
+        {"SOFT_MAX", 1},
+        {"SOFT_MAX_BACK", 0.2},
+        {"SILU", 0.2},
+        {"SILU_BACK", 3.4},
+        {"SWIGLU", 0.9},
+        {"EXP", 1},
+        {"TANH", 1},
+        {"SIGMOID", 1},
+        {"GELU", 1},
+        {"ROPE", 1},
+        {"ROPE_BACK", 1},
+        {"CONT", 1.3},
+        {"CPY", 1.3},
+        {"RMS_NORM", 1.4},
+        {"RMS_NORM_BACK", 0.8},
+        {"IM2COL", 1.7},
+        {"IM2COL_BACK", 6},
+        {"POOL_2D", 1.5},
+        {"POOL_2D_BACK", 2},
+        {"REPEAT_BACK", 1},
+        {"GET_ROWS", 0.5},
+        {"CROSS_ENTROPY_LOSS", 3},
+        {"ARGMAX", 1},
     };
     for (const auto& row : table)
         if (row.op == op) return row.ns;

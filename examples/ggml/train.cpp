@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <map>
 #include <random>
@@ -49,18 +50,28 @@ options read_options(int count, char** words) {
         }
         if (++i == count) refuse("an option lacks its value");
         const std::string value = words[i];
-        if (word == "--model") o.model = value;
-        else if (word == "--steps") o.steps = std::stoi(value);
-        else if (word == "--period") o.period = std::stoi(value);
-        else if (word == "--layers") o.layers = std::stoi(value);
-        else if (word == "--width") o.width = std::stoi(value);
-        else if (word == "--tokens") o.tokens = std::stoi(value);
-        else if (word == "--batch") o.batch = std::stoi(value);
-        else if (word == "--threads") o.threads = std::stoi(value);
-        else if (word == "--nodes") o.nodes = std::stoi(value);
+        if (word == "--model")
+            o.model = value;
+        else if (word == "--steps")
+            o.steps = std::stoi(value);
+        else if (word == "--period")
+            o.period = std::stoi(value);
+        else if (word == "--layers")
+            o.layers = std::stoi(value);
+        else if (word == "--width")
+            o.width = std::stoi(value);
+        else if (word == "--tokens")
+            o.tokens = std::stoi(value);
+        else if (word == "--batch")
+            o.batch = std::stoi(value);
+        else if (word == "--threads")
+            o.threads = std::stoi(value);
+        else if (word == "--nodes")
+            o.nodes = std::stoi(value);
         else if (word == "--type")
             o.type = value == "q8_0" ? GGML_TYPE_Q8_0 : GGML_TYPE_F32;
-        else refuse("an option is not known");
+        else
+            refuse("an option is not known");
     }
     return o;
 }
@@ -183,7 +194,8 @@ private:
                 continue;
             }
             std::vector<char> packed(ggml_nbytes(w));
-            ggml_quantize_chunk(w->type, values.data(), packed.data(), 0, ggml_nelements(w) / w->ne[0], w->ne[0], nullptr);
+            ggml_quantize_chunk(w->type, values.data(), packed.data(), 0, ggml_nelements(w) / w->ne[0],
+                                w->ne[0], nullptr);
             ggml_backend_tensor_set(w, packed.data(), 0, packed.size());
         }
         if (!positions_) return;
@@ -213,7 +225,9 @@ private:
         const bool lora = o_.model == "lora";
         const int d = o_.width, t = o_.tokens, b = o_.batch;
         std::size_t next = 0;
-        const auto norm = [&](ggml_tensor* x) { return ggml_mul(c, ggml_rms_norm(c, x, 1e-5F), all_[next++]); };
+        const auto norm = [&](ggml_tensor* x) {
+            return ggml_mul(c, ggml_rms_norm(c, x, 1e-5F), all_[next++]);
+        };
         ggml_tensor* x = ggml_get_rows(c, all_[next++], input_);
         for (int l = 0; l < o_.layers; ++l) {
             ggml_tensor* const n = norm(x);
@@ -221,19 +235,25 @@ private:
             next += 4;
             ggml_tensor* const* const adapter = &all_[next + 4];
             const auto adapted = [&](ggml_tensor* y, int i) {
-                return lora ? ggml_add(c, y, ggml_mul_mat(c, adapter[2 * i + 1], ggml_mul_mat(c, adapter[2 * i], n))) : y;
+                return lora
+                           ? ggml_add(c, y,
+                                      ggml_mul_mat(c, adapter[2 * i + 1], ggml_mul_mat(c, adapter[2 * i], n)))
+                           : y;
             };
             const auto split = [&](ggml_tensor* y) { return ggml_reshape_4d(c, y, d / heads, heads, t, b); };
             ggml_tensor* const q = ggml_permute(c, split(adapted(ggml_mul_mat(c, w[0], n), 0)), 0, 2, 1, 3);
             ggml_tensor* const k = ggml_permute(c, split(ggml_mul_mat(c, w[1], n)), 0, 2, 1, 3);
-            ggml_tensor* const v = ggml_cont(c, ggml_permute(c, split(adapted(ggml_mul_mat(c, w[2], n), 1)), 1, 2, 0, 3));
-            ggml_tensor* kq = ggml_scale(c, ggml_mul_mat(c, k, q), 1 / std::sqrt(static_cast<float>(d / heads)));
+            ggml_tensor* const v =
+                ggml_cont(c, ggml_permute(c, split(adapted(ggml_mul_mat(c, w[2], n), 1)), 1, 2, 0, 3));
+            ggml_tensor* kq =
+                ggml_scale(c, ggml_mul_mat(c, k, q), 1 / std::sqrt(static_cast<float>(d / heads)));
             kq = ggml_soft_max(c, ggml_diag_mask_inf(c, kq, 0));
             ggml_tensor* a = ggml_permute(c, ggml_mul_mat(c, v, kq), 0, 2, 1, 3);
             a = ggml_mul_mat(c, w[3], ggml_cont_2d(c, a, d, t * b));
             x = ggml_add(c, x, a);
             ggml_tensor* const m = norm(x);
-            ggml_tensor* const h = ggml_swiglu_split(c, ggml_mul_mat(c, all_[next], m), ggml_mul_mat(c, all_[next + 1], m));
+            ggml_tensor* const h =
+                ggml_swiglu_split(c, ggml_mul_mat(c, all_[next], m), ggml_mul_mat(c, all_[next + 1], m));
             x = ggml_add(c, x, ggml_mul_mat(c, all_[next + 2], h));
             next += lora ? 7 : 3;
         }
@@ -282,10 +302,16 @@ struct op_times {
             all.started = seconds();
             return true;
         }
-        std::string name = ggml_op_desc(t);
-        if (name == "MUL_MAT" || name == "OUT_PROD")
-            name += " " + std::to_string(t->src[0]->ne[name == "MUL_MAT" ? 0 : 1]) + " -> " + std::to_string(t->ne[0]) +
-                    "x" + std::to_string(t->ne[1]) + "x" + std::to_string(t->ne[2] * t->ne[3]);
+        char name[96];
+        const bool product = std::strcmp(ggml_op_desc(t), "MUL_MAT") == 0,
+                   outer = std::strcmp(ggml_op_desc(t), "OUT_PROD") == 0;
+        if (product || outer)
+            std::snprintf(name, sizeof(name), "%s %lld -> %lldx%lldx%lld", ggml_op_desc(t),
+                          static_cast<long long>(t->src[0]->ne[outer ? 1 : 0]),
+                          static_cast<long long>(t->ne[0]), static_cast<long long>(t->ne[1]),
+                          static_cast<long long>(t->ne[2] * t->ne[3]));
+        else
+            std::snprintf(name, sizeof(name), "%s", ggml_op_desc(t));
         sum& of = all.by_op[name];
         ++of.runs;
         of.measured += 1e6 * (seconds() - all.started);
@@ -294,8 +320,8 @@ struct op_times {
     }
     void print() const {
         for (const auto& [op, of] : by_op)
-            std::printf("%-32s %6d runs %12.1f us measured %12.1f us predicted\n", op.c_str(), of.runs, of.measured,
-                        of.predicted);
+            std::printf("%-32s %6d runs %12.1f us measured %12.1f us predicted\n", op.c_str(), of.runs,
+                        of.measured, of.predicted);
     }
 };
 
@@ -305,7 +331,8 @@ int main(int count, char** words) {
     const options o = read_options(count, words);
     ggml_backend_t backend = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(backend, o.threads);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, nullptr, 1, static_cast<std::size_t>(o.nodes), false, false);
+    ggml_backend_sched_t sched =
+        ggml_backend_sched_new(&backend, nullptr, 1, static_cast<std::size_t>(o.nodes), false, false);
     op_times times;
     if (o.times) ggml_backend_sched_set_eval_callback(sched, op_times::call, &times);
     const model m(o);
@@ -328,7 +355,8 @@ int main(int count, char** words) {
         const double before = seconds();
         if (o.dynamic) {
             built = context_of(graph);
-            ggml_cgraph* const forward = ggml_new_graph_custom(built, static_cast<std::size_t>(o.nodes), true);
+            ggml_cgraph* const forward =
+                ggml_new_graph_custom(built, static_cast<std::size_t>(o.nodes), true);
             ggml_tensor* const y = m.forward(built);
             ggml_build_forward_expand(forward, y);
             ggml_opt_prepare_alloc(training, built, forward, m.input(), y);
@@ -342,13 +370,14 @@ int main(int count, char** words) {
         hash parameters, gradients;
         for (ggml_tensor* const w : m.trained()) {
             parameters.add(w);
-            if (const ggml_tensor* const g = o.period > 1 && !o.dynamic ? ggml_opt_grad_acc(training, w) : nullptr)
+            if (const ggml_tensor* const g =
+                    o.period > 1 && !o.dynamic ? ggml_opt_grad_acc(training, w) : nullptr)
                 gradients.add(g);
         }
-        std::printf("step %d loss %.17g parameters %016llx gradients %016llx\n", step, loss,
-                    static_cast<unsigned long long>(parameters.value()), static_cast<unsigned long long>(gradients.value()));
+        std::printf("step %d loss %.17g parameters %016llx gradients %016llx time %.6f\n", step, loss,
+                    static_cast<unsigned long long>(parameters.value()),
+                    static_cast<unsigned long long>(gradients.value()), took);
         std::fflush(stdout);
-        std::fprintf(stderr, "time %.6f\n", took);
         if (built) ggml_free(built);
         ggml_opt_result_reset(result);
     }
