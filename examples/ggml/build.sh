@@ -18,13 +18,13 @@ sdist() {
     tar -xzf "$ggml_dir/${1//-/_}-$2.tar.gz" -C "$ggml_dir"
 }
 
-# build_ggml shared|static: this folder's programs with ggml as shared libraries, or inside them.
+# build_ggml shared|static [OPTION…]: this folder's programs with ggml as shared libraries, or inside them.
 build_ggml() {
     local shared=ON
     [[ $1 == shared ]] || shared=OFF
     sdist ggml-python "$ggml_version" || return
     logged "ggml.$1.configure" cmake -S "$top/examples/ggml" -B "$ggml_dir/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-        -DGGML_SOURCE="$ggml_dir/ggml_python-$ggml_version/vendor/ggml" -DBUILD_SHARED_LIBS=$shared || return
+        -DGGML_SOURCE="$ggml_dir/ggml_python-$ggml_version/vendor/ggml" -DBUILD_SHARED_LIBS=$shared "${@:2}" || return
     logged "ggml.$1.build" nice ninja -C "$ggml_dir/$1"
 }
 

@@ -46,8 +46,8 @@ public:
 
     /// Rewrites the joint graph that ggml has just made, or leaves it as it is. `accumulators`: one for each of the forward
     /// nodes, or nullptr. Errors: `echo::error`; the graph is unchanged then.
-    void operator()(ggml_context* context, ggml_cgraph* joint, int forward,
-                    ggml_tensor* const* accumulators) {
+    const decision& operator()(ggml_context* context, ggml_cgraph* joint, int forward,
+                               ggml_tensor* const* accumulators) {
         const auto start = std::chrono::steady_clock::now();
         const graph g(joint, forward, external_tensors(context, joint, forward, accumulators));
         if (!ggml_get_no_alloc(context))
@@ -73,6 +73,7 @@ public:
         ++e.uses;
         (is_new ? e.first_ms : e.later_ms) += took.count();
         if (is_new) report_.write(plans_);
+        return e.made;
     }
 
     ~engine() { report_.write(plans_); }

@@ -42,7 +42,7 @@ constexpr echo::vocabulary_row all[] = {
     {op(light, {.inputs = {1}}), "GET_ROWS"},
     {op(light, {.inputs = {1, 2}}, over), "ROPE"},
     {op(light, {.inputs = {0, 1}}), "CROSS_ENTROPY_LOSS SWIGLU"},
-    {op(light, echo::reads::everything(), over), "ADD_ID CLAMP FILL SILU_BACK RMS_NORM_BACK SOFT_MAX_BACK "
+    {op(light, echo::reads::everything(), over), "ADD_ID FILL SILU_BACK RMS_NORM_BACK SOFT_MAX_BACK "
                                                  "ROPE_BACK TANH ELU SIGMOID GELU GELU_QUICK GELU_ERF "
                                                  "HARDSWISH HARDSIGMOID XIELU FLOOR CEIL ROUND TRUNC"},
     {op(light, echo::reads::everything()), "CROSS_ENTROPY_LOSS_BACK GET_ROWS_BACK IM2COL_BACK IM2COL_3D "
@@ -51,7 +51,7 @@ constexpr echo::vocabulary_row all[] = {
                                            "ROLL ARANGE TIMESTEP_EMBEDDING ARGSORT TOP_K "
                                            "LEAKY_RELU TRI DIAG WIN_PART WIN_UNPART GET_REL_POS ADD_REL_POS "
                                            "REGLU GEGLU SWIGLU_OAI GEGLU_ERF GEGLU_QUICK "
-                                           "SWIGLU_CLAMP SET_ROWS"},
+                                           "SWIGLU_CLAMP SET_ROWS CLAMP"},
     {{.rerun = never}, "OPT_STEP_ADAMW OPT_STEP_SGD"},
 };
 } // namespace rows
