@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A joint graph of ggml, forward and backward pass, as a host graph of Echo: `graph_traits` over `ggml_cgraph`.
+/// A joint graph of ggml, forward and backward pass, with what its tensors do not say themselves: who reads them, what
+/// they write into, which of them ggml computes in one kernel. traits.hpp makes it a host graph of Echo.
 #pragma once
 
 #include "facts.hpp"
-#include "layout.hpp"
-#include "times.hpp"
 
-#include <echo/graph/concepts.hpp>
+#include <echo/error.hpp>
 
-#include <ggml-alloc.h>
-#include <ggml-backend.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -40,8 +37,7 @@ inline bool is_view(const ggml_tensor* t) {
     return f && f->kind == echo::op_kind::view;
 }
 inline bool same_layout(const ggml_tensor* a, const ggml_tensor* b) {
-    return a->type == b->type && std::equal(a->ne, a->ne + GGML_MAX_DIMS, b->ne) &&
-           std::equal(a->nb, a->nb + GGML_MAX_DIMS, b->nb);
+    return a->type == b->type && ggml_are_same_shape(a, b) && ggml_are_same_stride(a, b);
 }
 
 /// Whether ggml's CPU backend computes an RMS_NORM and the MUL behind it in one kernel if nobody else reads the norm.
@@ -129,10 +125,12 @@ public:
         return first;
     }
 
-    /// The last write before this node into storage that it reads; what it reads may not be written later if it is to run
-    /// again.
+    /// The last write before this node into storage that it reads.
     ggml_tensor* written_before(ggml_tensor* n) const { return neighbour(n, true); }
-    bool is_overwritten_later(ggml_tensor* n) const { return neighbour(n, false) != nullptr; }
+    /// May run only once: it writes into storage that is there, or what it makes or reads is written into later.
+    bool runs_once(ggml_tensor* n) const {
+        return writes(n) || writers_.contains(n) || neighbour(n, false) != nullptr;
+    }
     bool is_read(const ggml_tensor* t) const { return read_.contains(t); }
 
 private:
@@ -193,64 +191,3 @@ private:
 };
 
 } // namespace echo_ggml
-
-template <>
-struct echo::graph_traits<echo_ggml::graph> {
-    using graph = echo_ggml::graph;
-    using node = ggml_tensor*;
-    using value = echo::value_of<node>;
-
-    static const std::vector<node>& nodes(const graph& g) { return g.order(); }
-    static std::size_t index(const graph& g, node n) { return g.position(n); }
-    static std::string name(const graph&, node n) { return n->name; }
-    static std::vector<value> inputs(const graph& g, node n) {
-        std::vector<value> all;
-        if (!echo_ggml::is_leaf(n))
-            for (const auto& in : g.inputs(n)) all.push_back({in.from, 0});
-        return all;
-    }
-    static std::vector<tensor> outputs(const graph& g, node n) {
-        const auto memory = ggml_backend_cpu_buffer_type();
-        const std::size_t align = ggml_backend_buft_get_alignment(memory);
-        tensor t{.bytes = (ggml_backend_buft_get_alloc_size(memory, n) + align - 1) / align * align};
-        t.view_of = g.base(n);
-        if (!t.view_of) t.inplace = g.overwritten(n);
-        t.resident = !t.view_of && g.has_own_memory(n);
-        return {t};
-    }
-    static echo::phase phase(const graph& g, node n) {
-        return echo_ggml::is_leaf(n) ? phase::input : g.in_backward(n) ? phase::backward : phase::forward;
-    }
-    /// Gradients of parameters, marked outputs, and what nobody reads: ggml's allocator keeps them to the end.
-    static std::vector<value> results(const graph& g) {
-        std::vector<value> all;
-        for (const node n : g.order()) {
-            if (echo_ggml::is_leaf(n)) {
-                node const grad =
-                    n->flags & GGML_TENSOR_FLAG_PARAM ? ggml_graph_get_grad(g.joint(), n) : nullptr;
-                if (grad && g.position(grad) < g.order().size() && g.is_read(grad)) all.push_back({grad, 0});
-            } else if ((n->flags & (GGML_TENSOR_FLAG_OUTPUT | GGML_TENSOR_FLAG_LOSS)) || !g.is_read(n)) {
-                all.push_back({n, 0});
-            }
-        }
-        return all;
-    }
-    static op_facts facts(const graph& g, node n) {
-        const char* const name = ggml_op_desc(n);
-        if (echo_ggml::is_leaf(n)) return {.name = "NONE"};
-        op_facts f = echo_ggml::ops[name];
-        f.known = echo_ggml::ops.find(name) != nullptr;
-        f.inplace = {}; // `outputs` says which, of this node
-        f.views = {};
-        if (g.writes(n) || g.is_overwritten_later(n)) f.rerun = rerun_kind::never;
-        return f;
-    }
-    static std::vector<node> control(const graph& g, node n) {
-        node const write = echo_ggml::is_leaf(n) ? nullptr : g.written_before(n);
-        return write ? std::vector<node>{write} : std::vector<node>{};
-    }
-    static std::optional<double> time_us(const graph& g, node n) {
-        node const inner = g.inner(n);
-        return echo_ggml::time_us(n) + (inner ? echo_ggml::time_us(inner) : 0);
-    }
-};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lay.hpp"
+#include "layout.hpp"
 
 namespace echo_ggml {
 

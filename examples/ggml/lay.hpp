@@ -3,7 +3,7 @@
 /// A schedule as tensors of ggml: on a copy of the graph, to ask ggml's own allocator what it needs, or in the graph itself.
 #pragma once
 
-#include "graph.hpp"
+#include "traits.hpp"
 
 #include <echo/analysis/schedule.hpp>
 

@@ -133,6 +133,14 @@ private:
             ggml_build_forward_expand(g, ggml_cpy(c, ggml_scale(c, weights_[2], 0.5F), part));
             return ggml_mul(c, x, ggml_view_2d(c, cache_, width_, rows_, cache_->nb[1], 0));
         }
+        case 16: { // an op in place overwrites what others have read before, and will read after it
+            ggml_tensor* const a = ggml_scale(c, cache_, 0.5F);
+            ggml_tensor* const before = ggml_sqr(c, a);
+            ggml_build_forward_expand(g, before);
+            ggml_tensor* const after = ggml_add_inplace(c, a, cache_);
+            ggml_build_forward_expand(g, after);
+            return ggml_mul(c, ggml_mul(c, x, before), seed_ % 2 ? a : after);
+        }
         case 15:
             return ggml_repeat(c, ggml_sum_rows(c, x), x);
         default:
