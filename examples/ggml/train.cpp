@@ -4,6 +4,7 @@
 //
 //   train [--model fc|cnn|transformer|lora] [--steps N] [--period N] [--dynamic] [--type f32|q8_0] [--layers N]
 //         [--width N] [--tokens N] [--batch N] [--threads N] [--nodes N] [--paced] [--times]
+//         [--accelerator]
 //
 // `--paced` waits for a line on standard input before each step, so that two runs can be timed in turns. `--times` prints
 // what each kind of op takes, beside what times.hpp says.
@@ -31,7 +32,7 @@ namespace {
 struct options {
     std::string model = "transformer";
     int steps = 4, period = 1, layers = 6, width = 128, tokens = 128, batch = 4, threads = 2, nodes = 2048;
-    bool dynamic = false, paced = false, times = false;
+    bool dynamic = false, paced = false, times = false, accelerator = false;
     ggml_type type = GGML_TYPE_F32; // of weights that are not trained
 };
 
@@ -44,8 +45,13 @@ options read_options(int count, char** words) {
     options o;
     for (int i = 1; i < count; ++i) {
         const std::string word = words[i];
-        if (word == "--dynamic" || word == "--paced" || word == "--times") {
-            (word == "--dynamic" ? o.dynamic : word == "--paced" ? o.paced : o.times) = true;
+        bool* const flag = word == "--dynamic"       ? &o.dynamic
+                           : word == "--paced"       ? &o.paced
+                           : word == "--times"       ? &o.times
+                           : word == "--accelerator" ? &o.accelerator
+                                                     : nullptr;
+        if (flag) {
+            *flag = true;
             continue;
         }
         if (++i == count) refuse("an option lacks its value");
@@ -331,8 +337,15 @@ int main(int count, char** words) {
     const options o = read_options(count, words);
     ggml_backend_t backend = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(backend, o.threads);
+    std::vector<ggml_backend_t> backends; // the CPU's is the last
+    for (std::size_t i = 0; o.accelerator && i < ggml_backend_dev_count(); ++i)
+        if (ggml_backend_dev_type(ggml_backend_dev_get(i)) == GGML_BACKEND_DEVICE_TYPE_ACCEL)
+            backends.push_back(ggml_backend_dev_init(ggml_backend_dev_get(i), nullptr));
+    if (o.accelerator && backends.empty()) refuse("this ggml has no accelerator");
+    backends.push_back(backend);
     ggml_backend_sched_t sched =
-        ggml_backend_sched_new(&backend, nullptr, 1, static_cast<std::size_t>(o.nodes), false, false);
+        ggml_backend_sched_new(backends.data(), nullptr, static_cast<int>(backends.size()),
+                               static_cast<std::size_t>(o.nodes), false, false);
     op_times times;
     if (o.times) ggml_backend_sched_set_eval_callback(sched, op_times::call, &times);
     const model m(o);
@@ -382,10 +395,12 @@ int main(int count, char** words) {
         ggml_opt_result_reset(result);
     }
     if (o.times) times.print();
-    std::fprintf(stderr, "compute buffer %zu\n", ggml_backend_sched_get_buffer_size(sched, backend));
+    std::size_t bytes = 0;
+    for (ggml_backend_t b : backends) bytes += ggml_backend_sched_get_buffer_size(sched, b);
+    std::fprintf(stderr, "compute buffer %zu\n", bytes);
     ggml_opt_result_free(result);
     ggml_opt_free(training);
     if (fixed) ggml_free(fixed);
     ggml_backend_sched_free(sched);
-    ggml_backend_free(backend);
+    for (ggml_backend_t b : backends) ggml_backend_free(b);
 }

@@ -5,7 +5,9 @@
 #include <engine.hpp>
 #include <ggml-cpu.h>
 
+#include <map>
 #include <random>
+#include <string>
 
 namespace {
 
@@ -26,22 +28,48 @@ public:
         weights_.push_back(ggml_new_tensor_2d(fixed_.get(), GGML_TYPE_F32, width_, rows_));
         ggml_set_param(weights_.front());
         cache_ = ggml_new_tensor_2d(fixed_.get(), GGML_TYPE_F32, width_, rows_);
+        constant_ = ggml_new_tensor_2d(fixed_.get(), GGML_TYPE_F32, width_, rows_);
         positions_ = ggml_new_tensor_1d(fixed_.get(), GGML_TYPE_I32, rows_);
         buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(fixed_.get(), ggml_backend_cpu_buffer_type());
         std::normal_distribution<float> normal(0, 0.3F);
         for (ggml_tensor* const w : weights_)
             for (std::int64_t i = 0; i < ggml_nelements(w); ++i)
                 static_cast<float*>(w->data)[i] = normal(random);
+        for (std::int64_t i = 0; i < ggml_nelements(constant_); ++i)
+            static_cast<float*>(constant_->data)[i] = 0.01F * static_cast<float>(i % 100);
         for (int i = 0; i < rows_; ++i) static_cast<std::int32_t*>(positions_->data)[i] = i;
     }
     ~random_model() { ggml_backend_buffer_free(buffer_); }
     random_model(const random_model&) = delete;
 
+    /// Of each norm, by its name, whether ggml computes it together with its reader; a copy has the name of its original.
+    using fusions = std::map<std::string, bool>;
+
     struct outcome {
+        fusions fused;
         std::vector<std::vector<char>> gradients;
         std::size_t buffer = 0;
         std::optional<echo_ggml::decision> made;
     };
+
+    static fusions fusions_of(ggml_cgraph* g) {
+        std::map<const ggml_tensor*, int> readers;
+        for (int i = 0; i < ggml_graph_n_nodes(g); ++i)
+            for (const ggml_tensor* const s : ggml_graph_node(g, i)->src)
+                if (s) ++readers[s];
+        const auto& is = echo_ggml::layout_of(g);
+        for (std::size_t slot = 0; slot < is.hash_size; ++slot)
+            if (is.used(slot)) CHECK(is.use_counts[slot] == readers[is.hash_keys[slot]]);
+        fusions all;
+        for (int i = 0; i + 1 < ggml_graph_n_nodes(g); ++i) {
+            const ggml_tensor* const n = ggml_graph_node(g, i);
+            if (std::string(ggml_op_desc(n)) != "RMS_NORM") continue;
+            const bool fused = readers[n] == 1 && echo_ggml::can_fuse(n, ggml_graph_node(g, i + 1));
+            const auto [found, is_new] = all.try_emplace(n->name, fused);
+            CHECK((is_new || found->second == fused));
+        }
+        return all;
+    }
 
     outcome train(const echo_ggml::settings* asked) {
         std::fill_n(static_cast<float*>(cache_->data), ggml_nelements(cache_), 0.25F);
@@ -52,6 +80,7 @@ public:
         ggml_build_backward_expand(context.get(), g, nullptr);
         outcome of;
         if (asked) of.made = echo_ggml::engine(*asked)(context.get(), g, forward, nullptr);
+        of.fused = fusions_of(g);
         ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         REQUIRE(ggml_gallocr_alloc_graph(allocator, g));
         of.buffer = ggml_gallocr_get_buffer_size(allocator, 0);
@@ -134,10 +163,10 @@ private:
             return ggml_mul(c, x, ggml_view_2d(c, cache_, width_, rows_, cache_->nb[1], 0));
         }
         case 16: { // an op in place overwrites what others have read before, and will read after it
-            ggml_tensor* const a = ggml_scale(c, cache_, 0.5F);
+            ggml_tensor* const a = ggml_sqr(c, ggml_scale(c, constant_, 0.5F));
             ggml_tensor* const before = ggml_sqr(c, a);
             ggml_build_forward_expand(g, before);
-            ggml_tensor* const after = ggml_add_inplace(c, a, cache_);
+            ggml_tensor* const after = ggml_add_inplace(c, a, constant_);
             ggml_build_forward_expand(g, after);
             return ggml_mul(c, ggml_mul(c, x, before), seed_ % 2 ? a : after);
         }
@@ -152,7 +181,7 @@ private:
     context_ptr fixed_;
     int width_ = 0, rows_ = 0;
     std::vector<ggml_tensor*> weights_;
-    ggml_tensor *cache_ = nullptr, *positions_ = nullptr;
+    ggml_tensor *cache_ = nullptr, *constant_ = nullptr, *positions_ = nullptr;
     ggml_backend_buffer_t buffer_ = nullptr;
 };
 
@@ -173,6 +202,7 @@ TEST_CASE("random models have the same gradients in less memory") {
         const auto echo = model.train(&asked);
         REQUIRE(!plain.gradients.empty());
         CHECK(echo.gradients == plain.gradients);
+        CHECK(echo.fused == plain.fused);
         CHECK(echo.buffer <= plain.buffer);
         CHECK(echo.made->before.bytes == plain.buffer);
         CHECK(echo.made->after.bytes == echo.buffer);
