@@ -3,6 +3,7 @@
 # build/ggml. To be sourced after .ci/common.sh.
 
 ggml_packages=(g++ cmake ninja-build ccache python3 python3-pip libboost-dev)
+ggml_blas_packages=(libopenblas-dev pkg-config) # a second backend, for its scheduler
 ggml_dir=$top/build/ggml
 ggml_version=0.0.45  # of ggml-python: ggml 0.15.3
 llama_version=0.3.36 # of llama-cpp-python: ggml 0.25.3
@@ -20,11 +21,16 @@ sdist() {
 
 # build_ggml shared|static [OPTION…]: this folder's programs with ggml as shared libraries, or inside them.
 build_ggml() {
-    local shared=ON
-    [[ $1 == shared ]] || shared=OFF
+    local shared=ON blas=OFF
+    if [[ $1 != shared ]]; then
+        shared=OFF
+    elif pkg-config --exists openblas 2>/dev/null; then
+        blas=ON
+    fi
     sdist ggml-python "$ggml_version" || return
     logged "ggml.$1.configure" cmake -S "$top/examples/ggml" -B "$ggml_dir/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-        -DGGML_SOURCE="$ggml_dir/ggml_python-$ggml_version/vendor/ggml" -DBUILD_SHARED_LIBS=$shared "${@:2}" || return
+        -DGGML_SOURCE="$ggml_dir/ggml_python-$ggml_version/vendor/ggml" -DBUILD_SHARED_LIBS=$shared \
+        -DGGML_BLAS=$blas -DGGML_BLAS_VENDOR=OpenBLAS "${@:2}" || return
     logged "ggml.$1.build" nice ninja -C "$ggml_dir/$1"
 }
 

@@ -42,6 +42,7 @@ WORKLOADS = [
     Workload("accumulating 2 batches, graph built anew", ["--dynamic", "--period", "2"], steps=8),
     Workload("LoRA on 8-bit weights, graph built anew",
              ["--model", "lora", "--type", "q8_0", "--dynamic"]),
+    Workload("transformer on two backends, BLAS and CPU", ["--accelerator"], limit=0.72),
 ]
 
 
@@ -84,7 +85,7 @@ class Run:
 def clean_environment() -> dict[str, str]:
     """Without what other runs have asked for; ggml fuses nothing, so that bits can be compared."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECHO_") and k != "LD_PRELOAD"}
-    return {**kept, "GGML_CPU_DISABLE_FUSION": "1"}
+    return {**kept, "GGML_CPU_DISABLE_FUSION": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def compare(work: Workload, fusion: bool = False) -> dict[str, object]:
@@ -183,6 +184,33 @@ def finetunes(bar: "Bars") -> list[dict[str, object]]:
     return rows
 
 
+def write_guide() -> None:
+    """Puts the figures of bench/results/ggml.json into the guide."""
+    made = json.loads((ROOT / "bench" / "results" / "ggml.json").read_text(encoding="utf-8"))
+    lines = ["| training | buffer MB | with Echo | | process MB | with Echo | time of a step | same bits |",
+             "|---|--:|--:|--:|--:|--:|--:|---|"]
+    for row in made["rows"]:
+        lines.append(
+            f"| {row['training']} | {row['buffer MB']:.1f} | {row['with Echo']:.1f} | {row['ratio']:.2f}x "
+            f"| {row['process MB']:.1f} | {row['with Echo ']:.1f} | {row['step']:.3f}x "
+            f"| {'yes' if row['same bits'] else 'NO'} |")
+    if "finetune" in made:
+        lines += ["", "| llama-finetune | buffer MB | process MB | processor s | SHA-256 of what it writes |",
+                  "|---|--:|--:|--:|---|"]
+        for row in made["finetune"]:
+            buffer = f"{row['before MB']:.1f} -> {row['buffer MB']:.1f}" if row["buffer MB"] else ""
+            lines.append(f"| {row['llama-finetune']} | {buffer} | {row['process MB']:.1f} | {row['s']:.1f} "
+                         f"| {row['sha256']} |")
+    guide = ROOT / "docs" / "guide" / "plug-in-your-engine.md"
+    text = guide.read_text(encoding="utf-8")
+    head, rest = text.split("<!-- table: examples/ggml/run -->\n", 1)
+    tail = rest.split("<!-- end of table -->", 1)[1]
+    said = (f"Measured by `examples/ggml/run` on {made['date']} on {made['machine']['cores']} cores of an "
+            f"{made['machine']['cpu']}; MB are 10^6 bytes, steps are\ntimed in turns on one thread.\n")
+    guide.write_text(head + "<!-- table: examples/ggml/run -->\n\n" + said + "\n" + "\n".join(lines)
+                     + "\n\n<!-- end of table -->" + tail, encoding="utf-8")
+
+
 class Bars:
     """What must hold; each is a row of the results."""
 
@@ -197,11 +225,16 @@ class Bars:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--llama", action="store_true", help="llama-finetune too")
+    parser.add_argument("--guide", action="store_true", help="only the guide's table, from the results")
     parser.add_argument("--quick", action="store_true", help="few steps, and no bar on time")
     arguments = parser.parse_args()
+    if arguments.guide:
+        write_guide()
+        return 0
     bar = Bars()
     rows = []
-    for work in WORKLOADS:
+    has_blas = any((GGML / "shared").glob("**/libggml-blas.so*"))
+    for work in WORKLOADS if has_blas else WORKLOADS[:-1]:
         if arguments.quick:
             work.steps = 2
         row = compare(work)
@@ -222,6 +255,7 @@ def main() -> int:
         results.table(bar.rows)
     else:
         results.write("ggml", rows, **({"finetune": tuned} if tuned else {}), bars=bar.rows)
+        write_guide()
     failed = [row for row in bar.rows if not row["passed"]]
     print(f"{len(bar.rows) - len(failed)} passed, {len(failed)} failed")
     return int(bool(failed))
