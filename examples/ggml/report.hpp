@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text or as JSON.
+#pragma once
+
+#include "choose.hpp"
+
+#include <cstdio>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace echo_ggml {
+
+/// A graph and what was done with it.
+struct entry {
+    decision made{};
+    std::size_t clones = 0, uses = 0, number = 0;
+    double first_ms = 0,
+           later_ms = 0; ///< to plan it; to find and apply the plan again, all later uses together
+};
+
+class reporter {
+public:
+    explicit reporter(std::string file) : file_(std::move(file)) {}
+
+    /// Writes the file anew. What cannot be written is said once.
+    void write(const std::unordered_map<std::string, entry>& plans) {
+        if (file_.empty() || plans.empty()) return;
+        std::vector<const entry*> in_order(plans.size());
+        for (const auto& [key, e] : plans) in_order.at(e.number) = &e;
+        std::FILE* const out = std::fopen(file_.c_str(), "w");
+        if (!out) {
+            std::fprintf(stderr, "echo: ECHO_REPORT: '%s' cannot be written\n", file_.c_str());
+            file_.clear();
+            return;
+        }
+        file_.ends_with(".json") ? json(out, in_order) : text(out, in_order);
+        std::fclose(out);
+    }
+
+private:
+    static void json(std::FILE* out, const std::vector<const entry*>& entries) {
+        std::fprintf(out, "{\n  \"format\": \"echo-ggml-report/1\",\n  \"graphs\": [");
+        for (const entry* const e : entries) {
+            const decision& d = e->made;
+            std::fprintf(
+                out,
+                "%s\n    { \"nodes\": %d, \"compute_buffer_before\": %zu, \"compute_buffer\": %zu,\n"
+                "      \"changed\": %s, \"nodes_after\": %d, \"recomputed_nodes\": %zu, \"proposals\": %zu, "
+                "\"chosen\": %zu,\n"
+                "      \"baseline_peak_bytes\": %llu, \"peak_bytes\": %llu, \"lower_bound_bytes\": %llu,\n"
+                "      \"recompute_time_ratio\": %.6f, \"uses\": %zu, \"first_ms\": %.3f, \"later_ms\": "
+                "%.3f,\n"
+                "      \"unknown_ops\": [",
+                e == entries.front() ? "" : ",", d.before.nodes, d.before.bytes, d.after.bytes,
+                d.steps ? "true" : "false", d.after.nodes, d.recomputed, d.proposals, d.chosen,
+                number(d.baseline_peak), number(d.peak), number(d.lower_bound), d.overhead, e->uses,
+                e->first_ms, e->later_ms);
+            for (const auto& op : d.unknown_ops)
+                std::fprintf(out, "%s%s", op == d.unknown_ops.front() ? "" : ", ", quoted(op).c_str());
+            std::fprintf(out, "], \"note\": %s, \"problem\": %s }", quoted(d.note).c_str(),
+                         quoted(d.problem).c_str());
+        }
+        std::fprintf(out, "\n  ]\n}\n");
+    }
+
+    static void text(std::FILE* out, const std::vector<const entry*>& entries) {
+        for (const entry* const e : entries) {
+            const decision& d = e->made;
+            std::fprintf(out, "graph %zu: %d nodes, compute buffer %.2f -> %.2f MB", e->number + 1,
+                         d.before.nodes, static_cast<double>(d.before.bytes) / 1e6,
+                         static_cast<double>(d.after.bytes) / 1e6);
+            std::fprintf(out, " (Echo's peak %.2f -> %.2f MB, bound %.2f MB)\n", mb(d.baseline_peak),
+                         mb(d.peak), mb(d.lower_bound));
+            std::fprintf(out,
+                         "  recomputed nodes %zu, %.2f %% of a step; plan %zu of %zu taken in %.1f ms; used "
+                         "%zu times, later "
+                         "uses %.3f ms each\n",
+                         d.recomputed, 100 * d.overhead, d.chosen, d.proposals, e->first_ms, e->uses,
+                         e->uses > 1 ? e->later_ms / static_cast<double>(e->uses - 1) : 0.0);
+            for (const auto& op : d.unknown_ops)
+                std::fprintf(out, "  unknown op (left alone): %s\n", op.c_str());
+            for (const auto& line : {d.note, d.problem})
+                if (!line.empty()) std::fprintf(out, "  note: %s\n", line.c_str());
+        }
+    }
+
+    static double mb(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+    static unsigned long long number(std::uint64_t bytes) { return bytes; }
+    static std::string quoted(const std::string& text) {
+        std::string all = "\"";
+        for (const char c : text) {
+            if (c == '"' || c == '\\') all += '\\';
+            all += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
+        return all + '"';
+    }
+
+    std::string file_;
+};
+
+} // namespace echo_ggml
