@@ -148,7 +148,7 @@ def resnet(batch: int = 32, size: int = 112, blocks: Tuple[int, ...] = (3, 4, 6,
 
 MODELS: Dict[str, Callable[..., Model]] = {"nmt": nmt, "transformer": transformer, "resnet": resnet}
 SMALL: Dict[str, Dict[str, object]] = {
-    "nmt": {"batch": 8, "length": 10, "hidden": 64, "vocabulary": 100},
-    "transformer": {"batch": 4, "length": 16, "width": 64, "layers": 3, "heads": 4, "vocabulary": 100},
-    "resnet": {"batch": 2, "size": 32, "blocks": (1, 1)},
+    "nmt": {"batch": 64, "length": 12, "hidden": 128, "vocabulary": 1000},
+    "transformer": {"batch": 8, "length": 64, "width": 128, "layers": 3, "heads": 4, "vocabulary": 1000},
+    "resnet": {"batch": 8, "size": 64, "blocks": (1, 1, 1)},
 }

@@ -59,11 +59,17 @@ public:
         for (const double overhead : {wishes_.max_overhead, 0.3 * wishes_.max_overhead})
             for (const auto how : {echo::strategy::budget, echo::strategy::min_cut})
                 consider(completed(s, how, overhead));
-        const marks proposed = best_.marked;
-        for (const marks& start : {proposed, all, mirrored, none_}) improve(start);
-        if (best_.got.bytes > mirror.bytes) { // a mirror that takes more time than allowed is still not to be beaten by us
+        // Bytes and time at several exchange rates, dearer and dearer, each from where the last one ended; then by the wish.
+        for (marks now : {marks(best_.marked), all})
+            for (const double rate : {0.5, 1.5, 3.0, 5.0, 8.0, 14.0})
+                now = improve(now, [&, rate](const verdict& a, const verdict& b) {
+                    return priced(a, rate) < priced(b, rate);
+                });
+        const auto by_wish = [this](const verdict& a, const verdict& b) { return better(a, b); };
+        improve(marks(best_.marked), by_wish);
+        if (wishes_.budget == echo::any_peak && best_.got.bytes > mirror.bytes) { // it takes longer than was allowed
             limit_us_ = std::max(limit_us_, mirror.copies_us);
-            improve(mirrored);
+            improve(mirrored, by_wish);
         }
         return {std::move(best_.marked), best_.got, baseline, mirror, step_us_, trials_};
     }
@@ -84,6 +90,11 @@ private:
             return std::array<double, 3>{late, static_cast<double>(v.bytes), v.copies_us};
         };
         return rank(a) < rank(b);
+    }
+
+    /// A rate of 1 gives one part of the bytes for one part of the time.
+    double priced(const verdict& v, double rate) const {
+        return static_cast<double>(v.bytes) / static_cast<double>(baseline_bytes_) + rate * v.copies_us / step_us_;
     }
 
     bool consider(const marks& marked) { return consider(marked, judge(f_, marked)); }
@@ -138,9 +149,10 @@ private:
     }
 
     /// Turns groups around, alone or with the groups whose gradients read them, while that helps.
-    void improve(const marks& start) {
+    template <class Better>
+    marks improve(const marks& start, const Better& is_better) {
         trial now{start, judge(f_, start)};
-        const std::size_t end = trials_ + wishes_.trials / 4;
+        const std::size_t end = trials_ + wishes_.trials / 10;
         for (bool moved = true; moved && trials_ < end;) {
             moved = false;
             for (index g = 0; g < groups_.size() && trials_ < end; ++g) {
@@ -157,13 +169,14 @@ private:
                     if (next == now.marked) continue;
                     const verdict got = judge(f_, next);
                     consider(next, got);
-                    if (!better(got, now.got)) continue;
+                    if (!is_better(got, now.got)) continue;
                     now = {std::move(next), got};
                     moved = true;
                     break;
                 }
             }
         }
+        return now.marked;
     }
 
     const forward_pass& f_;
