@@ -4,10 +4,10 @@
 /// reader adds the gradients as the facts tell them. Shapes come from `optimize_for`, which leaves them in attributes.
 #pragma once
 
-#include <mxnet/lib_api.h>
-
 #include <echo/echo.hpp>
 #include <echo/vocabulary/mxnet.hpp>
+
+#include <mxnet/lib_api.h>
 
 #include <charconv>
 #include <string>
@@ -23,8 +23,9 @@ using mxnet::ext::Node;
 /// All tensors named in `[[2,3],[4]]`. Errors: a text that is not of this form.
 inline std::vector<echo::shape> parse_shapes(const std::string& node, std::string_view text) {
     const auto wrong = [&] {
-        return echo::error(node, "__ext_shape__", "'" + std::string(text) + "' is no list of shapes",
-                           "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
+        return echo::error(
+            node, "__ext_shape__", "'" + std::string(text) + "' is no list of shapes",
+            "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
     };
     if (text.size() < 2 || text.front() != '[' || text.back() != ']') throw wrong();
     std::vector<echo::shape> found;
@@ -48,11 +49,13 @@ inline std::vector<echo::shape> parse_shapes(const std::string& node, std::strin
 inline std::vector<echo::tensor> outputs_of(const Node& n) {
     const auto at = n.attrs.find("__ext_shape__");
     if (at == n.attrs.end())
-        throw echo::error(n.name, "__ext_shape__", "has no shape",
-                          "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
+        throw echo::error(
+            n.name, "__ext_shape__", "has no shape",
+            "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
     std::vector<echo::tensor> all;
     for (echo::shape& s : parse_shapes(n.name, at->second))
-        all.push_back({.shape = std::move(s), .type = echo::dtype::f32}); // MXNet's planner counts 4 bytes for any type
+        all.push_back(
+            {.shape = std::move(s), .type = echo::dtype::f32}); // MXNet's planner counts 4 bytes for any type
     return all;
 }
 

@@ -87,7 +87,8 @@ struct pass_node {
     std::vector<std::uint64_t> elements{}; ///< of each output
     std::vector<std::pair<index, index>> inplace{};
     bool identity = false, variable = false;
-    index ignored = ~index{0}; ///< an input that is not read
+    bool stops_unwanted = false; ///< does nothing at all where its first output is not read
+    index ignored = ~index{0};   ///< an input that is not read
     double time_us = 0;
 };
 
@@ -126,12 +127,15 @@ public:
                 bytes += static_cast<double>(echo::byte_count(t));
             }
             const echo::op_facts facts = facts_of(n);
-            for (const auto& p : facts.views) made.inplace.emplace_back(p.input, p.output), made.identity = true;
+            made.stops_unwanted = n.op == "LayerNorm";
+            for (const auto& p : facts.views)
+                made.inplace.emplace_back(p.input, p.output), made.identity = true;
             for (const auto& p : facts.inplace) made.inplace.emplace_back(p.input, p.output);
             if (!made.variable && facts.kind != echo::op_kind::view)
                 made.time_us = device.launch_us + bytes / device.bytes_per_us +
                                (facts.flops ? facts.flops(in, out) / device.flops_per_us : 0);
-            if (n.op == "BatchNorm") auxiliary.insert(auxiliary.end(), {made.inputs[3].node, made.inputs[4].node});
+            if (n.op == "BatchNorm")
+                auxiliary.insert(auxiliary.end(), {made.inputs[3].node, made.inputs[4].node});
             const gradient_rule* const rule = gradient_of(n);
             const bool known = facts.known && !rule->op.empty();
             place[&n] = static_cast<index>(nodes.size());
@@ -174,8 +178,11 @@ public:
         for (const entry& y : f.outputs) {
             const auto size = nodes[y.node].elements[y.output];
             const index head = add({.elements = {size}, .variable = true});
-            const index like = add({.inputs = {{head, 0}, y}, .elements = {size}, .inplace = {{0, 0}},
-                                    .identity = true, .ignored = 1});
+            const index like = add({.inputs = {{head, 0}, y},
+                                    .elements = {size},
+                                    .inplace = {{0, 0}},
+                                    .identity = true,
+                                    .ignored = 1});
             terms[y.node][y.output] = {{like, 0}};
         }
         for (index n = count; n-- > 0;) {
@@ -192,8 +199,13 @@ public:
         }
         for (const index x : f.trained) {
             entry dx = total(std::move(terms[x][0]), nodes[x].elements[0]);
-            if (std::find(outputs.begin() + static_cast<std::ptrdiff_t>(results), outputs.end(), dx) != outputs.end())
-                dx = {add({.inputs = {dx}, .elements = nodes[x].elements, .inplace = {{0, 0}}, .identity = true}), 0};
+            if (std::find(outputs.begin() + static_cast<std::ptrdiff_t>(results), outputs.end(), dx) !=
+                outputs.end())
+                dx = {add({.inputs = {dx},
+                           .elements = nodes[x].elements,
+                           .inplace = {{0, 0}},
+                           .identity = true}),
+                      0};
             outputs.push_back(dx);
         }
     }
@@ -233,7 +245,8 @@ private:
     entry total(std::vector<entry> terms, std::uint64_t size) {
         if (terms.empty()) return {add({.elements = {size}}), 0};
         if (terms.size() == 1) return terms[0];
-        if (terms.size() < 8) return {add({.inputs = std::move(terms), .elements = {size}, .inplace = {{0, 0}}}), 0};
+        if (terms.size() < 8)
+            return {add({.inputs = std::move(terms), .elements = {size}, .inplace = {{0, 0}}}), 0};
         entry sum = terms[0];
         for (std::size_t i = 1; i < terms.size(); ++i) {
             if (terms[i - 1].node != terms[i].node) nodes[terms[i].node].control.push_back(sum.node);
@@ -252,7 +265,8 @@ private:
         if (rule.reads == "two") {
             const auto has = [&](const char* key) {
                 const auto at = d.host->attrs.find(key);
-                return at != d.host->attrs.end() && (at->second == "True" || at->second == "1" || at->second == "true");
+                return at != d.host->attrs.end() &&
+                       (at->second == "True" || at->second == "1" || at->second == "true");
             };
             const bool a = has("transpose_a"), b = has("transpose_b");
             std::vector<entry> left{dy[0], x[1]}, right{x[0], dy[0]};
@@ -268,15 +282,19 @@ private:
             const char what = rule.reads[at], which = rule.reads[at + 1];
             const std::size_t all = what == 'i' ? x.size() : dy.size();
             for (std::size_t k = which == '*' ? 0 : std::size_t(which - '0'); k < all; ++k) {
-                made.inputs.push_back(what == 'g' ? dy[k] : what == 'i' ? x[k] : entry{n, static_cast<index>(k)});
+                made.inputs.push_back(what == 'g'   ? dy[k]
+                                      : what == 'i' ? x[k]
+                                                    : entry{n, static_cast<index>(k)});
                 if (which != '*') break;
             }
         }
         if (d.host->op == "Pooling" && dy.size() == 2) made.inplace = {{1, 0}};
-        if (d.host->op == "BatchNorm" || (d.host->op == "FullyConnected" && x.size() > 3)) made.elements.resize(3);
+        if (d.host->op == "BatchNorm" || (d.host->op == "FullyConnected" && x.size() > 3))
+            made.elements.resize(3);
         const index g = add(std::move(made));
         std::vector<entry> dx;
-        for (index i = 0; i < x.size(); ++i) dx.push_back({g, std::min<index>(i, index(nodes[g].elements.size() - 1))});
+        for (index i = 0; i < x.size(); ++i)
+            dx.push_back({g, std::min<index>(i, index(nodes[g].elements.size() - 1))});
         return dx;
     }
 };

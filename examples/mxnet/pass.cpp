@@ -19,12 +19,17 @@ double number(const std::string& key, const std::string& text, double unit = 1) 
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     const std::string_view rest(end);
-    if (rest == "KiB") unit *= 1024;
-    else if (rest == "MiB") unit *= 1024 * 1024;
-    else if (rest == "GiB") unit *= 1024.0 * 1024 * 1024;
-    else if (!rest.empty()) unit = -1;
+    if (rest == "KiB")
+        unit *= 1024;
+    else if (rest == "MiB")
+        unit *= 1024 * 1024;
+    else if (rest == "GiB")
+        unit *= 1024.0 * 1024 * 1024;
+    else if (!rest.empty())
+        unit = -1;
     if (text.empty() || unit < 0 || !(value >= 0) || !std::isfinite(value * unit) || value * unit > 1e18)
-        throw echo::error({}, key, "'" + text + "' is no number of 0 or more", "give for example budget=800MiB or 0.6");
+        throw echo::error({}, key, "'" + text + "' is no number of 0 or more",
+                          "give for example budget=800MiB or 0.6");
     return value * unit;
 }
 
@@ -38,8 +43,10 @@ void mark(mxnet::ext::Graph& g, const options& given) {
             wishes.max_overhead = number(key, text);
         } else if (key == "budget") {
             const double bytes = number(key, text);
-            if (bytes < 1) ratio = bytes;
-            else wishes.budget = static_cast<std::uint64_t>(bytes);
+            if (bytes < 1)
+                ratio = bytes;
+            else
+                wishes.budget = static_cast<std::uint64_t>(bytes);
         } else if (key == "no_gradient") {
             named = true;
             std::istringstream names(text);
@@ -74,15 +81,16 @@ void mark(mxnet::ext::Graph& g, const options& given) {
         if (!f.of[n].facts.known) unknown.insert(f.of[n].host->op);
     }
     for (const std::string& op : unknown)
-        std::cerr << "echo: unknown op " << op << ": its nodes are left alone, and the megabytes are estimates\n";
+        std::cerr << "echo: unknown op " << op
+                  << ": its nodes are left alone, and the megabytes are estimates\n";
     if (wishes.budget != echo::any_peak && found.got.bytes > wishes.budget)
-        std::cerr << "echo: the budget of " << (wishes.budget >> 20) << " MB is not reached; the least found is "
-                  << (found.got.bytes >> 20) << " MB\n";
+        std::cerr << "echo: the budget of " << (wishes.budget >> 20)
+                  << " MB is not reached; the least found is " << (found.got.bytes >> 20) << " MB\n";
     if (report)
         std::cerr << "echo: " << (found.baseline.bytes >> 20) << " -> " << (found.got.bytes >> 20)
-                  << " MB (MXNet's mirror: " << (found.mirror.bytes >> 20) << " MB), " << marked << " of " << g.size()
-                  << " nodes marked, copies take " << 100 * found.overhead() << " % of a step, " << found.trials
-                  << " sets of marks tried\n";
+                  << " MB (MXNet's mirror: " << (found.mirror.bytes >> 20) << " MB), " << marked << " of "
+                  << g.size() << " nodes marked, copies take " << 100 * found.overhead() << " % of a step, "
+                  << found.trials << " sets of marks tried\n";
 }
 
 mxnet::ext::MXReturnValue pass(mxnet::ext::Graph* g, const options& given) {

@@ -44,6 +44,9 @@ struct verdict {
     std::uint64_t bytes = 0;
     double copies_us = 0; ///< what runs in addition
     std::size_t copies = 0;
+    /// Copies of which another output is read, but not the first. MXNet's LayerNorm does nothing where its first output
+    /// is not wanted, so the gradient would read moments that were never computed: such marks are not to be made.
+    std::size_t unsound = 0;
 };
 
 /// O(nodes log blocks).
@@ -70,7 +73,14 @@ inline verdict judge(const step_graph& g) {
     for (const index n : order) {
         const pass_node& at = g.nodes[n];
         if (at.variable) continue;
-        if (n >= g.first_copy && n < g.behind_copies) ++found.copies, found.copies_us += at.time_us;
+        if (n >= g.first_copy && n < g.behind_copies) {
+            ++found.copies;
+            found.copies_us += at.time_us;
+            const auto rest = readers.begin() + first[n];
+            const auto read = [](index count) { return count > 0; };
+            found.unsound += at.stops_unwanted && *rest == 0 &&
+                             std::any_of(rest, rest + std::ptrdiff_t(at.elements.size()), read);
+        }
         std::uint64_t taken = 0;
         for (const auto& [input, output] : at.inplace) {
             if (input >= at.inputs.size() || output >= at.elements.size()) continue;
@@ -98,7 +108,8 @@ inline verdict judge(const step_graph& g) {
             if (--held[from] == 0) blocks.release(from);
         }
         for (index k = 0; k < at.elements.size(); ++k)
-            if (const index made = block[first[n] + k]; made < outside && held[made] == 0) blocks.release(made);
+            if (const index made = block[first[n] + k]; made < outside && held[made] == 0)
+                blocks.release(made);
     }
     found.bytes = blocks.total;
     return found;

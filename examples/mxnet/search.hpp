@@ -14,7 +14,7 @@
 namespace echo_mxnet {
 
 struct wishes {
-    double max_overhead = 0.05;           ///< time of the copies ÷ time of the step
+    double max_overhead = 0.05;            ///< time of the copies ÷ time of the step
     std::uint64_t budget = echo::any_peak; ///< bytes of the pool; then the least time that keeps them
     std::size_t trials = 1200;
 };
@@ -60,14 +60,17 @@ public:
             for (const auto how : {echo::strategy::budget, echo::strategy::min_cut})
                 consider(completed(s, how, overhead));
         // Bytes and time at several exchange rates, dearer and dearer, each from where the last one ended; then by the wish.
+        const auto by_wish = [this](const verdict& a, const verdict& b) { return better(a, b); };
         for (marks now : {marks(best_.marked), all})
-            for (const double rate : {0.5, 1.5, 3.0, 5.0, 8.0, 14.0})
+            for (const double rate : {0.5, 1.5, 3.0, 5.0, 8.0, 14.0}) {
                 now = improve(now, [&, rate](const verdict& a, const verdict& b) {
                     return priced(a, rate) < priced(b, rate);
                 });
-        const auto by_wish = [this](const verdict& a, const verdict& b) { return better(a, b); };
+                if (wishes_.budget != echo::any_peak) improve(now, by_wish);
+            }
         improve(marks(best_.marked), by_wish);
-        if (wishes_.budget == echo::any_peak && best_.got.bytes > mirror.bytes) { // it takes longer than was allowed
+        if (wishes_.budget == echo::any_peak &&
+            best_.got.bytes > mirror.bytes) { // it takes longer than was allowed
             limit_us_ = std::max(limit_us_, mirror.copies_us);
             improve(mirrored, by_wish);
         }
@@ -81,10 +84,12 @@ private:
     };
 
     bool better(const verdict& a, const verdict& b) const {
+        if (a.unsound != b.unsound) return a.unsound < b.unsound;
         const auto rank = [&](const verdict& v) {
             const double late = std::max(0.0, v.copies_us - limit_us_);
             if (wishes_.budget != echo::any_peak) {
-                const auto over = static_cast<double>(v.bytes > wishes_.budget ? v.bytes - wishes_.budget : 0);
+                const auto over =
+                    static_cast<double>(v.bytes > wishes_.budget ? v.bytes - wishes_.budget : 0);
                 return std::array<double, 3>{over, v.copies_us, static_cast<double>(v.bytes)};
             }
             return std::array<double, 3>{late, static_cast<double>(v.bytes), v.copies_us};
@@ -94,7 +99,8 @@ private:
 
     /// A rate of 1 gives one part of the bytes for one part of the time.
     double priced(const verdict& v, double rate) const {
-        return static_cast<double>(v.bytes) / static_cast<double>(baseline_bytes_) + rate * v.copies_us / step_us_;
+        return static_cast<double>(v.bytes) / static_cast<double>(baseline_bytes_) +
+               rate * v.copies_us / step_us_ + static_cast<double>(v.unsound);
     }
 
     bool consider(const marks& marked) { return consider(marked, judge(f_, marked)); }

@@ -22,7 +22,8 @@ namespace detail {
 
 /// Multiply-adds of a product in which every output element reads one row of the weights (`inputs[1]`, rows first).
 inline double mxnet_weighted_flops(std::span<const tensor> inputs, std::span<const tensor> outputs) {
-    if (inputs.size() < 2 || outputs.empty() || inputs[1].shape.rank() == 0 || inputs[1].shape[0] <= 0) return 0;
+    if (inputs.size() < 2 || outputs.empty() || inputs[1].shape.rank() == 0 || inputs[1].shape[0] <= 0)
+        return 0;
     return 2.0 * static_cast<double>(element_count(outputs[0].shape)) *
            static_cast<double>(element_count(inputs[1].shape)) / static_cast<double>(inputs[1].shape[0]);
 }
@@ -49,7 +50,8 @@ inline constexpr vocabulary_row mxnet_rows[] = {
     {heavy_facts(nullptr, reads{.inputs = {0, 1}}), "dot"},
     {with(heavy_facts(), rerun_kind::never), "RNN"}, // may drop out
 
-    {light_facts(reads_nothing, over_either), "elemwise_add elemwise_sub _grad_add broadcast_add broadcast_sub"},
+    {light_facts(reads_nothing, over_either),
+     "elemwise_add elemwise_sub _grad_add broadcast_add broadcast_sub"},
     {light_facts(reads{.inputs = {0, 1}}, over_either),
      "elemwise_mul elemwise_div broadcast_mul broadcast_div broadcast_maximum broadcast_minimum"},
     {light_facts(reads_nothing, over_first),
