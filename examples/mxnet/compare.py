@@ -1,0 +1,119 @@
+"""Baseline, MXNet's mirror and Echo on one model: megabytes as MXNet prints them, gradients bit for bit, time."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import sys
+import time
+from datetime import date
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # sums in one order, so that bits can be compared
+sys.path.insert(0, str(Path(__file__).parent))
+
+import echo_mxnet  # noqa: E402
+import models  # noqa: E402
+
+import mxnet as mx  # noqa: E402
+import numpy as np  # noqa: E402
+
+ALLOCATED = re.compile(r"Total (\d+) MB allocated")
+
+
+def bind(symbol: mx.sym.Symbol, model: models.Model, mirror: bool = False) -> Tuple[mx.executor.Executor, int]:
+    """The executor and the megabytes that MXNet allocates for it."""
+    os.environ["MXNET_BACKWARD_DO_MIRROR"] = "1" if mirror else "0"
+    wanted = {name: "null" if name in model.shapes else "write" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), grad_req=wanted, **model.shapes)
+    os.environ["MXNET_BACKWARD_DO_MIRROR"] = "0"
+    return executor, int(ALLOCATED.search(executor.debug_str()).group(1))
+
+
+def train(executor: mx.executor.Executor, steps: int, seed: int = 7) -> Tuple[List[np.ndarray], float]:
+    """Gradients, auxiliary states and outputs of every step of plain SGD, and processor seconds of the fastest."""
+    random = np.random.RandomState(seed)
+    for name, array in sorted(executor.arg_dict.items()):
+        if name.endswith("label") or (name.endswith("data") and array.ndim == 2 and not name.startswith(("zero", "half"))):
+            array[:] = random.randint(0, 50, array.shape)
+        elif name.startswith(("zero", "half")):
+            array[:] = 0
+        else:
+            array[:] = random.normal(0, 0.05, array.shape)
+    for name, array in executor.aux_dict.items():
+        array[:] = 1 if name.endswith("var") else 0
+    seen, fastest = [], float("inf")
+    for _ in range(steps):
+        start = resource.getrusage(resource.RUSAGE_SELF)
+        executor.forward(is_train=True)
+        executor.backward()
+        mx.nd.waitall()
+        end = resource.getrusage(resource.RUSAGE_SELF)
+        fastest = min(fastest, end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
+        seen.append(executor.outputs[0].asnumpy().copy())
+        for name, gradient in sorted(executor.grad_dict.items()):
+            if gradient is not None:
+                seen.append(gradient.asnumpy().copy())
+                executor.arg_dict[name][:] = executor.arg_dict[name] - 0.01 * gradient
+        seen += [array.asnumpy().copy() for _, array in sorted(executor.aux_dict.items())]
+    return seen, fastest
+
+
+def compare(name: str, small: bool, steps: int, wishes: List[Dict[str, str]]) -> List[Dict[str, object]]:
+    """One row for the baseline, the mirror and each set of options."""
+    model = models.MODELS[name](**(models.SMALL[name] if small else {}))
+    rows: List[Dict[str, object]] = []
+    reference: List[np.ndarray] = []
+    ways = [("baseline", None), ("mirror", None)] + [("echo", options) for options in wishes]
+    for way, options in ways:
+        planning = time.process_time()
+        symbol = echo_mxnet.optimize(model.symbol, model.shapes, **options) if options is not None else model.symbol
+        planning = time.process_time() - planning
+        executor, megabytes = bind(symbol, model, way == "mirror")
+        row: Dict[str, object] = {"model": name, "way": way, "options": options or {}, "megabytes": megabytes,
+                                  "plan_seconds": round(planning, 2)}
+        if steps > 0:
+            seen, row["step_seconds"] = train(executor, steps)
+            row["step_seconds"] = round(float(row["step_seconds"]), 3)
+            reference = reference or seen
+            row["same_bits"] = all(a.tobytes() == b.tobytes() for a, b in zip(reference, seen))
+        rows.append(row)
+        del executor
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--models", default=",".join(models.MODELS))
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--steps", type=int, default=1, help="0: megabytes alone")
+    parser.add_argument("--budget", action="append", default=[])
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    echo_mxnet.load(given.library)
+    wishes = [{}] + [{"budget": budget} for budget in given.budget]
+    rows = []
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} processors, MXNet {mx.__version__}; step: processor seconds")
+    print(f"{'model':12} {'way':24} {'MB':>6} {'ratio':>6} {'bits':>5} {'step':>8} {'plan':>6}")
+    for name in given.models.split(","):
+        for row in compare(name, given.small, given.steps, wishes):
+            rows.append(row)
+            way = " ".join([str(row["way"]), *(f"{k}={v}" for k, v in dict(row["options"]).items())])
+            base = next(r["megabytes"] for r in rows if r["model"] == name)
+            bits = {True: "same", False: "DIFF", None: "-"}[row.get("same_bits")]
+            print(f"{name:12} {way:24} {row['megabytes']:6} {row['megabytes'] / max(base, 1):6.3f} {bits:>5} "
+                  f"{row.get('step_seconds', '-'):>8} {row['plan_seconds']:6}", flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"date": str(date.today()), "machine": platform.machine(),
+                                          "processors": os.cpu_count(), "mxnet": mx.__version__, "rows": rows}, indent=1))
+    wrong = [row for row in rows if row.get("same_bits") is False]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
