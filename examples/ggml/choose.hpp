@@ -4,6 +4,7 @@
 /// which of them users pay least for.
 #pragma once
 
+#include "give_back.hpp"
 #include "judge.hpp"
 #include "settings.hpp"
 
@@ -45,6 +46,7 @@ public:
             to_budget(*limit);
         else
             within_time();
+        if (best_.steps) give_back(limit ? *limit : 0);
         if (!best_.steps && best_.problem.empty()) best_.problem = std::move(too_large_);
         if (!best_.steps && best_.problem.empty()) best_.note = "no plan lowers it";
         return std::move(best_);
@@ -103,12 +105,41 @@ private:
         best_.after = best_.before;
     }
 
+    /// Echo's plan is the least for Echo's peak. What ggml's allocator needs does not hang on all of it: recomputations
+    /// without which it takes no more, or no more than the budget, are left out one by one, the last of the pass first.
+    void give_back(std::uint64_t limit) {
+        const std::uint64_t most = std::max<std::uint64_t>(best_.after.bytes, limit);
+        const double judging_us = static_cast<double>(snapshot_.node_count()) + 50;
+        auto tries = static_cast<std::size_t>(std::max(0.0, (step_us() / 2 - spent_us_) / judging_us));
+        for (std::size_t t = best_.steps->size(); t-- > 0 && tries > 0;) {
+            const echo::step_record step = (*best_.steps)[echo::step_id(t)];
+            if (step.kind != echo::step_kind::recompute) continue;
+            --tries;
+            echo::schedule less = without(*best_.steps, echo::step_id(t));
+            try {
+                const cost of = judge_(less);
+                if (of.bytes > most) continue;
+                best_.after = of;
+            } catch (const echo::error&) {
+                continue;
+            }
+            best_.steps = std::move(less);
+            --best_.recomputed;
+            best_.overhead -=
+                echo::graph_traits<graph>::time_us(graph_, graph_.order()[step.node.index()]).value_or(0) /
+                step_us();
+        }
+        best_.peak = echo::footprint(snapshot_, *best_.steps).peak_bytes;
+    }
+
     /// All searches together are to take no longer than one step of the training: by the model of times.hpp on two
     /// processors, and by how long a search takes, so that the same graph gets the same plan whatever the clock says.
     bool may_search() {
-        const auto nodes = static_cast<double>(snapshot_.node_count());
-        spent_us_ += std::max(20e3, 25 * nodes) + (exchange_ ? 100e3 : 0);
-        return spent_us_ <= step_us() / 2;
+        const double us =
+            std::max(20e3, 25 * static_cast<double>(snapshot_.node_count())) + (exchange_ ? 100e3 : 0);
+        if (spent_us_ + us > step_us() / 3) return false;
+        spent_us_ += us;
+        return true;
     }
 
     double step_us() const {
