@@ -429,7 +429,8 @@ class Onnx(command.Command):
         self.refused(b, "opset_import")
         b = Builder("symbolic")
         b.input("x", ["rows", 4])
-        b.node("Gradient", ["x"], ["y"], "ai.onnx.preview.training")
+        b.domains.append("ai.onnx.preview.training")
+        b.node("Gradient", ["x"], ["y"], b.domains[0])
         b.output("y", [4])
         self.refused(b, "Gradient stands for nodes", arguments=("--dim", "rows=4"))
 
@@ -459,6 +460,10 @@ class Onnx(command.Command):
         b.input("x", [1])
         b.output(b.node("If", ["c"], ["y"], then_branch=body, else_branch=body), [1])
         self.refused(b)
+
+    def test_files_that_are_made_to_fill_the_memory(self):
+        nodes = wire.data(1, b"") * 20_000_000  # two bytes each, and a hundred times that in memory
+        self.bad(1, self.model(wire.number(1, 8) + wire.data(7, nodes)), words=("more memory than it may",))
 
     def test_a_file_that_is_too_large(self):
         self.bad(1, self.model(chain()), "--max-bytes", "100", words=("more than 100 bytes",))
