@@ -76,6 +76,26 @@ void carry_each(onnx::DataPropagationContext& c, F of) {
     c.addOutputData(0, std::move(made));
 }
 
+/// A slice of extents, by steps of 1.
+inline void carry_slice(onnx::DataPropagationContext& c) {
+    if (c.getNumInputs() < 3) return;
+    const auto *data = c.getInputData(0), *starts = c.getInputData(1), *ends = c.getInputData(2);
+    if (data == nullptr || starts == nullptr || ends == nullptr) return;
+    const auto start = known_values(*starts), end = known_values(*ends);
+    if (!start || !end || start->size() != 1 || end->size() != 1) return;
+    if (c.getNumInputs() > 4 && c.getInputType(4) != nullptr) {
+        const auto* steps = c.getInputData(4);
+        if (steps == nullptr || steps->dim_size() != 1 || steps->dim(0).dim_value() != 1) return;
+    }
+    const auto bound = [size = std::int64_t{data->dim_size()}](std::int64_t at) {
+        return std::clamp<std::int64_t>(at < 0 ? std::max(at, -size) + size : at, 0, size);
+    };
+    onnx::TensorShapeProto made;
+    for (std::int64_t i = bound(start->front()); i < bound(end->front()); ++i)
+        *made.add_dim() = data->dim(static_cast<int>(i));
+    c.addOutputData(0, std::move(made));
+}
+
 /// The extents of a slice whose bounds are known, but no constants; by steps of 1.
 inline void complete_slice(onnx::InferenceContext& c) {
     const auto given = [&c](std::size_t input) {
@@ -120,6 +140,7 @@ inline std::optional<onnx::OpSchema> with_computed_extents(const onnx::OpSchema&
             library(c);
             complete_slice(c);
         });
+        schema.PartialDataPropagationFunction(carry_slice);
     } else if (name == "Identity" || name == "Reshape" || name == "Transpose") {
         schema.PartialDataPropagationFunction(carry_same);
     } else if (name == "ConstantOfShape") {
