@@ -288,6 +288,22 @@ class Onnx(command.Command):
         self.bad(1, path, words=("output 'where'", "extent 1 is not known", "--dim where:1=VALUE"))
         self.assertEqual(self.report(path, "--dim", "where:1=10")["peak_bytes"], 2 * 2 * 10 * 8)
 
+    def test_extents_that_are_computed(self):
+        b = Builder("computed")
+        b.input("x", ["rows", 6, 8])
+        shape = b.node("Shape", ["x"])
+        end = b.node("Mod", [b.integers("four", [4]), b.integers("three", [3])])  # 1
+        end = b.node("Reshape", [end, b.integers("flat", [-1])])
+        first = b.node("Slice", [shape, b.integers("zero", [0]), end])
+        half = b.node("Div", [b.integers("sixteen", [16]), b.integers("two", [2])])
+        rest = b.node("ConstantOfShape", [b.integers("one", [1])], value_tensor=wire.tensor("", [1], INT64, b"\1" + bytes(7)))
+        to = b.node("Concat", [first, b.node("Identity", [half]), rest, "flat"], axis=0)
+        cut = b.node("Slice", ["x", end, half, b.integers("axis", [1])])  # 1 to 6 of 6
+        b.output(b.node("Reshape", ["x", to], ["y"]), ["rows", 8, 1, 6])
+        b.output(b.node("Neg", [cut], ["z"]), ["rows", 5, 8])
+        report = self.report(self.model(b), "--dim", "rows=1000")
+        self.assertEqual(report["baseline_peak_bytes"] // 1000, 5 * 8 * 4)
+
     def test_wrong_options(self):
         path = self.model(chain())
         for dim in ("batch", "batch=", "=3", "batch=0", "batch=-1", "batch=1.5", "batch=99999999999999999999"):
@@ -429,7 +445,8 @@ class Onnx(command.Command):
         self.refused(b, "opset_import")
         b = Builder("symbolic")
         b.input("x", ["rows", 4])
-        b.node("Gradient", ["x"], ["y"], "ai.onnx.preview.training")
+        b.domains.append("ai.onnx.preview.training")
+        b.node("Gradient", ["x"], ["y"], b.domains[0])
         b.output("y", [4])
         self.refused(b, "Gradient stands for nodes", arguments=("--dim", "rows=4"))
 
@@ -459,6 +476,10 @@ class Onnx(command.Command):
         b.input("x", [1])
         b.output(b.node("If", ["c"], ["y"], then_branch=body, else_branch=body), [1])
         self.refused(b)
+
+    def test_files_that_are_made_to_fill_the_memory(self):
+        nodes = wire.data(1, b"") * 20_000_000  # two bytes each, and a hundred times that in memory
+        self.bad(1, self.model(wire.number(1, 8) + wire.data(7, nodes)), words=("more memory than it may",))
 
     def test_a_file_that_is_too_large(self):
         self.bad(1, self.model(chain()), "--max-bytes", "100", words=("more than 100 bytes",))

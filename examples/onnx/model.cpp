@@ -60,17 +60,30 @@ bool is_false(const onnx::TensorProto& t) {
 
 bool ends_as_gradient(const std::string& value) { return value.ends_with("_grad"); }
 
-/// Parses a file. Errors: it is no ONNX model.
-void parse(onnx::ModelProto& model, std::string_view bytes) {
+bool parses(onnx::ModelProto& model, std::string_view bytes) {
     const google::protobuf::LogSilencer silence; // it would print what is missing
-    if (bytes.size() > std::size_t{std::numeric_limits<int>::max()})
-        throw error({}, {}, "has more than 2 GB, which no ONNX file may",
-                    "keep the weights as external data");
     google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
     google::protobuf::io::CodedInputStream coded(&stream);
     coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
-    const bool whole = model.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
-    if (!whole || !model.has_graph() || model.graph().node_size() + model.graph().input_size() == 0)
+    return model.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+}
+
+/// Parses a file. Errors: it is no ONNX model; it is large, and takes many times its size in memory.
+void parse(onnx::ModelProto& model, std::string_view bytes) {
+    if (bytes.size() > std::size_t{std::numeric_limits<int>::max()})
+        throw error({}, {}, "has more than 2 GB, which no ONNX file may",
+                    "keep the weights as external data");
+    // An empty message takes two bytes in the file and a hundred times that here.
+    if (bytes.size() > std::size_t{16} << 20)
+        guarded(
+            "model",
+            [&] {
+                onnx::ModelProto trial;
+                return std::string(parses(trial, bytes) ? "whole" : "broken");
+            },
+            (std::size_t{1} << 30) + 4 * bytes.size());
+    if (!parses(model, bytes) || !model.has_graph() ||
+        model.graph().node_size() + model.graph().input_size() == 0)
         throw error({}, {}, "is no ONNX model, or not a whole one", "export it again, or copy it whole");
     if (opset_of(model) < 1)
         throw error({}, "opset_import", "names no version of ONNX's ops", "export the model again");

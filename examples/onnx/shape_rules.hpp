@@ -5,6 +5,7 @@
 /// model.cpp alone, since the headers of ONNX take long.
 #pragma once
 
+#include "onnx/computed_extents.hpp"
 #include "onnx/headers.hpp"
 
 #include <algorithm>
@@ -84,12 +85,19 @@ public:
         if (mine != schemas_.end() && version >= 18 && std::ranges::find(changed_, name) != changed_.end())
             return &mine->second;
         if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain))
-            return known;
+            return domain.empty() ? completed(*known) : known;
         const bool too_new = version < 18 && std::ranges::find(changed_, name) != changed_.end();
         return mine == schemas_.end() || too_new ? nullptr : &mine->second;
     }
 
 private:
+    /// Made once for each rule of the library. Not for several threads.
+    const onnx::OpSchema* completed(const onnx::OpSchema& known) const {
+        const auto [at, is_new] = completed_.try_emplace(&known);
+        if (is_new) at->second = with_computed_extents(known);
+        return at->second ? &*at->second : &known;
+    }
+
     void add(const std::string& name, const std::string& domain, onnx::InferenceFunction rule) {
         onnx::OpSchema schema(name, "", 0);
         schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
@@ -132,7 +140,7 @@ private:
             const auto* like = tensor_type(c, static_cast<std::size_t>(word[3] - '0'));
             if (like == nullptr) return;
             made->set_elem_type(like->tensor_type().elem_type());
-            if (const auto held = integers(c, source)) set_shape(*made, *held);
+            if (const auto held = held_integers(c, source)) set_shape(*made, *held);
             return;
         }
         made->set_elem_type(word[0] == 'b' ? onnx::TensorProto::BOOL : type->tensor_type().elem_type());
@@ -153,24 +161,7 @@ private:
     static std::optional<std::vector<std::int64_t>> extents(onnx::InferenceContext& c, std::size_t input) {
         const auto* type = tensor_type(c, input);
         if (type == nullptr || !type->tensor_type().has_shape()) return std::nullopt;
-        return values(type->tensor_type().shape());
-    }
-    static std::optional<std::vector<std::int64_t>> values(const onnx::TensorShapeProto& shape) {
-        std::vector<std::int64_t> found;
-        for (const auto& dim : shape.dim()) {
-            if (!dim.has_dim_value()) return std::nullopt;
-            found.push_back(dim.dim_value());
-        }
-        return found;
-    }
-    /// What a small tensor of integers holds, if that is known.
-    static std::optional<std::vector<std::int64_t>> integers(onnx::InferenceContext& c, std::size_t input) {
-        if (const auto* data = c.getInputData(input)) {
-            if (data->data_type() != onnx::TensorProto::INT64) return std::nullopt;
-            return onnx::ParseData<std::int64_t>(data);
-        }
-        const auto* carried = c.getSymbolicInput(input);
-        return carried == nullptr ? std::nullopt : values(*carried);
+        return known_values(type->tensor_type().shape());
     }
 
     static bool flag(onnx::InferenceContext& c, const std::string& name, bool otherwise) {
@@ -221,7 +212,7 @@ private:
         if (!shape) return;
         std::vector<std::int64_t> axes;
         if (c.getNumInputs() > 1 && c.getInputType(1) != nullptr) {
-            const auto held = integers(c, 1);
+            const auto held = held_integers(c, 1);
             if (!held) return;
             axes = *held;
         }
@@ -256,7 +247,7 @@ private:
         std::vector<std::int64_t> sizes(count, each);
         sizes.back() = extent - each * (parts - 1);
         if (c.getNumInputs() > 1 && c.getInputType(1) != nullptr) {
-            const auto held = integers(c, 1);
+            const auto held = held_integers(c, 1);
             if (!held || held->size() != count) return;
             sizes = *held;
         }
@@ -268,6 +259,7 @@ private:
 
     std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
     std::vector<std::string> changed_;
+    mutable std::map<const onnx::OpSchema*, std::optional<onnx::OpSchema>> completed_; ///< by the library's
 };
 
 } // namespace echo::format

@@ -127,14 +127,16 @@ class Builder:
 
     def node(self, op: str, inputs: Sequence[str], outputs: int | Sequence[str] = 1, domain: str = "",
              **attributes: int | float | str | bytes | Sequence[int]) -> str | list[str]:
-        """Its output, or a list of several."""
+        """Its output, or a list of several. `value_tensor` is the attribute `value`, as `tensor` makes it."""
         self.count += 1
         name = f"{self.scope}/{op}_{self.count}"
+        held = attributes.pop("value_tensor", None)
         if isinstance(outputs, int):
             outputs = [f"{name}_output_{k}" for k in range(outputs)]
         self.nodes.append(
             b"".join(data(1, one) for one in inputs) + b"".join(data(2, one) for one in outputs)
             + data(3, name) + data(4, op) + b"".join(data(5, attribute(*pair)) for pair in attributes.items())
+            + (data(5, data(1, "value") + data(5, held) + number(20, 4)) if held else b"")
             + (data(7, domain) if domain else b""))
         return outputs[0] if len(outputs) == 1 else list(outputs)
 
