@@ -34,11 +34,13 @@ public:
             });
         return found != end() && found->name == name ? found : nullptr;
     }
-    /// The same, and the pessimistic default facts under that name where it is not known. O(log Size).
+    /// The same, and the pessimistic default facts under that name where it is not known: such ops are left alone, and the
+    /// report lists them. O(log Size).
     constexpr op_facts operator[](std::string_view name) const noexcept {
         if (const auto* const found = find(name)) return *found;
         op_facts unknown;
         unknown.name = name;
+        unknown.known = false;
         return unknown;
     }
     constexpr const op_facts* begin() const noexcept { return facts_.data(); }
