@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSL-1.0
+// A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and gradients
+// bit for bit.
+//   compare [--small] [--max-overhead RATIO] [--budget RATIO] [--fail]
+#include "host.hpp"
+#include "models.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <iostream>
+#include <stdexcept>
+
+namespace {
+
+using namespace echo_mlx;
+
+struct options {
+    bool small = false, fail = false;
+    double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
+};
+
+struct measured {
+    std::size_t peak = 0;
+    double seconds = 0; ///< of the processor
+    std::vector<std::vector<char>> bits;
+};
+
+/// Runs what is lazy and counts from what lives before.
+measured evaluate(std::vector<mx::array> results) {
+    mx::clear_cache();
+    mx::reset_peak_memory();
+    const std::clock_t start = std::clock();
+    mx::eval(results);
+    measured m{
+        .peak = mx::get_peak_memory(), .seconds = double(std::clock() - start) / CLOCKS_PER_SEC, .bits = {}};
+    for (mx::array& a : results) {
+        mx::array whole = mx::contiguous(a);
+        whole.eval();
+        m.bits.emplace_back(whole.data<char>(), whole.data<char>() + whole.nbytes());
+    }
+    return m;
+}
+
+std::vector<mx::array> lazy_step(const model& m) {
+    std::vector<int> all(m.parameters.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    const auto [loss, gradients] = mx::value_and_grad(m.loss, all)(m.parameters);
+    std::vector<mx::array> results{loss};
+    results.insert(results.end(), gradients.begin(), gradients.end());
+    return results;
+}
+
+/// The step by Echo's plan, or as it was, with one line, where anything goes wrong.
+std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
+                               std::uint64_t& predicted) try {
+    const tape g(results[0], {results.begin() + 1, results.end()});
+    const echo::snapshot s = echo::read(g);
+    echo::plan_options how{.max_overhead = o.max_overhead, .encode = false};
+    how.host.encode = false;
+    if (o.budget > 0)
+        how.budget = static_cast<std::uint64_t>(
+            o.budget * static_cast<double>(echo::footprint(s, echo::baseline_schedule(s)).peak_bytes));
+    if (o.fail) throw std::runtime_error("asked to fail");
+    const echo::plan p = echo::make_plan(s, how);
+    echo::verify(s, p);
+    if (!p.met())
+        std::fprintf(stderr,
+                     "echo: the budget is below what can be reached, %.1f MB; the least found is %.1f MB\n",
+                     double(p.lower_bound()) / 1e6, double(p.best()) / 1e6);
+    for (const std::string& op : p.report().unknown_ops)
+        std::fprintf(stderr, "echo: unknown primitive %s is left alone\n", op.c_str());
+    predicted = p.report().resident_bytes + p.best();
+    std::printf("  plan: %zu nodes, %zu run again, %.1f %% of a step's time\n", s.node_count(),
+                p.report().recomputed_nodes, 100 * p.report().recompute_time_ratio);
+    return written(g, s, p);
+} catch (const std::exception& fault) {
+    std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
+    return results;
+}
+
+bool compare(const model& m, const options& o) {
+    const measured before = evaluate(lazy_step(m));
+    std::uint64_t predicted = 0;
+    const measured after = evaluate(planned(lazy_step(m), o, predicted));
+    const bool same = before.bits == after.bits;
+    const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
+    std::printf(
+        "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %6.2f s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
+        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), after.seconds, mb(predicted),
+        mb(after.peak) / mb(before.peak), same ? "same" : "DIFFER");
+    return same;
+}
+
+} // namespace
+
+int main(int count, char** words) try {
+    options o;
+    for (int i = 1; i < count; ++i) {
+        const std::string_view word = words[i];
+        if (word == "--small")
+            o.small = true;
+        else if (word == "--fail")
+            o.fail = true;
+        else if (word == "--max-overhead" && i + 1 < count)
+            o.max_overhead = std::stod(words[++i]);
+        else if (word == "--budget" && i + 1 < count)
+            o.budget = std::stod(words[++i]);
+        else
+            throw std::invalid_argument("unknown option " + std::string(word));
+    }
+    mx::set_default_device(mx::Device::cpu);
+    mx::random::seed(3);
+    bool same = compare(o.small ? transformer(4, 64, 64, 3) : transformer(16, 256, 256, 6), o);
+    same &= compare(o.small ? convnet(4, 16, 16, 4) : convnet(16, 64, 64, 8), o);
+    return same ? 0 : 1;
+} catch (const std::exception& fault) {
+    std::cerr << "compare: " << fault.what()
+              << "\nusage: compare [--small] [--max-overhead RATIO] [--budget RATIO] [--fail]\n";
+    return 2;
+}
