@@ -95,9 +95,45 @@ def buys():
     return [measured(result, peers), "", *lines]
 
 
-SHOWN = ("efficientnet_b4_b16", "convnext_tiny_b64", "diffusion_unet_b64", "mobilenet_v3_large_b64", "unet_b16", "gpt2_b8_t512",
-         "llama_8x2048_b4_t512", "vit_b16_b32", "resnet152_b32", "nmt_b128_t50")
-PLACES = {"buys": (buys, "README.md"), "bars": (bars, "docs/results/bars.md"), "fused": (fused, "docs/results/fused.md")}
+def of_pytorch(result):
+    by = {(row["model"], row["by"]): row for row in result["rows"]}
+    return [(f"PyTorch {result['torch'].split('+')[0]}", model, row["measured_mb"], by[model, "Echo"]["measured_mb"],
+             by[model, "Echo"]["time"], by[model, "Echo"]["same_bits"])
+            for (model, kind), row in by.items() if kind == "default" and (model, "Echo") in by]
+
+
+def of_ggml(result):
+    rows = [("ggml", row["training"], row["buffer MB"], row["with Echo"], row["step"], row["same bits"])
+            for row in result["rows"] if row["training"] in SHOWN]
+    tuned = {row["llama-finetune"]: row for row in result["finetune"]}
+    plain, echo = tuned["not fused"], tuned["not fused, Echo"]
+    return [*rows, ("llama.cpp", "llama-finetune, unmodified", echo["before MB"], echo["buffer MB"], echo["s"] / plain["s"],
+                    echo["sha256"] == plain["sha256"])]
+
+
+def of_onnx(result):
+    plain, planned = result["rows"][:2]
+    return [(result["runtime"].replace("onnxruntime", "ONNX Runtime"), "a training step, " + planned["model"],
+             plain["measured MB"], planned["measured MB"], planned["measured time"], planned["same bits"])]
+
+
+HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "onnx": of_onnx}
+
+
+def hosts():
+    """Inside engines that others wrote: what they measured."""
+    loaded = {name: result for name in HOSTS if (result := load(name)) is not None}
+    lines = ["| engine | training | MB, without | MB, with Echo | ratio | time of a step | same bits |", "|---|---|--:|--:|--:|--:|---|"]
+    for name, result in loaded.items():
+        lines += [f"| {engine} | {what} | {before:,.1f} | {after:,.1f} | {before / after:.2f} × | {time:.2f} × | "
+                  f"{'yes' if same else '**no**'} |" for engine, what, before, after, time, same in HOSTS[name](result)]
+    return [measured(*loaded.values()), "", *lines]
+
+
+SHOWN = ("efficientnet_b4_b16", "gpt2_b8_t512", "llama_8x2048_b4_t512", "resnet152_b32", "nmt_b128_t50",
+         "mnist, convolutions", "transformer", "LoRA on 8-bit weights, graph built anew")
+PLACES = {"hosts": (hosts, "README.md"), "buys": (buys, "README.md"), "bars": (bars, "docs/results/bars.md"), 
+          "fused": (fused, "docs/results/fused.md")}
 
 
 def main():

@@ -158,6 +158,8 @@ def faults_of(words):
     program, *arguments = words
     if program == "cmake":
         return faults_of_cmake(words)
+    if program == "pip":
+        return [f"there is no {place}" for place in arguments if place.startswith("./") and not (ROOT / place).exists()]
     if program == "ctest":
         presets = re.findall(r"--test-dir build/(\w+)", " ".join(arguments))
         return [] if presets else ["ctest is not told where the tests are"]
@@ -186,6 +188,12 @@ class Docs(unittest.TestCase):
             for suffix, text in units_of(blocks):
                 with self.subTest(document.name, unit=text.splitlines()[0]):
                     self.assertEqual(compile_unit(suffix, text), "")
+
+    def test_python_parses(self):
+        for document in documents():
+            for block in blocks_of(document, document.read_text(encoding="utf-8")):
+                if block.language == "python":
+                    compile("\n".join(block.lines), str(block), "exec")
 
     def test_commands_exist(self):
         for document in documents():
