@@ -99,15 +99,23 @@ inline double flops_of(const tape_node& n) {
     return 0;
 }
 
+/// Bytes that a convolution takes on a CPU while it runs: the padded input and the matrix of all windows.
+inline std::uint64_t workspace_of(const tape_node& n) {
+    if (name_of(n) != "Convolution") return 0;
+    const auto& x = n.outputs[0].inputs();
+    const auto filters = static_cast<std::uint64_t>(std::max(1, x[1].shape(0)));
+    return x[0].nbytes() + n.outputs[0].nbytes() / filters * (x[1].size() / filters);
+}
+
 /// Facts by the primitive's name. What a gradient reads is not asked: the gradients are in the graph.
 inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
     constexpr std::string_view heavy = "Matmul AddMM Convolution ScaledDotProductAttention";
-    constexpr std::string_view views =
-        "Transpose Broadcast BroadcastAxes ExpandDims Squeeze StopGradient Copy Depends CustomTransforms";
+    constexpr std::string_view views = "Transpose Broadcast BroadcastAxes ExpandDims Squeeze StopGradient "
+                                       "Copy Depends CustomTransforms AsStrided";
     constexpr std::string_view shaping = "Reshape Flatten Unflatten"; // views of what lies in one piece
     constexpr std::string_view one =
         "Abs AsType Cos Erf Exp Log Log1p Negative Rsqrt Sqrt Sigmoid Sign Sin Square Tanh "
-        "LogicalNot Softmax";
+        "LogicalNot Softmax Cosh Sinh";
     constexpr std::string_view two =
         "Add Subtract Multiply Divide Maximum Minimum Power Select Greater GreaterEqual Less "
         "LessEqual Equal NotEqual LogicalAnd LogicalOr LogAddExp";
@@ -206,5 +214,6 @@ struct echo::graph_traits<echo_mlx::tape> {
     static echo::phase phase(const graph& g, node n) { return g.nodes[n].phase; }
     static const auto& results(const graph& g) { return g.results; }
     static op_facts facts(const graph& g, node n) { return echo_mlx::facts_of(g, g.nodes[n]); }
+    static std::uint64_t workspace(const graph& g, node n) { return echo_mlx::workspace_of(g.nodes[n]); }
     static double flops(const graph& g, node n) { return echo_mlx::flops_of(g.nodes[n]); }
 };
