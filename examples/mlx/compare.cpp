@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and gradients
 // bit for bit.
-//   compare [--small] [--wait] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
+//   compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
-// thread allocates up to ten primitives ahead.
+// thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
 #include "host.hpp"
 #include "models.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 using namespace echo_mlx;
 
 struct options {
-    bool small = false, fail = false, wait = false, unknown = false;
+    bool small = false, fail = false, wait = false, unknown = false, each = false;
     double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
 };
 
@@ -32,7 +32,8 @@ struct measured {
 /// Runs what is lazy and counts from what lives before.
 measured evaluate(std::vector<mx::array> results) {
     mx::clear_cache();
-    mx::reset_peak_memory();
+    const bool ran = results[0].status() != mx::array::unscheduled; // step by step, already
+    if (!ran) mx::reset_peak_memory();
     const std::clock_t start = std::clock();
     mx::eval(results);
     measured m{
@@ -76,7 +77,7 @@ std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
     predicted = p.report().resident_bytes + p.best();
     std::printf("  plan: %zu nodes, %zu run again, %.1f %% of a step's time\n", s.node_count(),
                 p.report().recomputed_nodes, 100 * p.report().recompute_time_ratio);
-    return written(g, s, p);
+    return written(g, s, p, o.each ? execution::step_by_step : execution::lazily);
 } catch (const std::exception& fault) {
     std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
     return results;
@@ -85,6 +86,7 @@ std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
 bool compare(const model& m, const options& o) {
     const measured before = evaluate(lazy_step(m));
     std::uint64_t predicted = 0;
+    mx::reset_peak_memory();
     const measured after = evaluate(planned(lazy_step(m), o, predicted));
     const bool same = before.bits == after.bits;
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
@@ -105,6 +107,8 @@ int main(int count, char** words) try {
             o.small = true;
         else if (word == "--unknown") // a primitive that the facts do not name
             o.unknown = true;
+        else if (word == "--each")
+            o.each = true;
         else if (word == "--wait")
             o.wait = true;
         else if (word == "--fail")
@@ -126,8 +130,9 @@ int main(int count, char** words) try {
     same &= compare(o.small ? convnet(4, 16, 16, 4) : convnet(16, 64, 64, 8), o);
     return same ? 0 : 1;
 } catch (const std::exception& fault) {
-    std::cerr << "compare: " << fault.what()
-              << "\nusage: compare [--small] [--wait] [--max-overhead RATIO] [--budget RATIO] [--fail] "
-                 "[--unknown]\n";
+    std::cerr
+        << "compare: " << fault.what()
+        << "\nusage: compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] "
+           "[--unknown]\n";
     return 2;
 }

@@ -134,7 +134,7 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
         bool in_one_piece = true;
         for (; base->phase != echo::phase::input && is_one_of(views, name_of(*base));
              base = &g.nodes[base->inputs[0].producer])
-            in_one_piece &= !is_one_of("Transpose Broadcast BroadcastAxes", name_of(*base));
+            in_one_piece &= !is_one_of("Transpose Broadcast BroadcastAxes AsStrided", name_of(*base));
         if (in_one_piece) {
             facts.kind = echo::op_kind::view;
             facts.views = {{0, 0}};
@@ -155,35 +155,55 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
     return facts;
 }
 
+/// Who runs the new graph. `lazily`: MLX, at the next `eval`. `step_by_step`: we do, one primitive after the other, each
+/// finished before the next begins; slower, but nothing is allocated ahead of its time.
+enum class execution { lazily, step_by_step };
+
 /// The graph of a plan: new arrays for every step, each behind the one before. Only the results are kept.
-inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, const echo::plan& p) {
+inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, const echo::plan& p,
+                                      execution how) {
     const echo::schedule& steps = p.steps();
     std::vector<std::vector<mx::array>> made(steps.size());
-    std::vector<std::size_t> latest(g.nodes.size(), 0);
+    std::vector<std::size_t> latest(g.nodes.size(), 0), last_reader(steps.size(), steps.size());
+    for (const auto t : steps.steps()) {
+        latest[steps[t].node.index()] = t.index();
+        for (const echo::copy_id& x : steps.inputs(t)) last_reader[x.step.index()] = t.index();
+    }
+    for (const auto v : s.results()) last_reader[latest[s[v].producer.index()]] = steps.size();
     std::optional<mx::array> before;
     for (const auto t : steps.steps()) {
         const tape_node& n = g.nodes[steps[t].node.index()];
-        latest[steps[t].node.index()] = t.index();
         if (n.phase == echo::phase::input) {
             made[t.index()] = n.outputs;
             continue;
         }
         std::vector<mx::array> inputs;
-        for (const echo::copy_id& x : steps.inputs(t)) inputs.push_back(made[x.step.index()].at(x.output));
-        if (before && !inputs.empty()) {
-            const bool own = std::any_of(inputs.begin(), inputs.end(),
-                                         [&](const mx::array& x) { return x.id() == before->id(); });
-            if (!own) inputs[0] = mx::depends({inputs[0]}, {*before})[0];
+        for (const echo::copy_id& x : steps.inputs(t)) {
+            inputs.push_back(made[x.step.index()].at(x.output));
+            if (how == execution::step_by_step && last_reader[x.step.index()] == t.index() &&
+                g.nodes[steps[x.step].node.index()].outputs.size() == 1)
+                last_reader[x.step.index()] = ~t.index(); // to be let go below, once
         }
+        for (const echo::copy_id& x : steps.inputs(t))
+            if (last_reader[x.step.index()] == ~t.index()) made[x.step.index()].clear();
+        const bool own = std::any_of(inputs.begin(), inputs.end(),
+                                     [&](const mx::array& x) { return before && x.id() == before->id(); });
+        if (before && !inputs.empty() && !own) inputs[0] = mx::depends({inputs[0]}, {*before})[0];
         std::vector<mx::Shape> shapes;
         std::vector<mx::Dtype> types;
         for (const mx::array& y : n.outputs) {
             shapes.push_back(y.shape());
             types.push_back(y.dtype());
         }
-        made[t.index()] =
-            mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
-        before = made[t.index()][0];
+        auto& outputs = made[t.index()];
+        outputs = mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
+        if (how == execution::lazily) {
+            before = outputs[0];
+            continue;
+        }
+        inputs.clear();
+        mx::eval(outputs);
+        mx::synchronize();
     }
     std::vector<mx::array> results;
     for (const auto v : s.results())
