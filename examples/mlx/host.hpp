@@ -99,15 +99,23 @@ inline double flops_of(const tape_node& n) {
     return 0;
 }
 
+/// Bytes that a convolution takes on a CPU while it runs: the padded input and the matrix of all windows.
+inline std::uint64_t workspace_of(const tape_node& n) {
+    if (name_of(n) != "Convolution") return 0;
+    const auto& x = n.outputs[0].inputs();
+    const auto filters = static_cast<std::uint64_t>(std::max(1, x[1].shape(0)));
+    return x[0].nbytes() + n.outputs[0].nbytes() / filters * (x[1].size() / filters);
+}
+
 /// Facts by the primitive's name. What a gradient reads is not asked: the gradients are in the graph.
 inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
     constexpr std::string_view heavy = "Matmul AddMM Convolution ScaledDotProductAttention";
-    constexpr std::string_view views =
-        "Transpose Broadcast BroadcastAxes ExpandDims Squeeze StopGradient Copy Depends CustomTransforms";
+    constexpr std::string_view views = "Transpose Broadcast BroadcastAxes ExpandDims Squeeze StopGradient "
+                                       "Copy Depends CustomTransforms AsStrided";
     constexpr std::string_view shaping = "Reshape Flatten Unflatten"; // views of what lies in one piece
     constexpr std::string_view one =
         "Abs AsType Cos Erf Exp Log Log1p Negative Rsqrt Sqrt Sigmoid Sign Sin Square Tanh "
-        "LogicalNot Softmax";
+        "LogicalNot Softmax Cosh Sinh";
     constexpr std::string_view two =
         "Add Subtract Multiply Divide Maximum Minimum Power Select Greater GreaterEqual Less "
         "LessEqual Equal NotEqual LogicalAnd LogicalOr LogAddExp";
@@ -126,7 +134,7 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
         bool in_one_piece = true;
         for (; base->phase != echo::phase::input && is_one_of(views, name_of(*base));
              base = &g.nodes[base->inputs[0].producer])
-            in_one_piece &= !is_one_of("Transpose Broadcast BroadcastAxes", name_of(*base));
+            in_one_piece &= !is_one_of("Transpose Broadcast BroadcastAxes AsStrided", name_of(*base));
         if (in_one_piece) {
             facts.kind = echo::op_kind::view;
             facts.views = {{0, 0}};
@@ -147,35 +155,55 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
     return facts;
 }
 
+/// Who runs the new graph. `lazily`: MLX, at the next `eval`. `step_by_step`: we do, one primitive after the other, each
+/// finished before the next begins; slower, but nothing is allocated ahead of its time.
+enum class execution { lazily, step_by_step };
+
 /// The graph of a plan: new arrays for every step, each behind the one before. Only the results are kept.
-inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, const echo::plan& p) {
+inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, const echo::plan& p,
+                                      execution how) {
     const echo::schedule& steps = p.steps();
     std::vector<std::vector<mx::array>> made(steps.size());
-    std::vector<std::size_t> latest(g.nodes.size(), 0);
+    std::vector<std::size_t> latest(g.nodes.size(), 0), last_reader(steps.size(), steps.size());
+    for (const auto t : steps.steps()) {
+        latest[steps[t].node.index()] = t.index();
+        for (const echo::copy_id& x : steps.inputs(t)) last_reader[x.step.index()] = t.index();
+    }
+    for (const auto v : s.results()) last_reader[latest[s[v].producer.index()]] = steps.size();
     std::optional<mx::array> before;
     for (const auto t : steps.steps()) {
         const tape_node& n = g.nodes[steps[t].node.index()];
-        latest[steps[t].node.index()] = t.index();
         if (n.phase == echo::phase::input) {
             made[t.index()] = n.outputs;
             continue;
         }
         std::vector<mx::array> inputs;
-        for (const echo::copy_id& x : steps.inputs(t)) inputs.push_back(made[x.step.index()].at(x.output));
-        if (before && !inputs.empty()) {
-            const bool own = std::any_of(inputs.begin(), inputs.end(),
-                                         [&](const mx::array& x) { return x.id() == before->id(); });
-            if (!own) inputs[0] = mx::depends({inputs[0]}, {*before})[0];
+        for (const echo::copy_id& x : steps.inputs(t)) {
+            inputs.push_back(made[x.step.index()].at(x.output));
+            if (how == execution::step_by_step && last_reader[x.step.index()] == t.index() &&
+                g.nodes[steps[x.step].node.index()].outputs.size() == 1)
+                last_reader[x.step.index()] = ~t.index(); // to be let go below, once
         }
+        for (const echo::copy_id& x : steps.inputs(t))
+            if (last_reader[x.step.index()] == ~t.index()) made[x.step.index()].clear();
+        const bool own = std::any_of(inputs.begin(), inputs.end(),
+                                     [&](const mx::array& x) { return before && x.id() == before->id(); });
+        if (before && !inputs.empty() && !own) inputs[0] = mx::depends({inputs[0]}, {*before})[0];
         std::vector<mx::Shape> shapes;
         std::vector<mx::Dtype> types;
         for (const mx::array& y : n.outputs) {
             shapes.push_back(y.shape());
             types.push_back(y.dtype());
         }
-        made[t.index()] =
-            mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
-        before = made[t.index()][0];
+        auto& outputs = made[t.index()];
+        outputs = mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
+        if (how == execution::lazily) {
+            before = outputs[0];
+            continue;
+        }
+        inputs.clear();
+        mx::eval(outputs);
+        mx::synchronize();
     }
     std::vector<mx::array> results;
     for (const auto v : s.results())
@@ -206,5 +234,6 @@ struct echo::graph_traits<echo_mlx::tape> {
     static echo::phase phase(const graph& g, node n) { return g.nodes[n].phase; }
     static const auto& results(const graph& g) { return g.results; }
     static op_facts facts(const graph& g, node n) { return echo_mlx::facts_of(g, g.nodes[n]); }
+    static std::uint64_t workspace(const graph& g, node n) { return echo_mlx::workspace_of(g.nodes[n]); }
     static double flops(const graph& g, node n) { return echo_mlx::flops_of(g.nodes[n]); }
 };

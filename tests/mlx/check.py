@@ -1,0 +1,112 @@
+"""Checks of Echo inside MLX: lower peaks, the same bits, predictions, and that bad input never stops training."""
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from typing import Callable, List, NamedTuple
+
+ROW = re.compile(r"(\w+) +MLX +([\d.]+) MB .* Echo +([\d.]+) MB .*predicted +([\d.]+) MB\).* bits (\w+)")
+
+
+class Row(NamedTuple):
+    """One model, in megabytes."""
+
+    model: str
+    before: float
+    after: float
+    predicted: float
+    bits: str
+
+
+class Ran(NamedTuple):
+    """What a run of the program gave."""
+
+    rows: List[Row]
+    errors: List[str]
+    code: int
+
+
+def run(program: str, *options: str) -> Ran:
+    done = subprocess.run(["nice", program, "--small", *options], capture_output=True, text=True, timeout=300)
+    rows = [Row(m[1], float(m[2]), float(m[3]), float(m[4]), m[5]) for m in ROW.finditer(done.stdout)]
+    return Ran(rows, done.stderr.splitlines(), done.returncode)
+
+
+def default(program: str) -> None:
+    ran = run(program)
+    assert ran.code == 0 and not ran.errors and len(ran.rows) == 2, ran
+    assert all(row.bits == "same" and row.after < 0.95 * row.before for row in ran.rows), ran
+
+
+def prediction(program: str) -> None:
+    """Step by step, MLX's peak is the predicted one, up to matrix products' own copies."""
+    ran = run(program, "--each")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert all(0.97 * row.predicted <= row.after <= 1.08 * row.predicted for row in ran.rows), ran
+
+
+def waiting(program: str) -> None:
+    """With a memory limit MLX waits for what runs; it still holds what the last few kernels have read."""
+    ran, free = run(program, "--wait"), run(program)
+    assert ran.code == 0 and all(row.bits == "same" and row.after < row.before for row in ran.rows), ran
+    assert all(a.after < b.after for a, b in zip(ran.rows, free.rows)), (ran, free)
+
+
+def budget(program: str) -> None:
+    """A looser budget is met with less recomputation than the default's, and never raises the peak."""
+    ran = run(program, "--wait", "--budget", "0.9")
+    assert ran.code == 0 and not ran.errors, ran
+    assert all(row.bits == "same" and row.after <= 1.05 * row.before for row in ran.rows), ran
+
+
+def out_of_reach(program: str) -> None:
+    ran = run(program, "--budget", "0.01")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert len(ran.errors) == 2 and all("the least found is" in line for line in ran.errors), ran
+
+
+def fault(program: str) -> None:
+    ran = run(program, "--fail")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert ran.errors == ["echo: the step stays as it is: asked to fail"] * 2, ran
+
+
+def bad_overhead(program: str) -> None:
+    ran = run(program, "--max-overhead", "-1")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert all("stays as it is" in line and "max_overhead" in line for line in ran.errors) and ran.errors, ran
+
+
+def unknown_op(program: str) -> None:
+    ran = run(program, "--unknown")
+    assert ran.code == 0 and all(row.bits == "same" and row.after < row.before for row in ran.rows), ran
+    assert any("unknown primitive ArcTan is left alone" in line for line in ran.errors), ran
+
+
+def bad_option(program: str) -> None:
+    ran = run(program, "--budgets")
+    assert ran.code == 2 and len(ran.errors) == 2 and "unknown option" in ran.errors[0], ran
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", required=True)
+    program = parser.parse_args().program
+    checks: List[Callable[[str], None]] = [default, prediction, waiting, budget, out_of_reach, fault, bad_overhead, unknown_op,
+                                           bad_option]
+    failed = 0
+    for check in checks:
+        try:
+            check(program)
+            print(f"ok      {check.__name__}", flush=True)
+        except Exception as problem:  # a check that ends in any way but well has failed
+            failed += 1
+            print(f"FAILED  {check.__name__}: {problem!r}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
