@@ -50,7 +50,8 @@ SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_me
 
 def measured(*loaded):
     """When and where."""
-    dates = {f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}" for result in loaded}
+    dates = {f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}" for result in loaded
+             if "cores" in result["machine"]}
     return f"Measured on {', and on '.join(sorted(dates))}."
 
 
@@ -117,7 +118,14 @@ def of_onnx(result):
              plain["measured MB"], planned["measured MB"], planned["measured time"], planned["same bits"])]
 
 
-HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "onnx": of_onnx}
+def of_mxnet(result):
+    by = {(row["model"], row["way"]): row for row in reversed(result["rows"])}  # those without options stand first
+    return [(f"MXNet {result['mxnet']}", f"{model}; its own mirror: {by[model, 'mirror']['megabytes']:,} MB", row["megabytes"],
+             by[model, "echo"]["megabytes"], by[model, "echo"]["step_seconds"] / row["step_seconds"], by[model, "echo"]["same_bits"])
+            for (model, way), row in reversed(by.items()) if way == "baseline"]
+
+
+HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "mxnet": of_mxnet, "onnx": of_onnx}
 
 
 def hosts():
