@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and gradients
-// bit for bit.
+// A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and
+// gradients bit for bit.
 //   compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
 // thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
