@@ -91,9 +91,11 @@ bool compare(const model& m, const options& o) {
     const measured after = evaluate(planned(lazy_step(m), o, predicted));
     const bool same = before.bits == after.bits;
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
+    char seconds[32] = "-";
+    if (after.seconds >= 0) std::snprintf(seconds, sizeof seconds, "%.2f s", after.seconds);
     std::printf(
-        "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %6.2f s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
-        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), after.seconds, mb(predicted),
+        "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %8s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
+        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), seconds, mb(predicted),
         mb(after.peak) / mb(before.peak), same ? "same" : "DIFFER");
     return same;
 }

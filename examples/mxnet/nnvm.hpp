@@ -13,9 +13,7 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace echo_mxnet {
 
