@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and gradients
-// bit for bit.
+// A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and
+// gradients bit for bit.
 //   compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
 // thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
@@ -91,9 +91,11 @@ bool compare(const model& m, const options& o) {
     const measured after = evaluate(planned(lazy_step(m), o, predicted));
     const bool same = before.bits == after.bits;
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
+    char seconds[32] = "-";
+    if (after.seconds >= 0) std::snprintf(seconds, sizeof seconds, "%.2f s", after.seconds);
     std::printf(
-        "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %6.2f s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
-        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), after.seconds, mb(predicted),
+        "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %8s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
+        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), seconds, mb(predicted),
         mb(after.peak) / mb(before.peak), same ? "same" : "DIFFER");
     return same;
 }

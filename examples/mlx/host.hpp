@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// MLX's lazy graph as a host. What `value_and_grad` returns is the joint graph, not run yet: it is walked from its
-/// arrays, planned, and written anew by MLX's public constructors, before `eval`. MLX chooses the order of its own graph
-/// at `eval`, and would make a copy right where the original stands; so each step of the new graph takes an input through
-/// `depends` on the step before, and runs when its turn comes.
+/// arrays, planned, and written anew by MLX's public constructors, before `eval`. MLX chooses the order of its own
+/// graph at `eval`, and would make a copy right where the original stands; so each step of the new graph takes an input
+/// through `depends` on the step before, and runs when its turn comes.
 #pragma once
 
 #include <echo/echo.hpp>
@@ -33,8 +33,8 @@ struct tape {
     std::vector<tape_node> nodes;
     std::vector<echo::value_of<std::size_t>> results;
 
-    /// `loss` first, then the gradients from the last to the first: those of the last layers are there first, and what they
-    /// read is free then.
+    /// `loss` first, then the gradients from the last to the first: those of the last layers are there first, and what
+    /// they read is free then.
     tape(const mx::array& loss, const std::vector<mx::array>& gradients) {
         add(loss, echo::phase::forward);
         for (auto g = gradients.rbegin(); g != gradients.rend(); ++g) add(*g, echo::phase::backward);
@@ -155,8 +155,8 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
     return facts;
 }
 
-/// Who runs the new graph. `lazily`: MLX, at the next `eval`. `step_by_step`: we do, one primitive after the other, each
-/// finished before the next begins; slower, but nothing is allocated ahead of its time.
+/// Who runs the new graph. `lazily`: MLX, at the next `eval`. `step_by_step`: we do, one primitive after the other,
+/// each finished before the next begins; slower, but nothing is allocated ahead of its time.
 enum class execution { lazily, step_by_step };
 
 /// The graph of a plan: new arrays for every step, each behind the one before. Only the results are kept.

@@ -1,4 +1,5 @@
-"""Baseline, MXNet's mirror and Echo on one model: megabytes as MXNet prints them, gradients bit for bit, time."""
+"""Baseline, MXNet's mirror and Echo: megabytes as MXNet prints them, gradients bit for bit."""
+
 from __future__ import annotations
 
 import argparse
@@ -25,7 +26,9 @@ import numpy as np  # noqa: E402
 ALLOCATED = re.compile(r"Total (\d+) MB allocated")
 
 
-def bind(symbol: mx.sym.Symbol, model: models.Model, mirror: bool = False) -> Tuple[mx.executor.Executor, int]:
+def bind(
+    symbol: mx.sym.Symbol, model: models.Model, mirror: bool = False
+) -> Tuple[mx.executor.Executor, int]:
     """The executor and the megabytes that MXNet allocates for it."""
     os.environ["MXNET_BACKWARD_DO_MIRROR"] = "1" if mirror else "0"
     wanted = {name: "null" if name in model.shapes else "write" for name in symbol.list_arguments()}
@@ -34,11 +37,15 @@ def bind(symbol: mx.sym.Symbol, model: models.Model, mirror: bool = False) -> Tu
     return executor, int(ALLOCATED.search(executor.debug_str()).group(1))
 
 
-def train(executor: mx.executor.Executor, steps: int, seed: int = 7) -> Tuple[List[np.ndarray], float]:
-    """Gradients, auxiliary states and outputs of every step of plain SGD, and processor seconds of the fastest."""
+def train(
+    executor: mx.executor.Executor, steps: int, seed: int = 7
+) -> Tuple[List[np.ndarray], float]:
+    """What every step of plain SGD makes, and processor seconds of the fastest step."""
     random = np.random.RandomState(seed)
     for name, array in sorted(executor.arg_dict.items()):
-        if name.endswith("label") or (name.endswith("data") and array.ndim == 2 and not name.startswith(("zero", "half"))):
+        if name.endswith("label") or (
+            name.endswith("data") and array.ndim == 2 and not name.startswith(("zero", "half"))
+        ):
             array[:] = random.randint(0, 50, array.shape)
         elif name.startswith(("zero", "half")):
             array[:] = 0
@@ -63,7 +70,9 @@ def train(executor: mx.executor.Executor, steps: int, seed: int = 7) -> Tuple[Li
     return seen, fastest
 
 
-def compare(name: str, small: bool, steps: int, wishes: List[Dict[str, str]]) -> List[Dict[str, object]]:
+def compare(
+    name: str, small: bool, steps: int, wishes: List[Dict[str, str]]
+) -> List[Dict[str, object]]:
     """One row for the baseline, the mirror and each set of options."""
     model = models.MODELS[name](**(models.SMALL[name] if small else {}))
     rows: List[Dict[str, object]] = []
@@ -71,11 +80,20 @@ def compare(name: str, small: bool, steps: int, wishes: List[Dict[str, str]]) ->
     ways = [("baseline", None), ("mirror", None)] + [("echo", options) for options in wishes]
     for way, options in ways:
         planning = time.process_time()
-        symbol = echo_mxnet.optimize(model.symbol, model.shapes, **options) if options is not None else model.symbol
+        symbol = (
+            echo_mxnet.optimize(model.symbol, model.shapes, **options)
+            if options is not None
+            else model.symbol
+        )
         planning = time.process_time() - planning
         executor, megabytes = bind(symbol, model, way == "mirror")
-        row: Dict[str, object] = {"model": name, "way": way, "options": options or {}, "megabytes": megabytes,
-                                  "plan_seconds": round(planning, 2)}
+        row: Dict[str, object] = {
+            "model": name,
+            "way": way,
+            "options": options or {},
+            "megabytes": megabytes,
+            "plan_seconds": round(planning, 2),
+        }
         if steps > 0:
             seen, row["step_seconds"] = train(executor, steps)
             row["step_seconds"] = round(float(row["step_seconds"]), 3)
@@ -98,19 +116,38 @@ def main() -> int:
     echo_mxnet.load(given.library)
     wishes = [{}] + [{"budget": budget} for budget in given.budget]
     rows = []
-    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} processors, MXNet {mx.__version__}; step: processor seconds")
+    print(
+        f"{date.today()}, {platform.machine()}, {os.cpu_count()} processors, "
+        f"MXNet {mx.__version__}; step: processor seconds"
+    )
     print(f"{'model':12} {'way':24} {'MB':>6} {'ratio':>6} {'bits':>5} {'step':>8} {'plan':>6}")
     for name in given.models.split(","):
         for row in compare(name, given.small, given.steps, wishes):
             rows.append(row)
-            way = " ".join([str(row["way"]), *(f"{k}={v}" for k, v in dict(row["options"]).items())])
+            way = " ".join(
+                [str(row["way"]), *(f"{k}={v}" for k, v in dict(row["options"]).items())]
+            )
             base = next(r["megabytes"] for r in rows if r["model"] == name)
             bits = {True: "same", False: "DIFF", None: "-"}[row.get("same_bits")]
-            print(f"{name:12} {way:24} {row['megabytes']:6} {row['megabytes'] / max(base, 1):6.3f} {bits:>5} "
-                  f"{row.get('step_seconds', '-'):>8} {row['plan_seconds']:6}", flush=True)
+            print(
+                f"{name:12} {way:24} {row['megabytes']:6} "
+                f"{row['megabytes'] / max(base, 1):6.3f} {bits:>5} "
+                f"{row.get('step_seconds', '-'):>8} {row['plan_seconds']:6}",
+                flush=True,
+            )
     if given.json:
-        given.json.write_text(json.dumps({"date": str(date.today()), "machine": platform.machine(),
-                                          "processors": os.cpu_count(), "mxnet": mx.__version__, "rows": rows}, indent=1))
+        given.json.write_text(
+            json.dumps(
+                {
+                    "date": str(date.today()),
+                    "machine": platform.machine(),
+                    "processors": os.cpu_count(),
+                    "mxnet": mx.__version__,
+                    "rows": rows,
+                },
+                indent=1,
+            )
+        )
     wrong = [row for row in rows if row.get("same_bits") is False]
     return 1 if wrong else 0
 

@@ -1,10 +1,13 @@
 """Echo inside MXNet: `symbol = echo_mxnet.optimize(symbol, shapes)` before binding."""
+
 from __future__ import annotations
 
 import os
 from typing import Mapping, Sequence, Tuple
 
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")  # else oneDNN's partitioner rewrites the marked graph
+os.environ.setdefault(
+    "MXNET_SUBGRAPH_BACKEND", "NONE"
+)  # else oneDNN's partitioner rewrites the marked graph
 
 import mxnet as mx  # noqa: E402 (MXNet reads the variable when it is loaded)
 
@@ -14,7 +17,9 @@ def load(library: str) -> None:
     mx.library.load(os.path.abspath(library), verbose=False)
 
 
-def optimize(symbol: mx.sym.Symbol, shapes: Mapping[str, Sequence[int]], **options: object) -> mx.sym.Symbol:
+def optimize(
+    symbol: mx.sym.Symbol, shapes: Mapping[str, Sequence[int]], **options: object
+) -> mx.sym.Symbol:
     """The symbol with the marks that Echo chose; options as in the README.
 
     MXNet infers shapes for a pass only if it is handed an array, so the smallest argument is.
@@ -24,9 +29,15 @@ def optimize(symbol: mx.sym.Symbol, shapes: Mapping[str, Sequence[int]], **optio
     def smallest(names: Sequence[str], known: Sequence[Tuple[int, ...]]) -> dict:
         if not names:
             return {}
-        _, shape, name = min((mx.nd.array(s).prod().asscalar(), tuple(s), n) for n, s in zip(names, known))
+        _, shape, name = min(
+            (mx.nd.array(s).prod().asscalar(), tuple(s), n) for n, s in zip(names, known)
+        )
         return {name: mx.nd.zeros(shape)}
 
-    return symbol.optimize_for("echo", args=smallest(symbol.list_arguments(), arguments),
-                               aux=smallest(symbol.list_auxiliary_states(), auxiliary),
-                               shape_dict={k: tuple(v) for k, v in shapes.items()}, **options)
+    return symbol.optimize_for(
+        "echo",
+        args=smallest(symbol.list_arguments(), arguments),
+        aux=smallest(symbol.list_auxiliary_states(), auxiliary),
+        shape_dict={k: tuple(v) for k, v in shapes.items()},
+        **options,
+    )

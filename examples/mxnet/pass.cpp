@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // Echo as a graph pass of MXNet: `symbol.optimize_for("echo", args, aux, shape_dict=.., budget=..)` returns the symbol
 // with `__force_mirroring__` on the nodes to run again, which MXNet's own gradient pass obeys when the symbol is bound.
-// Options: max_overhead (a part of a step's time; 0.05), budget (bytes of MXNet's pool, as 800000000, 800MiB, or a ratio
-// of the baseline's below 1), no_gradient (names, by commas, bound with grad_req null; without it all that end in `data`
-// or `label`), report (1: a line on standard error). A fault of ours leaves the symbol as it was.
+// Options: max_overhead (a part of a step's time; 0.05), budget (bytes of MXNet's pool, as 800000000, 800MiB, or a
+// ratio of the baseline's below 1), no_gradient (names, by commas, bound with grad_req null; without it all that end in
+// `data` or `label`), report (1: a line on standard error). A fault of ours leaves the symbol as it was.
 #include "search.hpp"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The judge: bytes of the pool into which MXNet's planner lays a step, and the time of its copies. The pool is NNVM's:
-/// a request takes the smallest free block that is large enough and at most 16 times larger, else the largest that is at
-/// least a sixteenth and grows it, else a new block. Gradients that are asked for lie outside.
+/// a request takes the smallest free block that is large enough and at most 16 times larger, else the largest that is
+/// at least a sixteenth and grows it, else a new block. Gradients that are asked for lie outside.
 #pragma once
 
 #include "nnvm.hpp"

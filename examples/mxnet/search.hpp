@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Which nodes to mark. Echo's planner proposes what to run again; a mark says more than that (nnvm.hpp), so proposals are
-/// completed, then improved group by group, and MXNet's pool judges each. Nodes are grouped by op, shapes and neighbours:
-/// the steps of an unrolled loop and the blocks of a network decide together.
+/// Which nodes to mark. Echo's planner proposes what to run again; a mark says more than that (nnvm.hpp), so proposals
+/// are completed, then improved group by group, and MXNet's pool judges each. Nodes are grouped by op, shapes and
+/// neighbours: the steps of an unrolled loop and the blocks of a network decide together.
 #pragma once
 
 #include "pool.hpp"
@@ -59,7 +59,8 @@ public:
         for (const double overhead : {wishes_.max_overhead, 0.3 * wishes_.max_overhead})
             for (const auto how : {echo::strategy::budget, echo::strategy::min_cut})
                 consider(completed(s, how, overhead));
-        // Bytes and time at several exchange rates, dearer and dearer, each from where the last one ended; then by the wish.
+        // Bytes and time at several exchange rates, dearer and dearer, each from where the last one ended; then by the
+        // wish.
         const auto by_wish = [this](const verdict& a, const verdict& b) { return better(a, b); };
         for (marks now : {marks(best_.marked), all})
             for (const double rate : {0.5, 1.5, 3.0, 5.0, 8.0, 14.0}) {

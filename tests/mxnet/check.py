@@ -1,4 +1,5 @@
 """Checks of Echo inside MXNet: predictions, bits, and that bad input never stops training."""
+
 from __future__ import annotations
 
 import argparse
@@ -33,7 +34,9 @@ def listen(act: Callable[[], mx.sym.Symbol]) -> Tuple[mx.sym.Symbol, List[str]]:
             os.dup2(kept, 2)
             os.close(kept)
         file.seek(0)
-        return made, [line for line in file.read().decode().splitlines() if line.startswith("echo: ")]
+        return made, [
+            line for line in file.read().decode().splitlines() if line.startswith("echo: ")
+        ]
 
 
 def marked(symbol: mx.sym.Symbol) -> int:
@@ -41,19 +44,24 @@ def marked(symbol: mx.sym.Symbol) -> int:
 
 
 def predictions(name: str) -> None:
-    """The megabytes said beforehand are MXNet's, of the baseline, of the mirror and of Echo; Echo's are the least."""
+    """The megabytes said beforehand are MXNet's, each way; Echo's are the least."""
     model = models.MODELS[name](**models.SMALL[name])
     symbol, lines = listen(lambda: echo_mxnet.optimize(model.symbol, model.shapes, report=1))
     said = [int(figure) for figure in SAID.match(lines[-1]).groups()]
-    got = [compare.bind(model.symbol, model)[1], compare.bind(symbol, model)[1],
-           compare.bind(model.symbol, model, mirror=True)[1]]
+    got = [
+        compare.bind(model.symbol, model)[1],
+        compare.bind(symbol, model)[1],
+        compare.bind(model.symbol, model, mirror=True)[1],
+    ]
     assert said == got, f"{name}: said {said}, MXNet allocates {got}"
     assert got[1] <= min(got[0], got[2]), f"{name}: {got}"
 
 
 def bits(name: str) -> None:
-    """Two steps of training give the same outputs, gradients and auxiliary states, at every budget."""
-    rows = compare.compare(name, small=True, steps=2, wishes=[{}, {"budget": "0.6"}, {"budget": "0"}])
+    """Two steps of training give the same bits, at every budget."""
+    rows = compare.compare(
+        name, small=True, steps=2, wishes=[{}, {"budget": "0.6"}, {"budget": "0"}]
+    )
     assert all(row["same_bits"] for row in rows), rows
     assert min(row["megabytes"] for row in rows) < rows[0]["megabytes"], rows
 
@@ -64,8 +72,13 @@ def same_plan() -> None:
     assert first == second
 
 
-def _trains_as(reference: mx.sym.Symbol, symbol: mx.sym.Symbol, shapes: Dict[str, Tuple[int, ...]]) -> None:
-    seen = [compare.train(compare.bind(s, models.Model(s, shapes))[0], 1)[0] for s in (reference, symbol)]
+def _trains_as(
+    reference: mx.sym.Symbol, symbol: mx.sym.Symbol, shapes: Dict[str, Tuple[int, ...]]
+) -> None:
+    seen = [
+        compare.train(compare.bind(s, models.Model(s, shapes))[0], 1)[0]
+        for s in (reference, symbol)
+    ]
     assert all(np.array_equal(a, b) for a, b in zip(*seen))
 
 
@@ -73,18 +86,25 @@ def unknown_op() -> None:
     """It is kept and named; what is known beside it is still marked."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=256)
     for _ in range(6):
-        x = mx.sym.Activation(mx.sym.arctan(mx.sym.FullyConnected(x, num_hidden=256)) * 2, act_type="tanh")
-    model = models.Model(mx.sym.SoftmaxOutput(x, mx.sym.Variable("softmax_label")),
-                         {"data": (4096, 256), "softmax_label": (4096,)})
+        x = mx.sym.Activation(
+            mx.sym.arctan(mx.sym.FullyConnected(x, num_hidden=256)) * 2, act_type="tanh"
+        )
+    model = models.Model(
+        mx.sym.SoftmaxOutput(x, mx.sym.Variable("softmax_label")),
+        {"data": (4096, 256), "softmax_label": (4096,)},
+    )
     symbol, lines = listen(lambda: echo_mxnet.optimize(model.symbol, model.shapes, budget="0.5"))
     assert any("unknown op arctan" in line for line in lines), lines
-    assert all("__force_mirroring__" not in attributes for name, attributes in symbol.attr_dict().items()
-               if name.startswith("arctan"))
+    assert all(
+        "__force_mirroring__" not in attributes
+        for name, attributes in symbol.attr_dict().items()
+        if name.startswith("arctan")
+    )
     _trains_as(model.symbol, symbol, model.shapes)
 
 
 def out_of_reach() -> None:
-    """A budget below what marks can reach: one line with the least, and the least is what is made."""
+    """A budget below what marks can reach: one line, and the least is what is made."""
     model = models.resnet(**models.SMALL["resnet"])
     symbol, lines = listen(lambda: echo_mxnet.optimize(model.symbol, model.shapes, budget="1KiB"))
     assert len(lines) == 1 and "is not reached; the least found is" in lines[0], lines
@@ -96,11 +116,18 @@ def faults() -> None:
     model = models.transformer(**models.SMALL["transformer"])
     before = model.symbol.tojson()
     bad: List[Tuple[Dict[str, object], str]] = [
-        ({"fail": 1}, "asked to fail"), ({"budget": "much"}, "is no number"), ({"max_overhead": "-1"}, "is no number"),
-        ({"max_overhead": "nan"}, "is no number"), ({"budgets": 1}, "is no option")]
+        ({"fail": 1}, "asked to fail"),
+        ({"budget": "much"}, "is no number"),
+        ({"max_overhead": "-1"}, "is no number"),
+        ({"max_overhead": "nan"}, "is no number"),
+        ({"budgets": 1}, "is no option"),
+    ]
     for options, words in bad:
         symbol, lines = listen(lambda: echo_mxnet.optimize(model.symbol, model.shapes, **options))
-        assert len(lines) == 1 and words in lines[0] and "stays as it is" in lines[0], (options, lines)
+        assert len(lines) == 1 and words in lines[0] and "stays as it is" in lines[0], (
+            options,
+            lines,
+        )
         assert marked(symbol) == 0
         _trains_as(model.symbol, symbol, model.shapes)
     symbol, lines = listen(lambda: model.symbol.optimize_for("echo"))
@@ -109,7 +136,7 @@ def faults() -> None:
 
 
 def unread_layer_norm() -> None:
-    """MXNet's LayerNorm computes no moments for a copy whose output nobody reads; no marks lead to one."""
+    """MXNet's LayerNorm computes no moments where nobody reads its output: no marks lead there."""
     for budget in ("0.9", "0.8", "0.7", "0.5"):
         model = models.transformer(**models.SMALL["transformer"])
         symbol = echo_mxnet.optimize(model.symbol, model.shapes, budget=budget)
@@ -120,9 +147,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", required=True)
     echo_mxnet.load(parser.parse_args().library)
-    checks = [(f"{check.__name__} {name}", lambda check=check, name=name: check(name))
-              for check in (predictions, bits) for name in models.MODELS]
-    checks += [(check.__name__, check) for check in (same_plan, unknown_op, out_of_reach, faults, unread_layer_norm)]
+    checks = [
+        (f"{check.__name__} {name}", lambda check=check, name=name: check(name))
+        for check in (predictions, bits)
+        for name in models.MODELS
+    ]
+    checks += [
+        (check.__name__, check)
+        for check in (same_plan, unknown_op, out_of_reach, faults, unread_layer_norm)
+    ]
     failed = 0
     for name, check in checks:
         try:

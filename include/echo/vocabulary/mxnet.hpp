@@ -4,10 +4,10 @@
 /// Transformers and convolutional networks.
 ///
 /// Positions count inputs and outputs as symbols list them, hidden outputs (the mask of Dropout, the moments of a
-/// normalisation) among them. What gradients read is what MXNet's own gradient nodes take as inputs: its Activation reads
-/// input and output both (ReLU the output alone), and Concat reads its inputs in builds with oneDNN, which the wheels are.
-/// `views`: MXNet lays the output on the input even while others read it. BatchNorm moves its statistics in the gradient
-/// node, so a second run of it changes nothing. Dropout draws anew when it runs again: never.
+/// normalisation) among them. What gradients read is what MXNet's own gradient nodes take as inputs: its Activation
+/// reads input and output both (ReLU the output alone), and Concat reads its inputs in builds with oneDNN, which the
+/// wheels are. `views`: MXNet lays the output on the input even while others read it. BatchNorm moves its statistics in
+/// the gradient node, so a second run of it changes nothing. Dropout draws anew when it runs again: never.
 #pragma once
 
 #include <echo/vocabulary/aten_rows.hpp>
