@@ -74,7 +74,7 @@ private:
         const auto end = rest.find('\n');
         std::string_view line = rest.substr(0, end);
         rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-        if (line.ends_with('\r')) line.remove_suffix(1);
+        while (line.ends_with('\r')) line.remove_suffix(1);
         return line;
     }
 

@@ -40,12 +40,10 @@ public:
         if (found == nullptr || !(inplace || writes(overload))) return found;
         return found->kind == op_kind::heavy ? &writing_heavy : &writing_light;
     }
-    /// The same, and the pessimistic default facts where the op is not known. O(log size).
+    /// The same, and `unknown_op` where the name is not known. O(log size).
     constexpr op_facts operator[](std::string_view name) const noexcept {
         if (const auto* const found = find(name)) return *found;
-        op_facts unknown;
-        unknown.name = name;
-        return unknown;
+        return unknown_op(name);
     }
     /// Every entry, sorted, without the prefix.
     static constexpr const auto& entries() noexcept { return table; }

@@ -20,6 +20,14 @@ struct vocabulary_row {
     std::string_view names;
 };
 
+/// The pessimistic facts of an op that nobody knows: it is left alone, and the report lists it.
+constexpr op_facts unknown_op(std::string_view name) noexcept {
+    op_facts facts;
+    facts.name = name;
+    facts.known = false;
+    return facts;
+}
+
 /// `Size` facts, sorted by their names.
 template <std::size_t Size>
 class vocabulary {
@@ -34,14 +42,10 @@ public:
             });
         return found != end() && found->name == name ? found : nullptr;
     }
-    /// The same, and the pessimistic default facts under that name where it is not known: such ops are left alone, and the
-    /// report lists them. O(log Size).
+    /// The same, and `unknown_op` where the name is not known. O(log Size).
     constexpr op_facts operator[](std::string_view name) const noexcept {
         if (const auto* const found = find(name)) return *found;
-        op_facts unknown;
-        unknown.name = name;
-        unknown.known = false;
-        return unknown;
+        return unknown_op(name);
     }
     constexpr const op_facts* begin() const noexcept { return facts_.data(); }
     constexpr const op_facts* end() const noexcept { return facts_.data() + Size; }
