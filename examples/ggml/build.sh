@@ -13,9 +13,7 @@ sdist() {
     local folder=$ggml_dir/${1//-/_}-$2
     [[ -e $folder/PKG-INFO ]] && return
     mkdir -p "$ggml_dir"
-    logged "ggml.fetch.$1" python3 -m pip download --no-deps --no-build-isolation --no-binary "$1" \
-        --dest "$ggml_dir" "$1==$2" ||
-        logged "ggml.fetch.$1" python3 -m pip download --no-deps --no-binary "$1" --dest "$ggml_dir" "$1==$2" || return
+    logged "ggml.fetch.$1" python3 -m pip download --no-deps --no-binary "$1" --dest "$ggml_dir" "$1==$2" || return
     tar -xzf "$ggml_dir/${1//-/_}-$2.tar.gz" -C "$ggml_dir"
 }
 
