@@ -48,7 +48,6 @@ def main():
 
 def put_table(measured, told):
     """One line for each model: peaks in MB, and the time of a step beside the default partition's."""
-    begin, end = "<!-- table: bench/pytorch -->", "<!-- end of the table -->"
     modes = ("eager", "its budget 0.5", "Echo", "Echo 0.5")
     rows = {(row["model"], row["mode"]): row for row in measured}
     lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | Echo 0.5 | predicted | time |",
@@ -61,9 +60,7 @@ def put_table(measured, told):
             cells += [peak(row), peak(row, "predicted"), f"{row['time']:.2f}"]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
     file = results.ROOT / "examples" / "pytorch" / "README.md"
-    before, _, rest = file.read_text(encoding="utf-8").partition(begin)
-    table = "\n".join([begin, "", told, "", *lines, "", end])
-    file.write_text(before + table + rest.partition(end)[2], encoding="utf-8")
+    results.put_section(file, "\n".join(["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE]))
 
 
 def peak(row, key="measured"):

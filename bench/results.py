@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -36,6 +37,21 @@ def write(piece, rows, **more):
         else:
             print(f"{key}: {value}")
     print(f"written to {file.relative_to(ROOT)}\n", flush=True)
+
+
+END_OF_TABLE = "<!-- end of table -->"
+
+
+def put_section(file, section):
+    """Puts a section in the place of the one that begins with the same line, a comment, and ends with END_OF_TABLE. Ends the
+    program where the file has none."""
+    text = file.read_text(encoding="utf-8")
+    mark = section.split("\n", 1)[0]
+    begin = text.find(mark)
+    end = text.find(END_OF_TABLE, begin)
+    if begin < 0 or end < 0:
+        sys.exit(f"{file} holds no line '{mark}' with '{END_OF_TABLE}' behind it")
+    file.write_text(text[:begin] + section + text[end + len(END_OF_TABLE):], encoding="utf-8")
 
 
 def table(rows):

@@ -9,9 +9,11 @@ takes more than 5 % of a step or is beaten at that price: no other plan of a gra
 """
 import argparse
 import concurrent.futures
+import datetime
 import json
 import os
 import pathlib
+import platform
 import signal
 import subprocess
 import sys
@@ -98,6 +100,13 @@ class Table:
         print(line, flush=True)
 
 
+def processor():
+    """Its name, as Linux gives it."""
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--echo-plan", required=True, metavar="PROGRAM")
@@ -111,6 +120,8 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as `head` may have seen enough
     options = parse()
     graphs = sorted(options.graphs, key=graph_name)
+    if options.markdown:
+        print(f"Printed on {datetime.date.today()} on {os.cpu_count()} cores of an {processor()}.\n")
     table = Table(list(map(graph_name, graphs)), options.markdown)
     failures, promises, compared = [], [], 0
 

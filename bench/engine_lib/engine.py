@@ -121,7 +121,7 @@ def bar(what, value, limit, least=False):
     return {"bar": what, "value": value, "limit": limit, "passed": passed}
 
 
-BEGIN, END = "<!-- table: bench/engine -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: bench/engine -->", results.END_OF_TABLE
 
 
 def section(result):
@@ -148,13 +148,7 @@ def section(result):
 
 def write_readme():
     result = json.loads((ROOT / "bench" / "results" / "engine.json").read_text(encoding="utf-8"))
-    file = ROOT / "docs" / "results" / "engine.md"
-    text = file.read_text(encoding="utf-8")
-    begin = text.find(BEGIN)
-    end = text.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"{file} holds no line '{BEGIN}' with '{END}' behind it")
-    file.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
+    results.put_section(ROOT / "docs" / "results" / "engine.md", section(result))
 
 
 def main():

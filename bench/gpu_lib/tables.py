@@ -7,7 +7,11 @@ import pathlib
 import sys
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
-BEGIN, END = "<!-- table: bench/gpu -->", "<!-- end of table -->"
+sys.path.append(str(RESULTS.parent))
+
+import results  # noqa: E402
+
+BEGIN, END = "<!-- table: bench/gpu -->", results.END_OF_TABLE
 NAMES = {"nmt": "NMT", "transformer": "Transformer", "ds2": "DeepSpeech2", "resnet": "ResNet-152", "resnet50": "ResNet-50"}
 # Of the paper: footprint of the baseline over Echo's.
 PAPER_RATIO = {"nmt": 3.13, "transformer": 1.59, "ds2": 1.56, "resnet": 2.13}
@@ -212,13 +216,7 @@ def main():
     if sys.argv[1:2] != ["--readme"]:
         print(text)
         return
-    readme = pathlib.Path(sys.argv[2])
-    old = readme.read_text(encoding="utf-8")
-    begin = old.find(BEGIN)
-    end = old.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"{readme} holds no line '{BEGIN}' with '{END}' behind it")
-    readme.write_text(old[:begin] + text + old[end + len(END):], encoding="utf-8")
+    results.put_section(pathlib.Path(sys.argv[2]), text)
 
 
 if __name__ == "__main__":

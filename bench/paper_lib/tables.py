@@ -6,10 +6,13 @@ import json
 import pathlib
 import sys
 
-from evaluate import CONTEXT, LIMIT, MODELS, PAPER_LESS_OVERHEAD, PAPER_RATIO, STRATEGIES, WORKSPACE
-
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
-BEGIN, END = "<!-- table: bench/paper -->", "<!-- end of table -->"
+sys.path.append(str(RESULTS.parent))
+
+import results  # noqa: E402
+from evaluate import CONTEXT, LIMIT, MODELS, PAPER_LESS_OVERHEAD, PAPER_RATIO, STRATEGIES, WORKSPACE  # noqa: E402
+
+BEGIN, END = "<!-- table: bench/paper -->", results.END_OF_TABLE
 AT_MIRROR = "at mirror's peak"
 
 # Why a simulation of NNVM and this engine's graph differ by more than 2 %.
@@ -179,13 +182,7 @@ def main():
     print(text)
     if len(sys.argv) == 1:
         return
-    file = pathlib.Path(sys.argv[1])
-    readme = file.read_text(encoding="utf-8")
-    begin = readme.find(BEGIN)
-    end = readme.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"{file} holds no line '{BEGIN}' with '{END}' behind it")
-    file.write_text(readme[:begin] + text + readme[end + len(END):], encoding="utf-8")
+    results.put_section(pathlib.Path(sys.argv[1]), text)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import pathlib
 import sys
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
-sys.path.append(str(RESULTS.parent.parent / "tests"))
+sys.path += [str(RESULTS.parent), str(RESULTS.parent.parent / "tests")]
 
 import fronts  # noqa: E402
+import results  # noqa: E402
 
-BEGIN, END = "<!-- table: bench/peers --markdown -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: bench/peers --markdown -->", results.END_OF_TABLE
 
 
 def load(name):
@@ -103,13 +104,7 @@ def main():
     if len(sys.argv) == 1:
         print(section())
         return
-    file = pathlib.Path(sys.argv[1])
-    text = file.read_text(encoding="utf-8")
-    begin = text.find(BEGIN)
-    end = text.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"{file} holds no line '{BEGIN}' with '{END}' behind it")
-    file.write_text(text[:begin] + section() + text[end + len(END):], encoding="utf-8")
+    results.put_section(pathlib.Path(sys.argv[1]), section())
 
 
 if __name__ == "__main__":

@@ -201,14 +201,10 @@ def write_guide() -> None:
             buffer = f"{row['before MB']:.1f} -> {row['buffer MB']:.1f}" if row["buffer MB"] else ""
             lines.append(f"| {row['llama-finetune']} | {buffer} | {row['process MB']:.1f} | {row['s']:.1f} "
                          f"| {row['sha256']} |")
-    guide = ROOT / "docs" / "guide" / "plug-in-your-engine.md"
-    text = guide.read_text(encoding="utf-8")
-    head, rest = text.split("<!-- table: examples/ggml/run -->\n", 1)
-    tail = rest.split("<!-- end of table -->", 1)[1]
     said = (f"Measured by `examples/ggml/run` on {made['date']} on {made['machine']['cores']} cores of an "
-            f"{made['machine']['cpu']}; MB are 10^6 bytes, steps are\ntimed in turns on one thread.\n")
-    guide.write_text(head + "<!-- table: examples/ggml/run -->\n\n" + said + "\n" + "\n".join(lines)
-                     + "\n\n<!-- end of table -->" + tail, encoding="utf-8")
+            f"{made['machine']['cpu']}; MB are 10^6 bytes, steps are\ntimed in turns on one thread.")
+    results.put_section(ROOT / "docs" / "guide" / "plug-in-your-engine.md", "\n".join(
+        ["<!-- table: examples/ggml/run -->", "", said, "", *lines, "", results.END_OF_TABLE]))
 
 
 class Bars:

@@ -17,8 +17,11 @@ from typing import Dict, List, Tuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # sums in one order, so that bits can be compared
 sys.path.insert(0, str(Path(__file__).parent))
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
 import echo_mxnet  # noqa: E402
 import models  # noqa: E402
+import results  # noqa: E402
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
@@ -140,8 +143,7 @@ def main() -> int:
             json.dumps(
                 {
                     "date": str(date.today()),
-                    "machine": platform.machine(),
-                    "processors": os.cpu_count(),
+                    "machine": results.machine(),
                     "mxnet": mx.__version__,
                     "rows": rows,
                 },

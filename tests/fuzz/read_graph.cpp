@@ -6,6 +6,7 @@
 #include "format/read_file.hpp"
 #include "format/read_plan.hpp"
 #include "format/write_plan.hpp"
+#include "promises.hpp"
 
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
@@ -15,8 +16,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,24 +23,8 @@
 namespace {
 
 using namespace echo::format;
-
-void require(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "broken promise: %s\n", what);
-    std::abort();
-}
-
-/// Calls `f`; nothing where it refuses. Other exceptions end the program.
-template <class F>
-auto attempt(F f) -> std::optional<decltype(f())> {
-    try {
-        return f();
-    } catch (const echo::error& e) {
-        require(std::string_view(e.what()).find_first_of("\n\r") == std::string_view::npos, "one line");
-        require(!e.problem().empty(), "an error says what is wrong");
-        return std::nullopt;
-    }
-}
+using fuzz::attempt;
+using fuzz::require;
 
 void plan_by(const file_graph& g, const echo::snapshot& s, echo::strategy how) {
     const auto p = echo::make_plan(s, {.how = how, .exchange_replays = 40});

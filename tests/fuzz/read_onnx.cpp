@@ -4,6 +4,7 @@
 /// that is planned, and that is written back as a model which needs exactly the memory that was planned.
 
 #include "onnx/model.hpp"
+#include "promises.hpp"
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
@@ -12,34 +13,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 
-namespace {
-
 using namespace echo::format;
-
-void require(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "broken promise: %s\n", what);
-    std::abort();
-}
-
-/// Calls `f`; nothing where it refuses. Other exceptions end the program.
-template <class F>
-auto attempt(F f) -> std::optional<decltype(f())> {
-    try {
-        return f();
-    } catch (const echo::error& e) {
-        require(std::string_view(e.what()).find_first_of("\n\r") == std::string_view::npos, "one line");
-        require(!e.problem().empty(), "an error says what is wrong");
-        return std::nullopt;
-    }
-}
-
-} // namespace
+using fuzz::attempt;
+using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const onnx_options asked{.dims = {{"batch", 2}}};

@@ -6,7 +6,7 @@
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_grid`. From each, `relieve` forgets what is live at the peak, cheapest time
 /// per byte first, until the limit is met, and `spare` keeps again what there is room for; in small graphs, runs are
-/// also exchanged one by one. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`rung`) make
+/// also exchanged one by one. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
 /// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
 /// point by point, whatever is asked.
 #pragma once
@@ -14,9 +14,11 @@
 #include <echo/analysis/cut_grid.hpp>
 #include <echo/analysis/exchange.hpp>
 #include <echo/analysis/known_plans.hpp>
+#include <echo/analysis/limit_ladder.hpp>
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/progress.hpp>
 #include <echo/analysis/relieve.hpp>
+#include <echo/analysis/search_effort.hpp>
 #include <echo/analysis/spare.hpp>
 
 #include <algorithm>
@@ -37,34 +39,6 @@ struct budget_options {
     progress_callback progress{};
 };
 
-/// How much a search does for a graph: counted by its size, never by the clock.
-struct search_effort {
-    std::size_t size;      ///< in nodes
-    std::size_t distances; ///< of anchors, from which cuts are taken
-    std::size_t starts;    ///< at most
-    /// Limits to search below the one that is asked for; and the lowest plan is looked for. Or 0.
-    std::size_t neighbours;
-    /// Limits to search in any case, evenly from the baseline down, and none else; or 0.
-    std::size_t front_points;
-
-    /// Of a graph with many edges or values per node too, which make a replay as long as many nodes do.
-    static search_effort of(const snapshot& s) {
-        std::size_t size = s.edge_count() + s.value_count();
-        for (const auto n : s.nodes()) size += s.control(n).size();
-        return of(std::max(s.node_count(), size / 4));
-    }
-    static search_effort of(std::size_t size) {
-        if (size <= 256) return {size, 5, 16, 0, 40};
-        if (size <= 512) return {size, 5, 16, 4, 0};
-        if (size <= 8192) return {size, 5, 16, 0, 0};
-        if (size <= 100'000) return {size, 4, 8, 0, 0};
-        return {size, 3, 4, 0, 0};
-    }
-    /// Whether the whole front is searched, whatever is asked.
-    bool whole_front() const noexcept { return front_points > 0; }
-    bool is_reduced() const noexcept { return starts < 16; }
-};
-
 /// Searches for plans of one snapshot. Evaluator and anchors must outlive it.
 /// A template so that only files that make plans compile it.
 template <class = void>
@@ -75,7 +49,7 @@ public:
           grid_(evaluate, anchors, options.encode, effort_.distances), relieve_(evaluate), spare_(evaluate),
           exchange_(evaluate, relieve_, spare_), options_(options) {
         start_from({.decided = choice::nothing(s_)});
-        baseline_bytes_ = known_.all().front().footprint.peak_bytes;
+        ladder_ = limit_ladder(known_.all().front().footprint.peak_bytes);
     }
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
@@ -89,20 +63,11 @@ public:
     trial cheapest(std::uint64_t limit) {
         prepare();
         if (const trial* t = known_.within(limit); t && t->recompute == 0) return *t;
-        search_whole_front();
-        if (!effort_.whole_front() && limit >= least_bytes_) {
-            search_rung(rung_above(limit)); // what others found there may be as low
-            search(limit);
-            search_neighbours(rung_above(limit));
-        }
-        if (!effort_.whole_front() && !known_.within(limit)) {
-            descend(limit);
-            if (!known_.within(limit) && !is_reduced()) search_rung(last_rung_within(no_limit / 4));
-        }
+        if (effort_.whole_front())
+            search_whole_front();
+        else
+            search_towards(limit);
         if (!known_.within(limit)) exchange_lowest();
-        lower_by_light_ops(limit);
-        if (!effort_.whole_front() && !is_reduced() && takes_a_quarter(limit))
-            search_below(rung_above(limit), 5);
         const trial* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -111,8 +76,9 @@ public:
     /// early.
     trial lowest(ticks most) {
         prepare();
-        search_whole_front();
-        if (!effort_.whole_front()) {
+        if (effort_.whole_front()) {
+            search_whole_front();
+        } else {
             const std::size_t last = last_rung_within(most);
             search_rung(last);
             search_neighbours(last);
@@ -125,13 +91,14 @@ public:
     /// point to point. At most `count` searches between them.
     std::vector<trial> front(std::size_t count) {
         prepare();
-        search_whole_front();
-        if (!effort_.whole_front()) {
+        if (effort_.whole_front()) {
+            search_whole_front();
+        } else {
             descend(0);
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
             for (std::size_t i = 1; i <= count; ++i)
-                search_rung(rung_above(low + detail::mul_div(high - low, count - i, count)));
+                search_rung(ladder_.above(low + detail::mul_div(high - low, count - i, count)));
         }
         exchange_lowest();
         return {known_.all().begin(), known_.all().end()};
@@ -176,24 +143,27 @@ private:
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
     }
 
-    /// Limits on a ladder, each a 256th below the one before; the first is the baseline's peak.
-    std::uint64_t rung(std::size_t i) {
-        if (rungs_.empty()) rungs_.push_back(baseline_bytes_);
-        while (rungs_.size() <= i)
-            rungs_.push_back(rungs_.back() - std::min(rungs_.back(), rungs_.back() / 256 + 1));
-        return rungs_[i];
-    }
-    /// The last rung that is not below `limit`; the first if they all are.
-    std::size_t rung_above(std::uint64_t limit) {
-        std::size_t i = 0;
-        while (rung(i + 1) >= limit && rung(i + 1) > 0) ++i;
-        return i;
-    }
-
     /// Searches once.
     void search_rung(std::size_t i) {
-        if (searched_.size() <= i) searched_.resize(i + 1, 0);
-        if (!std::exchange(searched_[i], std::uint8_t{1})) search(rung(i));
+        if (ladder_.visit(i)) search(ladder_.limit(i));
+    }
+
+    /// Of larger graphs: the limit and what lies near it; what else there is to try where it is not met, or only by much
+    /// recomputation.
+    void search_towards(std::uint64_t limit) {
+        const std::size_t near = ladder_.above(limit);
+        if (limit >= least_bytes_) {
+            search_rung(near); // what others found there may be as low
+            search(limit);
+            search_neighbours(near);
+        }
+        if (!known_.within(limit)) {
+            descend(limit);
+            if (!known_.within(limit) && !is_reduced()) search_rung(last_rung_within(no_limit / 4));
+        }
+        if (is_reduced()) return;
+        lower_by_light_ops(limit);
+        if (takes_a_quarter(limit)) search_below(near, 5);
     }
 
     /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be cheaper.
@@ -217,15 +187,15 @@ private:
     /// further than to the first of them.
     bool reaches(std::size_t i, ticks most) {
         const auto is_known = [&] {
-            const trial* t = known_.within(rung(i));
+            const trial* t = known_.within(ladder_.limit(i));
             return t && t->recompute <= most;
         };
         tell();
         if (is_known()) return true;
-        if (rung(i) < least_bytes_ || (i < searched_.size() && searched_[i])) return false;
+        if (ladder_.limit(i) < least_bytes_ || ladder_.was_visited(i)) return false;
         for (std::size_t k = 0; k < starts_.size() && !is_known(); ++k) {
             const std::size_t which = k == 0 ? favourite_ : k <= favourite_ ? k - 1 : k;
-            lead(starts_[which], rung(i), 2 * most);
+            lead(starts_[which], ladder_.limit(i), 2 * most);
             if (is_known()) favourite_ = which;
         }
         return is_known();
@@ -258,7 +228,7 @@ private:
     /// Of small graphs, once: limits evenly from what costs nothing down to the lowest plan, and then what each plan of the
     /// front makes of the peaks next to its own.
     void search_whole_front() {
-        if (!effort_.whole_front() || std::exchange(is_searched_, true)) return;
+        if (std::exchange(is_searched_, true)) return;
         descend(0);
         if (known_.all().size() == 1) return; // nothing that recomputes is lower
         exchange_lowest();
@@ -266,7 +236,7 @@ private:
         const std::uint64_t low = known_.lowest().footprint.peak_bytes;
         const std::uint64_t step = (high - low) / effort_.front_points + 1;
         const std::size_t replays =
-            std::min(options_.exchange_replays / effort_.front_points, most_exchanges());
+            std::min(options_.exchange_replays / effort_.front_points, effort_.most_exchanges());
         std::vector<trial> paths = starts_;
         for (std::uint64_t limit = high; limit > low;) {
             limit = std::max(low, limit - std::min(limit, step));
@@ -292,7 +262,8 @@ private:
         for (std::size_t i = 0; i + 1 < points.size(); ++i) {
             const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
             bool is_new = false;
-            for (std::size_t k = i; k < std::min(i + 4, points.size()) && learned_.size() < most_leads(); ++k)
+            for (std::size_t k = i;
+                 k < std::min(i + 4, points.size()) && learned_.size() < effort_.most_leads(); ++k)
                 if (learned_.insert({limit, points[k].recompute}).second) {
                     lead(points[k], limit, no_limit);
                     is_new = true;
@@ -334,7 +305,7 @@ private:
     /// Where a limit is so tight that meeting it takes far more than the plan known first: that plan led down with
     /// light ops alone, a little at a time, as the strategy `min_cut` does it.
     void lower_by_light_ops(std::uint64_t limit) {
-        if (effort_.whole_front() || is_reduced() || !known_first_) return;
+        if (!known_first_) return;
         const trial* found = known_.within(limit);
         if (found && found->recompute / 2 <= known_first_->recompute) return;
         relieve_.in_steps(*known_first_, limit);
@@ -348,7 +319,7 @@ private:
     void exchange_lowest() {
         if (std::exchange(exchanged_, true)) return;
         trial t = known_.lowest();
-        exchange_.lower(t, least_bytes_, std::min(options_.exchange_replays, most_exchanges()));
+        exchange_.lower(t, least_bytes_, std::min(options_.exchange_replays, effort_.most_exchanges()));
         known_.add(std::move(t));
     }
 
@@ -376,15 +347,16 @@ private:
 
     /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving.
     std::size_t last_rung_within(ticks most) {
-        std::size_t within = rung_above(known_.within_time(most)->footprint.peak_bytes), beyond = within + 1;
-        for (std::size_t step = 8; rung(within) > 0 && reaches(beyond, most); step *= 2) {
-            within = std::max(beyond, rung_above(known_.within_time(most)->footprint.peak_bytes));
+        std::size_t within = ladder_.above(known_.within_time(most)->footprint.peak_bytes),
+                    beyond = within + 1;
+        for (std::size_t step = 8; ladder_.limit(within) > 0 && reaches(beyond, most); step *= 2) {
+            within = std::max(beyond, ladder_.above(known_.within_time(most)->footprint.peak_bytes));
             beyond = within + step;
         }
         while (within + 1 < beyond) { // a plan found on the way may be lower than what `beyond` was missed by
             const std::size_t middle = within + (beyond - within) / 2;
             if (reaches(middle, most))
-                within = std::max(middle, rung_above(known_.within_time(most)->footprint.peak_bytes));
+                within = std::max(middle, ladder_.above(known_.within_time(most)->footprint.peak_bytes));
             else
                 beyond = middle;
         }
@@ -397,17 +369,6 @@ private:
         spare_(t, std::max(limit, t.footprint.peak_bytes), 4);
         return t;
     }
-
-    /// Of a front point: many in small graphs, where each takes microseconds. None where single limits are searched: what
-    /// luck finds at one of them is missed at the next.
-    std::size_t most_exchanges() const {
-        if (!effort_.whole_front()) return 0;
-        const std::size_t nodes = effort_.size + 1;
-        return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
-    }
-
-    /// Of neighbours: so many that small graphs learn all there is, and others take no longer.
-    std::size_t most_leads() const { return 60'000 / (effort_.size + 1); }
 
     /// How many searches there will be is not known, so each takes an equal part of what is left.
     void tell() {
@@ -423,14 +384,13 @@ private:
     sparer<> spare_;
     exchanger<> exchange_;
     budget_options options_;
-    std::uint64_t baseline_bytes_ = 0, least_bytes_ = 0; // no plan has a peak below the latter
-    std::size_t favourite_ = 0;                          // of the starts: led to the last plan within a time
+    std::uint64_t least_bytes_ = 0; // no plan has a peak below it
+    std::size_t favourite_ = 0;     // of the starts: led to the last plan within a time
     std::vector<trial> starts_;
     bool is_prepared_ = false, is_searched_ = false; // the latter: the whole front
     double done_ = 0;                                ///< of the progress
     known_plans known_;
-    std::vector<std::uint64_t> rungs_;
-    std::vector<std::uint8_t> searched_;
+    limit_ladder ladder_{0};
     std::set<std::pair<std::uint64_t, ticks>> learned_; // limits, and what the plan led there costs
     std::optional<trial> known_first_;                  // led on by light ops
     std::optional<trial> deepest_;                      // of the way down

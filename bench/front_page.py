@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""The two tables of README.md, from bench/results: inside engines that others wrote, and what the default buys on committed
+graphs. Prints them and writes them into README.md."""
+import pathlib
+
+import results
+from bars import ROOT, load, measured
+
+SHOWN = ("efficientnet_b4_b16", "gpt2_b8_t512", "llama_8x2048_b4_t512", "resnet152_b32", "nmt_b128_t50",
+         "mnist, convolutions", "transformer", "LoRA on 8-bit weights, graph built anew")
+
+
+def buys():
+    """What the default buys on some of the committed graphs, and what PyTorch's partitioner pays for as low a peak."""
+    result, peers = load("default"), load("peers-fronts")
+    points = {pathlib.Path(row["graph"]).name.removesuffix(".json.gz"): row["points"] for row in peers["rows"]}
+    lines = ["| training step | without Echo | with Echo | ratio | recomputed | PyTorch's partitioner, as low |",
+             "|---|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        if row["graph"] not in SHOWN:
+            continue
+        theirs = "not measured"
+        if row["graph"] in points:
+            within = [point["torch"] for point in points[row["graph"]] if point["peak"] <= 1e6 * row["default MB"]]
+            theirs = f"{100 * min(within):.1f} %" if within else "not reached"
+        lines.append(f"| {row['graph']} | {row['baseline MB']:,.0f} MB | {row['default MB']:,.0f} MB | "
+                     f"{row['baseline MB'] / row['default MB']:.2f} × | {row['default overhead %']:.1f} % | {theirs} |")
+    return [measured(result, peers), "", *lines]
+
+
+def of_pytorch(result):
+    by = {(row["model"], row["by"]): row for row in result["rows"]}
+    return [(f"PyTorch {result['torch'].split('+')[0]}", model, row["measured_mb"], by[model, "Echo"]["measured_mb"],
+             by[model, "Echo"]["time"], by[model, "Echo"]["same_bits"])
+            for (model, kind), row in by.items() if kind == "default" and (model, "Echo") in by]
+
+
+def of_ggml(result):
+    rows = [("ggml", row["training"], row["buffer MB"], row["with Echo"], row["step"], row["same bits"])
+            for row in result["rows"] if row["training"] in SHOWN]
+    tuned = {row["llama-finetune"]: row for row in result["finetune"]}
+    plain, echo = tuned["not fused"], tuned["not fused, Echo"]
+    return [*rows, ("llama.cpp", "llama-finetune, unmodified", echo["before MB"], echo["buffer MB"], echo["s"] / plain["s"],
+                    echo["sha256"] == plain["sha256"])]
+
+
+def of_onnx(result):
+    plain, planned = result["rows"][:2]
+    return [(result["runtime"].replace("onnxruntime", "ONNX Runtime"), "a training step, " + planned["model"],
+             plain["measured MB"], planned["measured MB"], planned["measured time"], planned["same bits"])]
+
+
+def of_mxnet(result):
+    by = {(row["model"], row["way"]): row for row in reversed(result["rows"])}  # those without options stand first
+    return [(f"MXNet {result['mxnet']}", f"{model}; its own mirror: {by[model, 'mirror']['megabytes']:,} MB", row["megabytes"],
+             by[model, "echo"]["megabytes"], by[model, "echo"]["step_seconds"] / row["step_seconds"], by[model, "echo"]["same_bits"])
+            for (model, way), row in reversed(by.items()) if way == "baseline"]
+
+
+HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "mxnet": of_mxnet, "onnx": of_onnx}
+
+
+def hosts():
+    """Inside engines that others wrote: what they measured."""
+    loaded = {name: result for name in HOSTS if (result := load(name)) is not None}
+    lines = ["| engine | training | MB, without | MB, with Echo | ratio | time of a step | same bits |", "|---|---|--:|--:|--:|--:|---|"]
+    for name, result in loaded.items():
+        lines += [f"| {engine} | {what} | {before:,.1f} | {after:,.1f} | {before / after:.2f} × | {time:.2f} × | "
+                  f"{'yes' if same else '**no**'} |" for engine, what, before, after, time, same in HOSTS[name](result)]
+    return [measured(*loaded.values()), "", *lines]
+
+
+def main():
+    for name, make in {"hosts": hosts, "buys": buys}.items():
+        section = "\n".join([f"<!-- table: bench/run {name} -->", "", *make(), "", results.END_OF_TABLE])
+        print(section)
+        results.put_section(ROOT / "README.md", section)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `search_effort`: how much a search for budgets does for a graph of a size. Each number was chosen by measuring
+/// (bench/run scaling regret peers).
+#pragma once
+
+#include <echo/graph/snapshot.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace echo {
+
+/// How much a search does for a graph: counted by its size, never by the clock.
+struct search_effort {
+    std::size_t size;      ///< in nodes
+    std::size_t distances; ///< of anchors, from which cuts are taken
+    std::size_t starts;    ///< at most
+    /// Limits below the one asked for that are searched with it, once the lowest plan has been looked for; 0: neither.
+    std::size_t neighbours;
+    /// Limits to search in any case, evenly from what costs nothing down, and none else; or 0.
+    std::size_t front_points;
+
+    /// Of a graph with many edges or values per node too, which make a replay as long as many nodes do.
+    static search_effort of(const snapshot& s) {
+        std::size_t size = s.edge_count() + s.value_count();
+        for (const auto n : s.nodes()) size += s.control(n).size();
+        return of(std::max(s.node_count(), size / 4));
+    }
+    static search_effort of(std::size_t size) {
+        if (size <= 256) return {size, 5, 16, 0, 40};
+        if (size <= 512) return {size, 5, 16, 4, 0};
+        if (size <= 8192) return {size, 5, 16, 0, 0};
+        if (size <= 100'000) return {size, 4, 8, 0, 0};
+        return {size, 3, 4, 0, 0};
+    }
+    /// Whether the whole front is searched, whatever is asked.
+    bool whole_front() const noexcept { return front_points > 0; }
+    bool is_reduced() const noexcept { return starts < 16; }
+
+    /// Replays for exchanges at a front point: many in small graphs, where each takes microseconds. None where single
+    /// limits are searched: what luck finds at one of them is missed at the next.
+    std::size_t most_exchanges() const noexcept {
+        if (!whole_front()) return 0;
+        const std::size_t nodes = size + 1;
+        return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
+    }
+    /// Plans to lead to the peaks of their neighbours on the front: so many that small graphs learn all there is, and
+    /// others take no longer.
+    std::size_t most_leads() const noexcept { return 60'000 / (size + 1); }
+};
+
+} // namespace echo
