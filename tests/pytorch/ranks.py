@@ -1,12 +1,13 @@
 """Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
 and compares.
 
-RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late|first_late
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from typing import Any
 
@@ -63,18 +64,18 @@ def main(kind: str) -> None:
     dist.init_process_group("gloo")
     warnings.simplefilter("ignore")
     rank = dist.get_rank()
-    wrap = "fsdp" if kind == "fsdp" else "ddp"
+    wrap = "fsdp" if kind in ("fsdp", "first_late") else "ddp"
     *expected, before = train(wrap, default_backend())
     options: dict[str, Any] = {"budget": 0.6}
     if kind == "disagree":  # as if one rank's plans were other ones
         options["max_overhead"] = 0.1 + 0.2 * rank
-    if kind == "late" and rank == 1:
+    if kind in ("late", "first_late"):
         agree.SECONDS = 2.0
-        backend = default_backend()  # this rank never asks
-    else:
-        agree.SECONDS = 2.0 if kind == "late" else agree.SECONDS
-        backend = echo_torch.backend(**options)
+    silent = {"late": 1, "first_late": 0}.get(kind)  # the rank that never asks
+    backend = default_backend() if rank == silent else echo_torch.backend(**options)
+    begin = time.monotonic()
     *values, after = train(wrap, backend)
+    waited = time.monotonic() - begin
     same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
     reasons = [report.reason for report in echo_torch.reports()]
     print(
@@ -85,8 +86,10 @@ def main(kind: str) -> None:
     assert same, "other bits"
     if kind in ("ddp", "fsdp"):
         assert planned_any and after < before, reasons
-    elif kind == "disagree" or rank == 0:
-        assert not planned_any and "ranks" in reasons[0], reasons
+    elif rank != silent:
+        assert not planned_any and reasons, reasons
+        assert kind == "first_late" or "ranks" in reasons[0], reasons
+        assert waited < 60, f"waited {waited:.0f} s, once for each graph"
     dist.barrier()
     dist.destroy_process_group()
 

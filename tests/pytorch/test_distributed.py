@@ -56,6 +56,9 @@ class Ranks(unittest.TestCase):
     def test_a_rank_that_does_not_ask_lets_the_others_time_out(self):
         run_ranks("late")
 
+    def test_a_first_rank_that_does_not_ask_is_waited_for_once(self):
+        run_ranks("first_late")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,9 +4,13 @@ goes on by it.
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import unittest
 import unittest.mock
 import warnings
+from pathlib import Path
 
 import torch
 from support import Case, default_backend
@@ -14,6 +18,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import echo_torch
+from echo_torch import partition
 from echo_torch.partition import EchoWarning, Options, warn_once
 
 TIGHT = {"budget": 0.4}
@@ -75,16 +80,86 @@ class SameBits(Case):
         self.assertGreater(len(echo_torch.reports()), before)
         reasons = [r.reason for r in echo_torch.reports()[before:]]
         if planned:
-            self.assertIn(None, reasons)
+            self.assertEqual(reasons, [None] * len(reasons))
+
+    @contextlib.contextmanager
+    def runs_again(self, *names: str):
+        """Within it, graphs are planned whose backward half runs operators of these names again."""
+        again: list[str] = []
+
+        class Watched(partition.Builder):
+            def __init__(self, host, steps):
+                super().__init__(host, steps)
+                again.extend(
+                    host.calls[node].node.name + host.calls[node].part
+                    for node, is_again, _ in steps
+                    if is_again
+                )
+
+        with unittest.mock.patch("echo_torch.partition.Builder", Watched):
+            yield
+        for name in names:
+            self.assertTrue(any(name in one for one in again), f"no '{name}' among {again}")
 
     def test_dropout_runs_again_with_the_same_mask(self):
-        self.same(blocks, lambda m, x: m(x).square().mean())
+        with self.runs_again("dropoutproduct"):
+            self.same(blocks, lambda m, x: m(x).square().mean())
 
     def test_random_numbers_are_drawn_again(self):
         def loss(m, x):
             return (m(x * torch.rand_like(x)) * torch.rand_like(x)).square().mean()
 
-        self.same(blocks, loss, budget=0.3)
+        with self.runs_again("rand_like"):
+            self.same(blocks, loss, budget=0.3)
+
+    def test_random_numbers_of_the_backward_pass_are_drawn_there(self):
+        class Noisy(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return torch.rand(256, 64) * 2 * gradient
+
+        def train(backend):
+            m = blocks()
+            f = torch.compile(lambda x: Noisy.apply(m(x)), backend=backend)
+            torch.manual_seed(3)
+            value = f(torch.randn(256, 64))
+            torch.rand(3)  # the user draws between forward and backward
+            value.sum().backward()
+            return [*(p.grad for p in m.parameters()), torch.rand(3)]
+
+        self.trains_alike(train, echo_torch.backend(budget=0.5))
+        self.assertIn("draws the random numbers", last().reason)
+
+    def test_dropout_of_what_is_overwritten(self):
+        def loss(m, x):
+            y = nn.functional.dropout(x, 0.3)
+            x.mul_(0.5)
+            return m(y).square().mean()
+
+        def train(divide=None):
+            torch._dynamo.reset()
+            more = {"partition_fn": divide} if divide else {}
+            return trained(blocks(), loss, default_backend(**more, keep_mutations=False))
+
+        expected = train()
+        self.assert_same_bits(expected, train(echo_torch.partition_fn(budget=0.5)))
+        self.assertIsNone(last().reason)
+
+    def test_an_assertion_is_not_measured(self):
+        def loss(m, x):
+            torch._assert_async((x < 1e9).all(), "x is too large")
+            return m(x).square().mean()
+
+        with unittest.mock.patch("echo_torch.costs._measure", return_value={}) as measure:
+            with contextlib.suppress(Exception):
+                trained(blocks(), loss, echo_torch.backend(**TIGHT), (48, 64), steps=1)
+        jobs = [job for call in measure.call_args_list for job in call.args[0].values()]
+        self.assertGreater(len(jobs), 0)
+        self.assertFalse([job for job in jobs if "assert" in str(job[0])])
 
     def test_batch_norm_updates_its_statistics_once(self):
         def build():
@@ -94,8 +169,9 @@ class SameBits(Case):
                 layers += [nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)]
             return nn.Sequential(*layers)
 
-        for budget in (0.6, 0.35):
-            self.same(build, lambda m, x: m(x).square().mean(), (4, 3, 32, 32), budget=budget)
+        with self.runs_again("batch_norm"):
+            for budget in (0.6, 0.35):
+                self.same(build, lambda m, x: m(x).square().mean(), (4, 3, 32, 32), budget=budget)
         self.same(build, lambda m, x: m.eval()(x).square().mean(), (4, 3, 32, 32))
 
     def test_a_mutated_input(self):
@@ -147,6 +223,7 @@ class SameBits(Case):
             return x.square().mean()
 
         self.same(blocks, loss, planned=False)
+        self.assertIn("draws the random numbers", last().reason)
 
     def test_retained_graph(self):
         def train(backend):
@@ -253,6 +330,46 @@ class Falls(Case):
         with self.assertWarnsRegex(EchoWarning, "took longer"):
             self.train(seconds=1e-9, max_overhead=0.31)
 
+    def test_a_version_that_is_not_tested_is_tried_first(self):
+        program = (
+            "import support, torch, echo_torch; echo_torch.TESTED = ();"
+            "m = torch.nn.Linear(8, 8);"
+            "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
+            "assert echo_torch._hooks_work(); assert len(echo_torch.reports()) == 1"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_options_of_compile(self):
+        def run(options):
+            torch._dynamo.reset()
+            m = torch.compile(blocks(), backend="echo", options=options)
+            m(torch.randn(256, 64)).square().mean().backward()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run({"budget": 0.4})
+        tight = last().peak
+        run(None)
+        self.assertLess(tight, last().peak)
+        with self.assertRaisesRegex(Exception, "nonsense"):
+            run({"nonsense": 1})
+
+    def test_a_budget_that_fits_says_nothing(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EchoWarning)
+            self.train(budget="8GiB", strict=True)
+        self.assertIn("fits the budget", last().reason)
+
+    def test_a_strict_budget_that_no_plan_is_there_for(self):
+        with self.assertRaisesRegex(Exception, "not met by PyTorch's own"):
+            self.train(budget=0.52, strict=True, seconds=1e-9)
+
     def test_a_budget_that_cannot_be_met(self):
         with self.assertWarnsRegex(EchoWarning, "cannot be met.*none lies below"):
             self.train(budget=1000)
@@ -261,8 +378,8 @@ class Falls(Case):
             self.train(budget=1000, strict=True)
 
     def test_options_that_make_no_sense(self):
-        wrong = [{"budget": budget} for budget in ("much", -1, float("nan"))]
-        for options in (*wrong, {"max_overhead": float("nan")}, {"strategy": "best"}):
+        wrong = [{"budget": budget} for budget in ("much", -1, "0GiB", float("nan"), float("inf"))]
+        for options in (*wrong, {"seconds": 0}, {"max_overhead": float("nan")}, {"strategy": "best"}):
             with self.assertRaises(ValueError):
                 echo_torch.backend(**options)
         with self.assertRaises(TypeError):

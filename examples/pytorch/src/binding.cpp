@@ -128,7 +128,8 @@ struct watch {
 
 watch watch_for(double seconds) {
     using namespace std::chrono;
-    return {steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(seconds))};
+    const duration<double> most(std::min(seconds, 1e9)); // what a clock can still count
+    return {steady_clock::now() + duration_cast<steady_clock::duration>(most)};
 }
 
 echo::plan_options options_of(std::size_t nodes, std::string_view strategy,

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["backend", "echo", "estimate", "partition_fn", "partitioner", "reports"]
+__all__ = ["backend", "estimate", "partition_fn", "partitioner", "reports"]
 TESTED = ("2.11", "2.13")  # other versions are tried first: see `_hooks_work`
 
 
@@ -34,9 +34,13 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
     from torch._dynamo.backends.common import aot_autograd
     from torch._dynamo.backends.debugging import boxed_nop
 
-    def echo_backend(graph: Any, inputs: Any, **_: Any) -> Any:
+    def echo_backend(
+        graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any
+    ) -> Any:
         compile_it = aot_autograd(
-            fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True
+            fw_compiler=boxed_nop,
+            partition_fn=partition_fn(**options) if options else divide,
+            keep_inference_input_mutations=True,
         )
         return compile_it(graph, inputs)
 
@@ -55,7 +59,7 @@ def _hooks_work() -> bool:
     from echo_torch.partition import Options, partition, reports
 
     def gradients(backend: Any) -> list[Any]:
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         layers = [
             torch.nn.Linear(32, 32),
             torch.nn.GELU(),
@@ -66,6 +70,7 @@ def _hooks_work() -> bool:
         torch.compile(module, backend=backend)(torch.randn(256, 32)).square().sum().backward()
         return [p.grad for p in module.parameters()]
 
+    before = len(reports)
     try:
         with torch.random.fork_rng(devices=[]):
             divide = functools.partial(partition, options=Options(budget=0.7, measure=False))
@@ -73,11 +78,17 @@ def _hooks_work() -> bool:
             return all(torch.equal(a, b) for a, b in pairs) and reports[-1].reason is None
     except Exception:
         return False
+    finally:
+        del reports[before:]
 
 
-def echo(graph: Any, inputs: Any, **_: Any) -> Any:
-    """The backend "echo" of `torch.compile`, with the defaults."""
-    return backend()(graph, inputs)
+def __getattr__(name: str) -> Any:
+    """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before
+    anything is traced, so that `_hooks_work` may compile its model.
+    """
+    if name == "echo":
+        return backend()
+    raise AttributeError(f"module 'echo_torch' has no attribute '{name}'")
 
 
 def partitioner(**options: Any) -> Any:

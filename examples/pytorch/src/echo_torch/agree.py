@@ -16,7 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-SECONDS = 60.0
+SECONDS = 180.0  # to wait for a rank; more than planning takes
 
 _count = itertools.count()
 _given_up = False
@@ -49,7 +49,6 @@ class Agreement:
 
     def on(self, digest: str | None) -> bool:
         """Whether all ranks have the same plan for the same graph. None: this one has no plan."""
-        global _given_up
         if self.alone:
             return digest is not None
         self.store.set(f"plan{self.rank}", digest or "none")
@@ -61,13 +60,20 @@ class Agreement:
                 said = {self.store.get(f"plan{rank}").decode() for rank in range(self.world)}
                 verdict = "yes" if said == {digest} else "no"
             elif not verdict:
-                self._wait("verdict", 2 * SECONDS)
+                self._wait("verdict", times=2)
         except dist.DistError:
-            verdict, _given_up = "no", True
+            verdict = "no"
         settled = (
             self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
         )
         return settled == b"yes" and digest is not None
 
-    def _wait(self, key: str, seconds: float = SECONDS) -> None:
-        self.store.wait([key], datetime.timedelta(seconds=0.01 if _given_up else seconds))
+    def _wait(self, key: str, times: float = 1) -> None:
+        """Who has waited in vain once, for a plan or for a table, does not wait again."""
+        global _given_up
+        seconds = 0.01 if _given_up else times * SECONDS
+        try:
+            self.store.wait([key], datetime.timedelta(seconds=seconds))
+        except dist.DistError:
+            _given_up = True
+            raise

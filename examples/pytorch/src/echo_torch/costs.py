@@ -21,7 +21,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from echo_torch.graph import OWN_NAMESPACES, Call, aten, number
+from echo_torch.graph import OWN_NAMESPACES, Call, aten, number, runs_for_effect
 from echo_torch.host import Host, get_state, set_state
 
 Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
@@ -63,7 +63,9 @@ def job_of(call: Call) -> Job | None:
     """The call to measure; None: it takes no time, or running it has effects of its own."""
     target = call.node.target
     foreign = getattr(target, "namespace", "") not in OWN_NAMESPACES or target._schema.is_mutable
-    if call.phase == "input" or call.kind == "view" or call.part == "stats" or foreign:
+    if call.phase == "input" or call.kind == "view" or call.part == "stats":
+        return None
+    if foreign or runs_for_effect(call.node):
         return None
 
     def like(value: Any) -> Any:

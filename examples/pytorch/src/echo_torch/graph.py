@@ -192,14 +192,18 @@ def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
     return "heavy" if not own or node.target.overloadpacket in FLOP_FORMULAS else "light"
 
 
+def runs_for_effect(node: fx.Node) -> bool:
+    """Whether it makes no tensor, as an assertion does, or a token alone."""
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return "assert" in node.name or not any(isinstance(v, torch.Tensor) for v in values)
+
+
 def rerun_of(node: fx.Node) -> str:
-    """Seeded is what draws from the generator, never what writes to an argument or is not PyTorch's
-    own.
+    """Seeded is what draws from the generator, never what writes to an argument, runs for its effect
+    or is not PyTorch's own.
     """
-    if (
-        getattr(node.target, "namespace", "") not in OWN_NAMESPACES
-        or node.target._schema.is_mutable
-    ):
+    own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
+    if not own or node.target._schema.is_mutable or runs_for_effect(node):
         return "never"
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
     return "seeded" if draws and argument(node, "dropout_p") != 0.0 else "pure"

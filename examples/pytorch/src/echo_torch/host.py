@@ -175,15 +175,15 @@ class Host:
             call = read_call(node, "backward" if backward else "forward", self.place_of)
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
-            draws = call.rerun != "pure" and torch.Tag.nondeterministic_seeded in getattr(
-                node.target, "tags", ()
-            )
+            draws = call.rerun != "pure" and is_random(node)
             if draws and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
             if (draws and (backward or not self.allow_seeded)) or not may_run_again(node):
                 call.rerun = "never"
             splits = node.target in PARTS and not backward and self._may_split(node)
             reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
+            # What batch norm writes are its statistics, which its second run does not read.
+            splits = splits and not any(read in reads_written for read in node.args[:3])
             if reads_written and not splits:
                 if backward:
                     raise Unknown(
@@ -313,15 +313,23 @@ class Host:
         """
         by_name = {node.name: indices for node, indices in self.parts.items()}
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
-        for half in halves:
+        for half, phase in zip(halves, ("forward", "backward"), strict=True):
             for node in half.graph.nodes:
+                if "rng_state" in str(node.target) and node.op == "call_function":
+                    raise Unknown("PyTorch's partition draws the random numbers of a node again")
                 if node.op != "call_function" or is_getitem(node) or not holds_memory(node):
                     continue
                 if node.name not in by_name:
                     raise Unknown(
                         f"PyTorch's partition holds '{node.name}', which the joint graph has not"
                     )
-                order += [i for i, _ in by_name[node.name]]
+                indices = [i for i, _ in by_name[node.name]]
+                call = self.calls[indices[0]]
+                if is_random(node) and call.rerun != "pure" and call.phase != phase:
+                    raise Unknown(
+                        f"PyTorch draws the random numbers of '{node}' in the {phase} half"
+                    )
+                order += indices
         return order
 
 
@@ -344,6 +352,11 @@ def _entry(call: Call, alignment: int) -> dict[str, Any]:
         "time_us": call.time_us,
         "keep": call.keep,
     }
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether the operator draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def base_of(node: fx.Node) -> fx.Node:

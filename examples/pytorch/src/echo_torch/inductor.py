@@ -15,13 +15,13 @@ class Partitioner(CustomPartitionerFn):
     """
 
     def __init__(self, options: partition.Options) -> None:
-        self.options = options
+        self.options, self.trusted = options, _hooks_work()
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
         text = "Echo under Inductor is experimental: operators are counted as if none were fused"
         partition.warn_once(text)
         more.pop("compiler", None)
-        more |= {"options": self.options, "inductor": True, "trusted": _hooks_work()}
+        more |= {"options": self.options, "inductor": True, "trusted": self.trusted}
         return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:

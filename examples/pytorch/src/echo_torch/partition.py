@@ -58,6 +58,8 @@ class Options:
             self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
         )
         self.bytes_of(1)
+        if not self.seconds > 0:
+            raise ValueError(f"seconds {self.seconds} is no time to plan in: try 120")
         if self.strategy not in STRATEGIES:
             raise ValueError(f"strategy '{self.strategy}' is none of {', '.join(STRATEGIES)}")
         if not 0 <= self.max_overhead < float("inf"):
@@ -72,9 +74,9 @@ class Options:
                 raise ValueError(
                     f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5"
                 )
-            return int(float(found[1]) * UNITS[found[2] or ""])
-        if budget is not None and not budget > 0:
-            raise ValueError(f"budget {budget} is not above 0")
+            budget = int(float(found[1]) * UNITS[found[2] or ""])
+        if budget is not None and not 0 < budget < float("inf"):
+            raise ValueError(f"budget {self.budget} is no size above 0: give bytes, '8GiB' or 0.5")
         if isinstance(budget, float):
             return int(budget * default_peak) if budget <= 1 else int(budget)
         return budget
@@ -141,9 +143,9 @@ def partition(
             joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more
         )
     watch.lap("pytorch")
-    halves = digest = None
-    ranks = Agreement()
+    halves = digest = ranks = None
     try:
+        ranks = Agreement()
         if not trusted:
             raise Unknown(
                 f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
@@ -157,18 +159,31 @@ def partition(
         halves = Builder(host, plan.steps).build()
         watch.lap("building")
     except BudgetError:
-        ranks.on(None)
+        _agree(ranks, None)
         raise
     except Unknown as unknown:
         report.reason = str(unknown)
     except Exception as fault:  # a fault of ours never stops training
         report.reason = f"{type(fault).__name__}: {fault}"
-    if not ranks.on(digest if halves else None) and report.reason is None:
+    if not _agree(ranks, digest if halves else None) and report.reason is None:
         report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
     if report.reason is None and halves is not None:
         return halves
-    warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
+    limit = options.bytes_of(report.default_peak) if report.default_peak else None
+    fits = limit is not None and report.default_peak <= limit
+    if options.strict and options.budget is not None and not fits:
+        raise BudgetError(f"the budget is not met by PyTorch's own partition: {report.reason}")
+    if not fits:
+        warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
     return default
+
+
+def _agree(ranks: Agreement | None, digest: str | None) -> bool:
+    """What the ranks settle; a fault on the way is a no, and stops nobody's training."""
+    try:
+        return ranks is not None and ranks.on(digest)
+    except Exception:
+        return False
 
 
 def plan_for(
@@ -193,6 +208,8 @@ def plan_for(
     report.cached = key in _plans
     if not report.cached:
         budget = options.bytes_of(report.default_peak)
+        if budget is not None and report.default_peak <= budget:
+            raise Unknown("it fits the budget by PyTorch's own partition")
         # What the default partition makes again is no overhead of ours.
         allowed = options.max_overhead + report.default_overhead
         _plans[key] = graph.plan(options.strategy, budget, allowed, options.seconds)
