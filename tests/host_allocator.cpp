@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -28,7 +29,16 @@ struct pool {
     }
 };
 
+static_assert(std::is_convertible_v<pool&, echo::host_allocator>);
+static_assert(!std::is_convertible_v<pool, echo::host_allocator>); // it would be gone at the semicolon
+
 } // namespace
+
+TEST_CASE("a copy of nothing is nothing", "[host_allocator]") {
+    echo::host_allocator nothing;
+    const echo::host_allocator copy(nothing);
+    CHECK_FALSE(copy);
+}
 
 TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
     support::coverage seen;

@@ -18,22 +18,25 @@
 
 namespace echo_ggml {
 
-/// All that a plan hangs on: ops, sizes, layouts, flags and who reads whom. Engines that build their graph anew for each
+/// All that a plan hangs on: ops, sizes, layouts, flags, who reads whom, what lies on what, and the graph's capacity. Engines that build their graph anew for each
 /// step give the same key for the same graph. O(tensors).
 inline std::string key_of(const graph& g) {
     std::string key;
     const auto add = [&](const auto& number) {
         key.append(reinterpret_cast<const char*>(&number), sizeof(number));
     };
+    add(ggml_graph_size(g.joint()));
     for (ggml_tensor* const t : g.order()) {
         add(static_cast<std::int32_t>(t->op));
         add(static_cast<std::int32_t>(t->type));
         add(t->op_params[0]); // which unary op
-        add((t->flags & 15) | g.has_own_memory(t) << 8 | g.in_backward(t) << 9 |
-            (g.inner(t) != nullptr) << 10);
+        add(t->flags);
+        add(g.has_own_memory(t) | g.in_backward(t) << 1 | (g.inner(t) != nullptr) << 2);
         add(t->ne);
         add(t->nb);
         if (is_leaf(t)) continue;
+        const auto base = g.base(t);
+        add(base ? static_cast<std::int32_t>(*base) : -1);
         for (const input& in : g.inputs(t))
             add(static_cast<std::int32_t>(g.position(in.from) * 16 + (in.slot & 15)));
     }
@@ -68,7 +71,10 @@ public:
         const bool roomy = has_room(g, context, e.made);
         if (e.made.steps && !roomy && e.made.problem.empty())
             say(e.made.problem = "the context has no room for the plan's copies");
-        if (e.made.steps && roomy) e.clones = rewrite(g, *e.made.steps, context);
+        if (e.made.steps && roomy) {
+            e.clones = rewrite(g, *e.made.steps, context);
+            ++e.applied;
+        }
         const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
         ++e.uses;
         (is_new ? e.first_ms : e.later_ms) += took.count();

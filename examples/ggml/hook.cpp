@@ -52,6 +52,21 @@ void rewrite(ggml_context* context, ggml_cgraph* joint, int forward,
     }
 }
 
+#if !defined(ECHO_GGML_WRAP)
+using function = void (*)(ggml_context*, ggml_cgraph*, ggml_tensor**);
+
+/// ggml's own function. Where ggml was loaded with RTLD_LOCAL, as by ctypes or as a plug-in, only who loaded it sees its
+/// names: the caller's library is made visible then, and with it all of ggml that is asked here.
+function real_function(void* caller) {
+    constexpr const char* name = "ggml_build_backward_expand";
+    if (void* const found = dlsym(RTLD_NEXT, name)) return reinterpret_cast<function>(found);
+    Dl_info from{};
+    if (!dladdr(caller, &from)) return nullptr;
+    void* const library = dlopen(from.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+    return library ? reinterpret_cast<function>(dlsym(library, name)) : nullptr;
+}
+#endif
+
 } // namespace
 
 #if defined(ECHO_GGML_WRAP)
@@ -63,12 +78,11 @@ extern "C" void __real_ggml_build_backward_expand(ggml_context*, ggml_cgraph*, g
 
 extern "C" __attribute__((visibility("default"))) void ECHO_HOOK(ggml_context* context, ggml_cgraph* joint,
                                                                  ggml_tensor** accumulators) {
-    const int forward = ggml_graph_n_nodes(joint);
 #if defined(ECHO_GGML_WRAP)
-    __real_ggml_build_backward_expand(context, joint, accumulators);
+    const auto real = __real_ggml_build_backward_expand;
 #else
-    using function = void (*)(ggml_context*, ggml_cgraph*, ggml_tensor**);
-    static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "ggml_build_backward_expand"));
+    static const auto real =
+        real_function(__builtin_return_address(0)); // before anything else of ggml is called
     if (!real) {
         std::fprintf(
             stderr,
@@ -76,7 +90,8 @@ extern "C" __attribute__((visibility("default"))) void ECHO_HOOK(ggml_context* c
             "that is linked with ggml as a shared library\n");
         std::abort();
     }
-    real(context, joint, accumulators);
 #endif
+    const int forward = ggml_graph_n_nodes(joint);
+    real(context, joint, accumulators);
     rewrite(context, joint, forward, accumulators);
 }

@@ -48,11 +48,35 @@ private:
     ggml_gallocr_t allocator_;
 };
 
+/// Who reads whom and what lies on what, as it was before a rewrite: put back unless the changes are kept.
+class links {
+public:
+    explicit links(const graph& g) {
+        for (ggml_tensor* const t : g.order())
+            for (ggml_tensor* const one : {t, is_leaf(t) ? nullptr : g.inner(t)})
+                if (one) saved_.push_back({one, *one});
+    }
+    links(const links&) = delete;
+    ~links() {
+        for (const auto& [t, was] : saved_) {
+            std::copy(std::begin(was.src), std::end(was.src), t->src);
+            t->view_src = was.view_src;
+        }
+    }
+    void keep_changes() noexcept { saved_.clear(); }
+
+private:
+    std::vector<std::pair<ggml_tensor*, ggml_tensor>> saved_;
+};
+
 /// Makes the graph run the schedule: copies go into `context`, readers are turned to them, and the nodes are put in order.
-/// How often each tensor is read is set anew, as ggml counts it. The schedule must be one that the judge has laid out. O(tensors).
+/// How often each tensor is read is set anew, as ggml counts it. Errors: what cannot be laid out in ggml; the graph is as it
+/// was then. O(tensors).
 inline std::size_t rewrite(const graph& g, const echo::schedule& steps, ggml_context* context) {
+    links before(g);
     layer lay(g, steps, context, false);
     const auto order = lay();
+    before.keep_changes();
     ggml_cgraph* const joint = g.joint();
     for (ggml_tensor* const t : lay.clones()) ggml_build_forward_expand(joint, t);
     std::copy(order.begin(), order.end(), ggml_graph_nodes(joint));

@@ -16,6 +16,7 @@ namespace echo_ggml {
 struct entry {
     decision made{};
     std::size_t clones = 0, uses = 0, number = 0;
+    std::size_t applied = 0; ///< uses in which the graph was rewritten
     double first_ms = 0,
            later_ms = 0; ///< to plan it; to find and apply the plan again, all later uses together
 };
@@ -47,14 +48,14 @@ private:
             std::fprintf(
                 out,
                 "%s\n    { \"nodes\": %d, \"compute_buffer_before\": %zu, \"compute_buffer\": %zu,\n"
-                "      \"changed\": %s, \"nodes_after\": %d, \"recomputed_nodes\": %zu, \"proposals\": %zu, "
-                "\"chosen\": %zu,\n"
+                "      \"changed\": %s, \"nodes_after\": %d, \"recomputed_nodes\": %zu, "
+                "\"judged\": %zu,\n"
                 "      \"baseline_peak_bytes\": %llu, \"peak_bytes\": %llu, \"lower_bound_bytes\": %llu,\n"
                 "      \"recompute_time_ratio\": %.6f, \"uses\": %zu, \"first_ms\": %.3f, \"later_ms\": "
                 "%.3f,\n"
                 "      \"unknown_ops\": [",
-                e == entries.front() ? "" : ",", d.before.nodes, d.before.bytes, d.after.bytes,
-                d.steps ? "true" : "false", d.after.nodes, d.recomputed, d.proposals, d.chosen,
+                e == entries.front() ? "" : ",", d.before.nodes, d.before.bytes, reached(*e).bytes,
+                e->applied > 0 ? "true" : "false", reached(*e).nodes, d.recomputed, d.judged,
                 number(d.baseline_peak), number(d.peak), number(d.lower_bound), d.overhead, e->uses,
                 e->first_ms, e->later_ms);
             for (const auto& op : d.unknown_ops)
@@ -70,15 +71,15 @@ private:
             const decision& d = e->made;
             std::fprintf(out, "graph %zu: %d nodes, compute buffer %.2f -> %.2f MB", e->number + 1,
                          d.before.nodes, static_cast<double>(d.before.bytes) / 1e6,
-                         static_cast<double>(d.after.bytes) / 1e6);
+                         static_cast<double>(reached(*e).bytes) / 1e6);
             std::fprintf(out, " (Echo's peak %.2f -> %.2f MB, bound %.2f MB)\n", mb(d.baseline_peak),
                          mb(d.peak), mb(d.lower_bound));
-            std::fprintf(out,
-                         "  recomputed nodes %zu, %.2f %% of a step; plan %zu of %zu taken in %.1f ms; used "
-                         "%zu times, later "
-                         "uses %.3f ms each\n",
-                         d.recomputed, 100 * d.overhead, d.chosen, d.proposals, e->first_ms, e->uses,
-                         e->uses > 1 ? e->later_ms / static_cast<double>(e->uses - 1) : 0.0);
+            std::fprintf(
+                out,
+                "  recomputed nodes %zu, %.2f %% of a step; planned in %.1f ms, ggml's allocator asked %zu "
+                "times; used %zu times, later uses %.3f ms each\n",
+                d.recomputed, 100 * d.overhead, e->first_ms, d.judged, e->uses,
+                e->uses > 1 ? e->later_ms / static_cast<double>(e->uses - 1) : 0.0);
             for (const auto& op : d.unknown_ops)
                 std::fprintf(out, "  unknown op (left alone): %s\n", op.c_str());
             for (const auto& line : {d.note, d.problem})
@@ -86,6 +87,8 @@ private:
         }
     }
 
+    /// What became of the graph itself: a plan that found no room was not carried out.
+    static const cost& reached(const entry& e) { return e.applied > 0 ? e.made.after : e.made.before; }
     static double mb(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
     static unsigned long long number(std::uint64_t bytes) { return bytes; }
     static std::string quoted(const std::string& text) {

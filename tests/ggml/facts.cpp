@@ -157,3 +157,46 @@ TEST_CASE("every op of this ggml is known, but for those that run the host's own
 }
 
 TEST_CASE("this ggml is laid out as the adapter says") { CHECK(echo_ggml::fits()); }
+
+TEST_CASE("writes run once and in order, and what dies is taken over first") {
+    using traits = echo::graph_traits<echo_ggml::graph>;
+    using list = std::vector<ggml_tensor*>;
+    const context_ptr context = echo_ggml::new_context(1 << 20);
+    ggml_context* const c = context.get();
+    ggml_tensor* const x = ggml_new_tensor_2d(c, GGML_TYPE_F32, 8, 4);
+    ggml_tensor* const a = ggml_exp(c, x);
+    ggml_tensor* const before = ggml_exp(c, a);
+    ggml_tensor* const first = ggml_add_inplace(c, a, x);
+    ggml_tensor* const part = ggml_view_1d(c, a, 8, 0);
+    ggml_tensor* const second = ggml_scale_inplace(c, part, 2);
+    ggml_tensor* const after = ggml_exp(c, a); // names no write
+    ggml_tensor* const other = ggml_exp(c, x);
+    ggml_tensor* const sum = ggml_add(c, other, ggml_exp(c, before)); // its second input dies with it
+    ggml_tensor* const last = ggml_mul(c, sum, other);
+    ggml_cgraph* const joint = ggml_new_graph(c);
+    for (ggml_tensor* const t : {before, first, second, after, last}) ggml_build_forward_expand(joint, t);
+    const echo_ggml::graph g(joint, ggml_graph_n_nodes(joint), {});
+    const auto once = [&](ggml_tensor* t) { return traits::facts(g, t).rerun == echo::rerun_kind::never; };
+    for (ggml_tensor* const t : {a, before, first, second}) CHECK(once(t));
+    for (ggml_tensor* const t : {part, after, other, sum}) CHECK(!once(t));
+    CHECK(traits::control(g, before).empty());
+    CHECK(traits::control(g, second) == list{first});
+    CHECK(traits::control(g, after) == list{second});
+    CHECK(traits::control(g, other).empty());
+    CHECK(traits::outputs(g, sum)[0].inplace == std::size_t{1});
+}
+
+TEST_CASE("what lies on what is a part of what a plan is remembered by") {
+    const auto key = [](bool inplace) {
+        const context_ptr context = echo_ggml::new_context(1 << 20);
+        ggml_context* const c = context.get();
+        ggml_tensor* const x = ggml_new_tensor_2d(c, GGML_TYPE_F32, 8, 4);
+        ggml_tensor* const a = ggml_exp(c, x);
+        ggml_tensor* const sum = inplace ? ggml_add_inplace(c, a, x) : ggml_add(c, a, x);
+        ggml_cgraph* const joint = ggml_new_graph(c);
+        ggml_build_forward_expand(joint, ggml_exp(c, sum));
+        return echo_ggml::key_of(echo_ggml::graph(joint, ggml_graph_n_nodes(joint), {}));
+    };
+    CHECK(key(false) == key(false));
+    CHECK(key(false) != key(true));
+}

@@ -2,7 +2,10 @@
 // What the adapter cannot use: the graph stays as it was, and the reason is one line.
 #include <catch2/catch.hpp>
 #include <engine.hpp>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 namespace {
@@ -78,12 +81,30 @@ TEST_CASE("a graph without room for more nodes stays as it is") {
     CHECK(tight.is_unchanged());
 }
 
+TEST_CASE("a plan of a roomy graph is not used in a tight one") {
+    echo_ggml::engine e(cheap());
+    chain wide;
+    REQUIRE(wide.plan(e).steps);
+    chain tight(ggml_graph_n_nodes(chain().graph) + 1);
+    CHECK(!tight.plan(e).steps);
+    CHECK(tight.is_unchanged());
+}
+
 TEST_CASE("a context without room for more tensors stays as it is") {
     const chain whole;
-    echo_ggml::engine e(cheap());
+    const auto report =
+        std::filesystem::temp_directory_path() / ("echo-ggml-report." + std::to_string(::getpid()));
+    auto asked = cheap();
+    asked.report = report.string();
+    echo_ggml::engine e(asked);
     chain tight(256, ggml_used_mem(whole.context.get()) + 2 * ggml_tensor_overhead());
     CHECK(tight.plan(e).problem.find("no room") != std::string::npos);
     CHECK(tight.is_unchanged());
+    std::ifstream written(report);
+    std::string first;
+    std::getline(written, first);
+    CHECK(first.find("compute buffer 0.20 -> 0.20 MB") != std::string::npos); // nothing was changed
+    std::filesystem::remove(report);
 }
 
 TEST_CASE("an op that nobody knows is kept and reported") {

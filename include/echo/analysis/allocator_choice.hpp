@@ -42,8 +42,11 @@ public:
     trial cheapest(std::uint64_t limit) {
         constexpr std::uint64_t parts = 64;
         for (std::uint64_t i = 0; i < questions; ++i) {
-            ask(search_.cheapest(limit - limit / parts * i));
-            if (least_ <= limit) break;
+            const std::uint64_t target = limit - limit / parts * i;
+            trial t = search_.cheapest(target);
+            const bool met = t.footprint.peak_bytes <= target;
+            ask(std::move(t));
+            if (least_ <= limit || !met) break; // lower targets are not met either
         }
         return std::move(best_);
     }

@@ -13,17 +13,18 @@
 namespace echo {
 
 /// Refers to something callable with a schedule, which returns the bytes that the host's allocator takes for it, or
-/// `any_peak` if the host cannot run it; does not own it. Called with the graph's own order first. What it throws goes
-/// through `make_plan`.
+/// `any_peak` if the host cannot run it. Does not own it, so that it must outlive the planning and cannot be a temporary.
+/// Called with the graph's own order first. What it throws goes through `make_plan`.
 class host_allocator {
 public:
     host_allocator() = default;
     template <class F>
-        requires std::is_invocable_r_v<std::uint64_t, F&, const schedule&>
-    host_allocator(F&& call) // NOLINT: meant to convert
+        requires(!std::is_same_v<std::remove_const_t<F>, host_allocator>) && std::is_object_v<F> &&
+                    std::is_invocable_r_v<std::uint64_t, F&, const schedule&>
+    host_allocator(F& call) // NOLINT: meant to convert
         : object_(const_cast<void*>(static_cast<const void*>(&call))),
           call_([](void* object, const schedule& steps) -> std::uint64_t {
-              return (*static_cast<std::remove_reference_t<F>*>(object))(steps);
+              return (*static_cast<F*>(object))(steps);
           }) {}
     explicit operator bool() const noexcept { return call_ != nullptr; }
     std::uint64_t operator()(const schedule& steps) const { return call_(object_, steps); }
