@@ -198,7 +198,7 @@ inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, co
         auto& outputs = made[t.index()];
         outputs = mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
         if (how == execution::lazily) {
-            before = outputs[0];
+            if (!inputs.empty()) before = outputs[0]; // what reads nothing waits for nobody
             continue;
         }
         inputs.clear();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Mapping, Sequence, Tuple
 
 os.environ.setdefault(
@@ -25,6 +26,10 @@ def optimize(
     MXNet infers shapes for a pass only if it is handed an array, so the smallest argument is.
     """
     arguments, _, auxiliary = symbol.infer_shape(**shapes)
+    if arguments is None:
+        print("echo: the symbol stays as it is: shapes: not all arguments can be inferred; "
+              "give those of data and labels", file=sys.stderr)  # fmt: skip
+        return symbol
 
     def smallest(names: Sequence[str], known: Sequence[Tuple[int, ...]]) -> dict:
         if not names:

@@ -37,10 +37,11 @@ void mark(mxnet::ext::Graph& g, const options& given) {
     echo_mxnet::wishes wishes;
     std::vector<std::string> data;
     bool named = false, report = false;
-    double ratio = 0;
+    std::optional<double> ratio;
     for (const auto& [key, text] : given) {
         if (key == "max_overhead") {
             wishes.max_overhead = number(key, text);
+            wishes.names_overhead = true;
         } else if (key == "budget") {
             const double bytes = number(key, text);
             if (bytes < 1)
@@ -65,9 +66,9 @@ void mark(mxnet::ext::Graph& g, const options& given) {
     };
     const echo::snapshot s = echo::read(std::as_const(g));
     const echo_mxnet::forward_pass f(g, {}, is_data);
-    if (ratio > 0) {
+    if (ratio) {
         const auto all = echo_mxnet::judge(f, echo_mxnet::marks(f.nodes.size(), false)).bytes;
-        wishes.budget = static_cast<std::uint64_t>(ratio * static_cast<double>(all));
+        wishes.budget = static_cast<std::uint64_t>(*ratio * static_cast<double>(all));
     }
     const auto found = echo_mxnet::mark_search(f, wishes).run(s);
 
@@ -76,7 +77,10 @@ void mark(mxnet::ext::Graph& g, const options& given) {
     for (std::size_t n = 0; n < g.size(); ++n) {
         g.getNode(n)->attrs.erase("__ext_shape__"); // they were for us
         g.getNode(n)->attrs.erase("__ext_dtype__");
-        if (found.marked[n]) g.getNode(n)->attrs["__force_mirroring__"] = "True";
+        if (found.marked[n])
+            g.getNode(n)->attrs["__force_mirroring__"] = "True";
+        else
+            g.getNode(n)->attrs.erase("__force_mirroring__"); // of a pass before
         marked += found.marked[n];
         if (!f.of[n].facts.known) unknown.insert(f.of[n].host->op);
     }

@@ -15,6 +15,7 @@ namespace echo_mxnet {
 
 struct wishes {
     double max_overhead = 0.05;            ///< time of the copies ÷ time of the step
+    bool names_overhead = false;           ///< by the user; else the mirror may lift it
     std::uint64_t budget = echo::any_peak; ///< bytes of the pool; then the least time that keeps them
     std::size_t trials = 1200;
 };
@@ -70,8 +71,8 @@ public:
                 if (wishes_.budget != echo::any_peak) improve(now, by_wish);
             }
         improve(marks(best_.marked), by_wish);
-        if (wishes_.budget == echo::any_peak &&
-            best_.got.bytes > mirror.bytes) { // it takes longer than was allowed
+        if (wishes_.budget == echo::any_peak && !wishes_.names_overhead &&
+            best_.got.bytes > mirror.bytes) { // it takes longer than the default allows
             limit_us_ = std::max(limit_us_, mirror.copies_us);
             improve(mirrored, by_wish);
         }
