@@ -76,7 +76,8 @@ class Numbers:
 
     def node(self, node, names):
         inputs = tuple(names[name.decode()] if name else None for name in fields(node, 1))
-        attributes = tuple(sorted(self.attribute(a, names) for a in fields(node, 5)))
+        # The momentum moves the running statistics, and nothing else.
+        attributes = tuple(sorted(self.attribute(a, names) for a in fields(node, 5) if text(a, 1) != "momentum"))
         return hash((text(node, 4), text(node, 7), inputs, attributes))
 
     def attribute(self, attribute, names):
@@ -246,6 +247,58 @@ class Onnx(command.Command):
             return b
         self.assertIn("random ops without a seed, which never run again: 1", self.report(self.model(model()))["notes"])
         self.assertEqual(self.report(self.model(model(seed=3)))["notes"], [])
+        b = chain(False)
+        b.input("training", [], BOOL)  # the initializer of that name is a default
+        b.weight("training", [], b"\0", BOOL)
+        d = b.node("Dropout", ["c", "", "training"], ["d", "mask"])
+        b.output(d[0], [64, 2048])
+        self.assertIn("random ops without a seed, which never run again: 1", self.report(self.model(b))["notes"])
+
+    def test_batch_norm_moves_its_statistics_once(self):
+        def model(handed_out):
+            b = Builder("norm", opset=15)
+            b.input("x", [64, 8])
+            for name in ("scale", "bias", "mean", "variance"):
+                b.weight(name, [8])
+            b.input("y_grad", [64, 8])
+            v = "x"
+            for i in range(4):
+                v, mean, variance = b.node("BatchNormalization", [v, "scale", "bias", "mean", "variance"],
+                                           [f"n{i}", f"m{i}", f"v{i}"], training_mode=1)
+                v = b.node("Exp", [v])
+                if handed_out and i == 0:
+                    b.output(mean, [8])
+            b.scope = "/loss_Grad"
+            g = "y_grad"
+            for i in reversed(range(4)):
+                g = b.node("Mul", [g, f"n{i}"], [f"g{i}_grad"])
+            b.output(g, [64, 8])
+            return self.model(b)
+        def again(path):
+            _, out = self.written(path, "--max-overhead", "9")
+            (graph,) = fields(out.read_bytes(), 7)
+            return [node for node in fields(graph, 1) if text(node, 4) == "BatchNormalization"
+                    and fields(node, 2)[0].endswith(b".again")]
+        moved = again(model(False))
+        self.assertGreater(len(moved), 0)
+        unmoved = wire.attribute("momentum", 1.0)
+        self.assertTrue(all(unmoved in fields(node, 5) for node in moved))
+        self.assertFalse([node for node in again(model(True)) if fields(node, 2)[0].startswith(b"n0.")])
+
+    def test_what_an_update_may_write_over_is_not_read_again(self):
+        b = chain(False)
+        b.domains.append("com.microsoft")
+        b.weight("sum", [64, 2048])
+        b.node("Add", ["c", "sum"], ["s"])
+        b.node("Transpose", ["s"], ["st"], perm=[1, 0])
+        b.output(b.node("MatMul", ["st", "out_grad"], ["v_grad"]), [2048, 8])
+        b.output(b.node("LambOptimizer", ["sum", "v_grad"], ["sum.new"], "com.microsoft"), [64, 2048])
+        report, out = self.written(self.model(b), "--max-overhead", "9")
+        self.assertNotIn("s.again", out.read_bytes().decode("latin1"))
+
+    def test_training_info_is_not_written_along(self):
+        path = self.model(chain(False).model() + wire.data(20, wire.data(2, b"")))
+        self.bad(1, path, "--emit-onnx", self.folder / "out.onnx", words=("training_info",))
 
     def test_bodies_are_not_looked_into_but_what_they_read_is(self):
         report = self.report(self.model(branching()), "--max-overhead", "1")
@@ -366,7 +419,11 @@ class Onnx(command.Command):
         self.written(path)
 
     def test_nothing_is_left_where_it_cannot_be_written(self):
-        self.bad(1, self.model(chain()), "--emit-onnx", self.folder / "none" / "out.onnx")
+        path = self.small("plain", weights=True)
+        plan = self.folder / "plan.json"
+        self.bad(1, path, "--emit-plan", plan, "--emit-onnx", self.folder / "none" / "out.onnx",
+                 words=("cannot be written",))
+        self.assertFalse(plan.exists())
 
     def test_what_the_checker_refused_before(self):
         b = chain()
@@ -461,7 +518,7 @@ class Onnx(command.Command):
         b = Builder("takes all memory")
         b.input("x", [2 ** 33], INT64)
         b.output(b.node("ConstantOfShape", ["x"], ["y"]), [1])
-        self.refused(b, arguments=("--strategy", "baseline"))
+        self.refused(b, "takes more memory than it may", arguments=("--strategy", "baseline"))
 
     def test_deep_bodies(self):
         inner = Builder("inner")

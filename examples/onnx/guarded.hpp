@@ -7,6 +7,7 @@
 #include <echo/error.hpp>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -67,7 +68,9 @@ inline bool write_all(int to, std::string_view bytes) {
 
 /// What the child does; never returns.
 template <class F>
-[[noreturn]] void run_and_exit(F& call, int to, std::size_t room, unsigned seconds) {
+[[noreturn]] void run_and_exit(F& call, pid_t parent, int to, std::size_t room, unsigned seconds) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL); // who asked may be killed, and this may take all the memory it has
+    if (::getppid() != parent) ::_exit(2);
     if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) {
         ::dup2(nowhere, STDOUT_FILENO);
         ::dup2(nowhere, STDERR_FILENO);
@@ -105,14 +108,14 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
     };
     int ends[2] = {};
     if (::pipe2(ends, O_CLOEXEC) != 0) throw refuse(std::strerror(errno));
-    const pid_t child = ::fork();
+    const pid_t parent = ::getpid(), child = ::fork();
     if (child < 0) {
         const int reason = errno;
         ::close(ends[0]);
         ::close(ends[1]);
         throw refuse(std::strerror(reason));
     }
-    if (child == 0) detail::run_and_exit(call, ends[1], room, seconds);
+    if (child == 0) detail::run_and_exit(call, parent, ends[1], room, seconds);
     ::close(ends[1]);
     std::string answer;
     std::array<char, 1 << 16> part;

@@ -58,6 +58,24 @@ bool is_false(const onnx::TensorProto& t) {
     return t.int32_data_size() > 0 && t.int32_data(0) == 0;
 }
 
+/// Batch normalisation in training: onnxruntime writes outputs 1 and 2, the running statistics, over inputs 3 and 4, so that
+/// they move each time that it runs.
+bool moves_statistics(const onnx::NodeProto& node) {
+    if (op_name(node) == "com.microsoft::BatchNormInternal") return true;
+    const auto* const mode = attribute(node, "training_mode");
+    return op_name(node) == "BatchNormalization" &&
+           ((mode != nullptr && mode->i() != 0) || node.output_size() > 1);
+}
+
+void set_float(onnx::NodeProto& node, const std::string& name, float value) {
+    for (auto& one : *node.mutable_attribute())
+        if (one.name() == name) return one.set_f(value);
+    auto& one = *node.add_attribute();
+    one.set_name(name);
+    one.set_type(onnx::AttributeProto::FLOAT);
+    one.set_f(value);
+}
+
 bool ends_as_gradient(const std::string& value) { return value.ends_with("_grad"); }
 
 bool parses(onnx::ModelProto& model, std::string_view bytes) {
@@ -194,6 +212,42 @@ private:
                     constants_.emplace(node.output(0), &tensor.t());
         }
         for (const auto& output : graph_.output()) last_read_[base(output.name())] = graph_.node_size();
+        find_updates();
+    }
+
+    /// Which parameters an update writes over, in place where nobody reads the old one later. What else an update reads
+    /// and finds resident, it may write as well: those values are told apart, since nobody may read them again behind it.
+    void find_updates() {
+        for (int i = 0; i < graph_.node_size(); ++i) {
+            const auto& node = graph_.node(i);
+            if (!is_onnx_update_op(op_name(node))) continue;
+            std::set<int> in_place;
+            for (const auto& [output, input] : updated(node)) {
+                if (input >= node.input_size() || output >= node.output_size()) continue;
+                const std::string &was = node.input(input), &is = node.output(output);
+                if (was.empty() || is.empty() || !is_resident(was) || !same_bytes(was, is)) continue;
+                const auto last = last_read_.find(base(was));
+                if (last != last_read_.end() && last->second != i)
+                    continue; // somebody still reads the old one
+                if (!taken_.insert(base(was)).second) continue;
+                in_place_[i].emplace_back(output, input);
+                in_place.insert(input);
+            }
+            for (int k = 0; k < node.input_size(); ++k)
+                if (!node.input(k).empty() && is_resident(node.input(k)) && !in_place.contains(k))
+                    written_.emplace(base(node.input(k)), i);
+        }
+    }
+
+    /// Whether node `i` reads what an update may write over without saying so.
+    bool reads_written(const onnx::NodeProto& node, int i) const {
+        const auto writes = [&](const std::string& value) {
+            const auto [first, last] = written_.equal_range(base(value));
+            return std::any_of(first, last, [&](const auto& by) { return by.second != i; });
+        };
+        bool any = std::any_of(node.input().begin(), node.input().end(), writes);
+        each_capture(node, [&](const std::string& value) { any = any || writes(value); });
+        return any;
     }
 
     static bool is_constant(const onnx::NodeProto& node) {
@@ -326,6 +380,8 @@ private:
         if (type == "SoftmaxDropout") return false;
         const int mode = type == "BiasDropout" || type == "BitmaskBiasDropout" ? 4 : 2;
         if (node.input_size() <= mode || node.input(mode).empty()) return true;
+        for (const auto& input : graph_.input()) // an initializer is only a default then
+            if (input.name() == node.input(mode)) return false;
         const auto constant = constants_.find(node.input(mode));
         return constant != constants_.end() && is_false(*constant->second);
     }
@@ -351,6 +407,14 @@ private:
             draft_.rerun = rerun_kind::seeded;
         if (random && !states_seed(node)) ++without_seed_;
         if (op->kind == op_kind::heavy) draft_.flops = flops(node);
+    }
+
+    /// A second run moves them once more, and its outputs would be other ones.
+    bool hands_out_statistics(const onnx::NodeProto& node) const {
+        if (!moves_statistics(node)) return false;
+        for (int k = 1; k < std::min(3, node.output_size()); ++k)
+            if (!node.output(k).empty() && last_read_.contains(base(node.output(k)))) return true;
+        return false;
     }
 
     double flops(const onnx::NodeProto& node) const {
@@ -384,23 +448,19 @@ private:
                     break;
                 }
         } else if (is_onnx_update_op(op_name(node))) {
-            for (const auto& [output, input] : updated(node)) {
-                if (input >= node.input_size() || output >= node.output_size()) continue;
-                const std::string &was = node.input(input), &is = node.output(output);
-                if (was.empty() || is.empty() || !is_resident(was) || !same_bytes(was, is)) continue;
-                const auto last = last_read_.find(base(was));
-                if (last != last_read_.end() && last->second != i)
-                    continue; // somebody still reads the old one
-                if (!taken_.insert(base(was)).second) continue;
+            const auto found = in_place_.find(i);
+            if (found == in_place_.end()) return;
+            for (const auto& [output, input] : found->second)
                 draft_.outputs[values_of(node, output)].inplace = position[static_cast<std::size_t>(input)];
-            }
         }
     }
 
     /// Which output is the new value of which input.
     static std::vector<std::pair<int, int>> updated(const onnx::NodeProto& node) {
         const std::string& type = node.op_type();
-        if (type == "InPlaceAccumulator") return {{0, 0}};
+        if (type == "InPlaceAccumulator" || type == "ZeroGradient") return {{0, 0}};
+        if (type == "InPlaceAccumulatorV2") return {{1, 0}};
+        if (type == "AdamOptimizer") return {{0, 1}, {1, 4}, {2, 5}, {3, 2}, {4, 3}, {5, 6}};
         if (type == "SGDOptimizer") return {{0, 1}};
         // R, T, then as many parameters, gradients and states as there are tensors to update.
         const int states = type == "Adam" ? 2 : type == "Adagrad" || type == "Momentum" ? 1 : 0;
@@ -456,6 +516,7 @@ private:
             }
         add_storage(node, i, position);
         add_facts(node);
+        if (reads_written(node, i) || hands_out_statistics(node)) draft_.rerun = rerun_kind::never;
         accept();
     }
 
@@ -504,6 +565,8 @@ private:
     std::unordered_map<std::string, std::string> base_;
     std::unordered_map<std::string, int> last_read_; ///< by base; the number of nodes: an output of the graph
     std::unordered_set<std::string> resident_, functions_, taken_;
+    std::unordered_map<int, std::vector<std::pair<int, int>>> in_place_; ///< of an update: output, input
+    std::unordered_multimap<std::string, int> written_; ///< by base: the updates that may write over it
     std::size_t without_seed_ = 0;
 };
 
@@ -535,10 +598,12 @@ private:
 template <class F>
 void each_tensor(const onnx::GraphProto& graph, const F& f) {
     for (const auto& t : graph.initializer()) f(t);
+    for (const auto& t : graph.sparse_initializer()) f(t.values()), f(t.indices());
     for (const auto& node : graph.node())
         for (const auto& a : node.attribute()) {
             if (a.has_t()) f(a.t());
             for (const auto& t : a.tensors()) f(t);
+            if (a.has_sparse_tensor()) f(a.sparse_tensor().values()), f(a.sparse_tensor().indices());
             if (a.has_g()) each_tensor(a.g(), f);
             for (const auto& g : a.graphs()) each_tensor(g, f);
         }
@@ -579,6 +644,9 @@ bool onnx_model::has_external_data() const noexcept {
 }
 
 written_model onnx_model::write(const snapshot& s, const schedule& steps) const {
+    if (c_->model.training_info_size() > 0)
+        throw error({}, "training_info", "reads values that a plan may leave out",
+                    "remove it, or make what it reads an output of the graph");
     const auto& original = c_->model.graph();
     // The first run keeps the name of a value; of an output of the graph, the last, since that is what is handed out.
     std::unordered_map<std::string, std::size_t> keeper;
@@ -619,8 +687,10 @@ written_model onnx_model::write(const snapshot& s, const schedule& steps) const 
         if (named.position < 0) continue;
         auto& node = *graph.add_node();
         node = original.node(named.position);
-        if (step.kind == step_kind::recompute && !node.name().empty())
-            node.set_name(names.again(node.name()));
+        if (step.kind == step_kind::recompute) {
+            if (!node.name().empty()) node.set_name(names.again(node.name()));
+            if (moves_statistics(node)) set_float(node, "momentum", 1.F); // they stay as they are
+        }
         std::size_t k = 0;
         std::unordered_map<std::string, std::string> captured;
         const auto copies = steps.inputs(t);

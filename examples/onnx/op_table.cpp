@@ -77,13 +77,13 @@ constexpr row rows[] = {
      "SoftmaxCrossEntropyLossGrad SoftmaxCrossEntropyLossInternalGrad BitmaskDropoutGrad SoftmaxDropoutGrad "
      "GatherGrad GatherElementsGrad GatherNDGrad SliceGrad MaxPoolGrad AveragePoolGrad GlobalAveragePoolGrad "
      "GlobalMaxPoolGrad ConcatTraining SplitTraining ReduceSumTraining BroadcastGradientArgs PadAndUnflatten "
-     "IsAllFinite IsFinite ZeroGradient ScaledSum ReduceAllL2 MixedPrecisionScale QuantizeLinear "
+     "IsAllFinite IsFinite ScaledSum ReduceAllL2 MixedPrecisionScale QuantizeLinear "
      "DequantizeLinear"},
     {light, dropout, fresh, microsoft, "BiasDropout BitmaskDropout BitmaskBiasDropout SoftmaxDropout"},
     {view, pure, fresh, microsoft, "PassThrough"},
     // What writes parameters stays where it is.
     {light, never, fresh, microsoft,
-     "SGDOptimizer AdamOptimizer LambOptimizer InPlaceAccumulator InPlaceAccumulatorV2 Group"},
+     "SGDOptimizer AdamOptimizer LambOptimizer InPlaceAccumulator InPlaceAccumulatorV2 ZeroGradient Group"},
     {light, never, fresh, "ai.onnx.preview.training", "Adam Adagrad Momentum"},
 };
 
@@ -117,7 +117,8 @@ bool is_onnx_update_op(std::string_view name) noexcept {
         "ai.onnx.preview.training::Momentum",  "com.microsoft::AdamOptimizer",
         "com.microsoft::AdamWOptimizer",       "com.microsoft::InPlaceAccumulator",
         "com.microsoft::InPlaceAccumulatorV2", "com.microsoft::LambOptimizer",
-        "com.microsoft::SGDOptimizer",         "com.microsoft::SGDOptimizerV2"};
+        "com.microsoft::SGDOptimizer",         "com.microsoft::SGDOptimizerV2",
+        "com.microsoft::ZeroGradient"};
     return std::ranges::find(updates, name) != std::end(updates);
 }
 
