@@ -203,7 +203,7 @@ def write_guide() -> None:
                          f"| {row['sha256']} |")
     said = (f"Measured by `examples/ggml/run` on {made['date']} on {made['machine']['cores']} cores of an "
             f"{made['machine']['cpu']}; MB are 10^6 bytes, steps are\ntimed in turns on one thread.")
-    results.put_section(ROOT / "docs" / "guide" / "plug-in-your-engine.md", "\n".join(
+    results.put_section(ROOT / "docs" / "guide" / "hosts" / "ggml.md", "\n".join(
         ["<!-- table: examples/ggml/run -->", "", said, "", *lines, "", results.END_OF_TABLE]))
 
 
