@@ -176,7 +176,7 @@ void empty_caches() {
 struct instruments {
     explicit instruments(const echo::snapshot& s)
         : c(echo::find_candidates(s)), anchors(s, c), solve(s, c), evaluate(s, c),
-          t{.decided = echo::choice::nothing(s)} {}
+          t{.decided = echo::decision::nothing(s)} {}
 
     cut_time one(std::uint32_t distance) {
         const double start = now_us();
@@ -192,7 +192,7 @@ struct instruments {
     echo::anchor_finder anchors;
     echo::min_cut solve;
     echo::evaluator evaluate;
-    echo::trial t;
+    echo::rated_decision t;
 };
 
 void measure_cut(const echo::snapshot& s) {

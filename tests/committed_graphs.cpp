@@ -108,10 +108,10 @@ TEST_CASE(
         const auto c = echo::find_candidates(s);
         const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
         echo::evaluator evaluate(s, c);
-        echo::trial cut{.decided = echo::choice::nothing(s)};
+        echo::rated_decision cut{.decided = echo::decision::nothing(s)};
         echo::min_cut(s, c)(needs, {}, cut.decided);
         evaluate(cut);
-        echo::trial pass{.decided = echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs)};
+        echo::rated_decision pass{.decided = echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs)};
         evaluate(pass);
         CHECK(cut.footprint.stash_bytes <= pass.footprint.stash_bytes);
 

@@ -29,10 +29,10 @@ struct stashes {
 
 stashes stashes_of(const echo::snapshot& s, bool encode = true) {
     const auto c = echo::find_candidates(s);
-    echo::layout lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     echo::replay judge;
     stashes found{};
-    const auto of = [&](const echo::choice& chosen, std::size_t* again, std::size_t* encoded) {
+    const auto of = [&](const echo::decision& chosen, std::size_t* again, std::size_t* encoded) {
         const auto& steps = lay_out(chosen);
         for (const auto t : steps.steps()) {
             const bool recompute = steps[t].kind == echo::step_kind::recompute;
@@ -44,7 +44,7 @@ stashes stashes_of(const echo::snapshot& s, bool encode = true) {
     };
     const echo::gradient_needs needs(s, c, encode);
     const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
-    auto cut = echo::choice::nothing(s);
+    auto cut = echo::decision::nothing(s);
     echo::min_cut(s, c)(when, {.encode = encode}, cut);
     found.baseline = judge(s, echo::baseline_schedule(s)).stash_bytes;
     found.printed = of(echo::echo_as_printed(s, c, needs), nullptr, nullptr);
@@ -325,7 +325,7 @@ TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]")
     echo::evaluator evaluate(s, c);
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     const auto peak_at = [&](std::uint32_t distance) {
-        echo::trial t{.decided = echo::choice::nothing(s)};
+        echo::rated_decision t{.decided = echo::decision::nothing(s)};
         echo::min_cut(s, c)(echo::anchor_finder(s, c)(distance), {}, t.decided);
         evaluate(t);
         return t.footprint.peak_bytes;

@@ -113,10 +113,10 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         const support::choices all(s, c, !no_encode);
         if (all.size() > 10) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::layout lay_out(s, c);
+        echo::schedule_builder lay_out(s, c);
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
-        all.for_each(s, false, [&](const echo::choice& chosen) {
+        all.for_each(s, false, [&](const echo::decision& chosen) {
             least = std::min(least, judge(s, lay_out(chosen)).peak_bytes);
         });
         seen.of("tight", bound == least);
@@ -157,11 +157,11 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
         const support::choices all(s, c, !no_encode);
         if (all.size() > 7) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::layout lay_out(s, c);
+        echo::schedule_builder lay_out(s, c);
         echo::evaluator evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
-        all.for_each(s, false, [&](const echo::choice& chosen) {
-            echo::trial t{.decided = chosen};
+        all.for_each(s, false, [&](const echo::decision& chosen) {
+            echo::rated_decision t{.decided = chosen};
             evaluate(t);
             const auto& steps = lay_out(chosen);
             least = std::min({least, t.footprint.peak_bytes, least_fused(s, steps)});

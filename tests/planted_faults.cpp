@@ -310,7 +310,7 @@ TEST_CASE("a recomputation that raises the peak is kept", "[planted_faults]") {
     const auto end = g.light({z}, 0);
     const auto s = g.finish({end, g.backward({g.heavy_backward({g.seed()}, 1000), z}, 8)});
     const auto c = echo::find_candidates(s);
-    echo::layout lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     accepted(s, echo::make_plan(s, {.how = echo::strategy::mirror}));
     const auto p = reported(s, lay_out(echo::mirror(s, c))); // without roll-back
     CHECK_THAT(verdict(s, p), Contains("is more than the baseline's"));
@@ -323,14 +323,14 @@ TEST_CASE("a cut that is not minimal", "[planted_faults]") {
     const auto loss = g.light({z}, 0);
     const auto s = g.finish({loss, g.backward({g.seed(), z}, 1)});
     const auto c = echo::find_candidates(s);
-    const auto stash = [&](const echo::choice& chosen) {
-        return echo::footprint(s, echo::layout(s, c)(chosen)).stash_bytes;
+    const auto stash = [&](const echo::decision& chosen) {
+        return echo::footprint(s, echo::schedule_builder(s, c)(chosen)).stash_bytes;
     };
     std::uint64_t least = ~std::uint64_t{0};
     support::choices(s, c, true).for_each(s, false, [&](const auto& chosen) {
         least = std::min(least, stash(chosen));
     });
-    auto chosen = echo::choice::nothing(s);
+    auto chosen = echo::decision::nothing(s);
     echo::min_cut(s, c)(echo::anchor_finder(s, c)(echo::no_anchor), {}, chosen);
     CHECK(stash(chosen) == least);
     for (const auto n : {2U, 1U}) { // every node but one of those that the cut has made again

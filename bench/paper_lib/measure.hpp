@@ -89,10 +89,10 @@ namespace detail {
 
 inline echo::schedule everything_again(const echo::snapshot& s) {
     const auto c = echo::find_candidates(s);
-    auto all = echo::choice::nothing(s);
+    auto all = echo::decision::nothing(s);
     all.again = c.rerunnable;
     echo::evaluator evaluate(s, c);
-    echo::trial t{.decided = std::move(all)};
+    echo::rated_decision t{.decided = std::move(all)};
     evaluate(t);
     return evaluate.steps();
 }

@@ -140,8 +140,8 @@ echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
                         "strategy");
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
-    options.exchange_replays =
-        std::min<std::size_t>(options.exchange_replays, 2 * nodes); // planning stays short
+    options.local_search_replays =
+        std::min<std::size_t>(options.local_search_replays, 2 * nodes); // planning stays short
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;

@@ -25,7 +25,7 @@ public:
 
     /// The plan that takes least of those that recompute for at most `most`. The allocator is asked of the lowest
     /// peaks, at most `questions` times.
-    trial smallest(ticks most) {
+    rated_decision smallest(ticks most) {
         ask(search_.lowest(most));
         const auto known = search_.known();
         std::size_t asked = 1;
@@ -39,11 +39,11 @@ public:
 
     /// The plan of least recomputation that takes at most `limit`: lower and lower peaks are searched until one does,
     /// at most to three quarters of it. Without one, the plan that takes least.
-    trial cheapest(std::uint64_t limit) {
+    rated_decision cheapest(std::uint64_t limit) {
         constexpr std::uint64_t parts = 64;
         for (std::uint64_t i = 0; i < questions; ++i) {
             const std::uint64_t target = limit - limit / parts * i;
-            trial t = search_.cheapest(target);
+            rated_decision t = search_.cheapest(target);
             const bool met = t.footprint.peak_bytes <= target;
             ask(std::move(t));
             if (least_ <= limit || !met) break; // lower targets are not met either
@@ -54,7 +54,7 @@ public:
 private:
     static constexpr std::size_t questions = 16;
 
-    void ask(trial t) {
+    void ask(rated_decision t) {
         evaluate_(t);
         const std::uint64_t bytes = allocate_(evaluate_.steps());
         if (is_asked_ && (bytes > least_ || (bytes == least_ && !(t.recompute < best_.recompute)))) return;
@@ -66,7 +66,7 @@ private:
     evaluator& evaluate_;
     const host_allocator& allocate_;
     budget_search<>& search_;
-    trial best_;
+    rated_decision best_;
     std::uint64_t least_ = 0; // bytes of the best
     bool is_asked_ = false;
 };

@@ -4,22 +4,22 @@
 /// front of one against the other. All three ask one search for plans at limits.
 ///
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
-/// that the caller knows, and cuts of `cut_grid`. From each, `relieve` forgets what is live at the peak, cheapest time
-/// per byte first, until the limit is met, and `spare` keeps again what there is room for; in small graphs, runs are
+/// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest time
+/// per byte first, until the limit is met, and `retain` keeps again what there is room for; in small graphs, runs are
 /// also exchanged one by one. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
 /// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
 /// point by point, whatever is asked.
 #pragma once
 
-#include <echo/analysis/cut_grid.hpp>
-#include <echo/analysis/exchange.hpp>
+#include <echo/analysis/cut_candidates.hpp>
+#include <echo/analysis/evict.hpp>
 #include <echo/analysis/known_plans.hpp>
 #include <echo/analysis/limit_ladder.hpp>
+#include <echo/analysis/local_search.hpp>
 #include <echo/analysis/lower_bound.hpp>
 #include <echo/analysis/progress.hpp>
-#include <echo/analysis/relieve.hpp>
+#include <echo/analysis/retain.hpp>
 #include <echo/analysis/search_effort.hpp>
-#include <echo/analysis/spare.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -35,7 +35,7 @@ namespace echo {
 /// As in `plan_options`.
 struct budget_options {
     bool encode = true;
-    std::size_t exchange_replays = 4000;
+    std::size_t local_search_replays = 4000;
     progress_callback progress{};
 };
 
@@ -46,35 +46,35 @@ class budget_search {
 public:
     budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
         : evaluate_(evaluate), s_(evaluate.graph()), effort_(search_effort::of(s_)),
-          grid_(evaluate, anchors, options.encode, effort_.distances), relieve_(evaluate), spare_(evaluate),
-          exchange_(evaluate, relieve_, spare_), options_(options) {
-        start_from({.decided = choice::nothing(s_)});
+          grid_(evaluate, anchors, options.encode, effort_.distances), evict_(evaluate), retain_(evaluate),
+          local_search_(evaluate, evict_, retain_), options_(options) {
+        start_from({.decided = decision::nothing(s_)});
         ladder_ = limit_ladder(known_.all().front().footprint.peak_bytes);
     }
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
-    void know(trial t) {
+    void know(rated_decision t) {
         if (!known_first_) known_first_ = t;
         start_from(std::move(t));
     }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search at
     /// the limit and one at the rung above it, and what the starts cost.
-    trial cheapest(std::uint64_t limit) {
+    rated_decision cheapest(std::uint64_t limit) {
         prepare();
-        if (const trial* t = known_.within(limit); t && t->recompute == 0) return *t;
+        if (const rated_decision* t = known_.within(limit); t && t->recompute == 0) return *t;
         if (effort_.whole_front())
             search_whole_front();
         else
             search_towards(limit);
-        if (!known_.within(limit)) exchange_lowest();
-        const trial* found = known_.within(limit);
+        if (!known_.within(limit)) lower_by_local_search();
+        const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
 
     /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which end
     /// early.
-    trial lowest(ticks most) {
+    rated_decision lowest(ticks most) {
         prepare();
         if (effort_.whole_front()) {
             search_whole_front();
@@ -83,13 +83,13 @@ public:
             search_rung(last);
             search_neighbours(last);
         }
-        const trial* found = known_.within_time(most);
+        const rated_decision* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
     }
 
     /// The front, from the plan that recomputes nothing down to the least peak found; peaks fall and times rise from
     /// point to point. At most `count` searches between them.
-    std::vector<trial> front(std::size_t count) {
+    std::vector<rated_decision> front(std::size_t count) {
         prepare();
         if (effort_.whole_front()) {
             search_whole_front();
@@ -100,12 +100,12 @@ public:
             for (std::size_t i = 1; i <= count; ++i)
                 search_rung(ladder_.above(low + detail::mul_div(high - low, count - i, count)));
         }
-        exchange_lowest();
+        lower_by_local_search();
         return {known_.all().begin(), known_.all().end()};
     }
 
     /// All plans found so far that no other beats: peaks fall, times rise. Until the next search.
-    std::span<const trial> known() const noexcept { return known_.all(); }
+    std::span<const rated_decision> known() const noexcept { return known_.all(); }
 
     /// Whether the graph is so small that all plans that might be of use should be known.
     bool knows_all() const noexcept { return effort_.whole_front(); }
@@ -116,10 +116,10 @@ private:
     static constexpr std::size_t apart = 3; // rungs, of limits that are neighbours
     static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
 
-    void start_from(trial t) {
+    void start_from(rated_decision t) {
         t.decided.heavy = true;
         evaluate_(t);
-        for (const trial& other : starts_)
+        for (const rated_decision& other : starts_)
             if (other.footprint.peak_bytes == t.footprint.peak_bytes && other.recompute == t.recompute)
                 return;
         known_.add(t);
@@ -179,7 +179,7 @@ private:
     /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more. There, searches
     /// end far from each other, and who pays so much may wait.
     bool takes_a_quarter(std::uint64_t limit) const {
-        const trial* found = known_.within(limit);
+        const rated_decision* found = known_.within(limit);
         return found && found->recompute >= evaluate_.facts().times.total / 4;
     }
 
@@ -187,7 +187,7 @@ private:
     /// further than to the first of them.
     bool reaches(std::size_t i, ticks most) {
         const auto is_known = [&] {
-            const trial* t = known_.within(ladder_.limit(i));
+            const rated_decision* t = known_.within(ladder_.limit(i));
             return t && t->recompute <= most;
         };
         tell();
@@ -202,14 +202,14 @@ private:
     }
 
     /// Leads a start to the limit, unless that takes more than `most`; what it finds is known then.
-    trial lead(const trial& start, std::uint64_t limit, ticks most) {
-        trial t = start;
+    rated_decision lead(const rated_decision& start, std::uint64_t limit, ticks most) {
+        rated_decision t = start;
         evaluate_(t);
-        if (relieve_(t, limit,
-                     {.rounds = effort_.whole_front() ? 30U : 8U,
-                      .most = most,
-                      .everywhere = effort_.whole_front()}))
-            spare_(t, limit, 3);
+        if (evict_(t, limit,
+                   {.rounds = effort_.whole_front() ? 30U : 8U,
+                    .most = most,
+                    .everywhere = effort_.whole_front()}))
+            retain_(t, limit, 3);
         known_.add(t);
         return t;
     }
@@ -218,8 +218,8 @@ private:
     void search(std::uint64_t limit) {
         tell();
         ticks cheapest = no_limit / 2;
-        for (const trial& start : starts_) {
-            const trial t = lead(start, limit, cheapest + cheapest / 2);
+        for (const rated_decision& start : starts_) {
+            const rated_decision t = lead(start, limit, cheapest + cheapest / 2);
             if (t.footprint.peak_bytes > limit) continue;
             cheapest = std::min(cheapest, t.recompute);
         }
@@ -231,34 +231,34 @@ private:
         if (std::exchange(is_searched_, true)) return;
         descend(0);
         if (known_.all().size() == 1) return; // nothing that recomputes is lower
-        exchange_lowest();
+        lower_by_local_search();
         const std::uint64_t high = known_.all().front().footprint.peak_bytes;
         const std::uint64_t low = known_.lowest().footprint.peak_bytes;
         const std::uint64_t step = (high - low) / effort_.front_points + 1;
         const std::size_t replays =
-            std::min(options_.exchange_replays / effort_.front_points, effort_.most_exchanges());
-        std::vector<trial> paths = starts_;
+            std::min(options_.local_search_replays / effort_.front_points, effort_.most_local_replays());
+        std::vector<rated_decision> paths = starts_;
         for (std::uint64_t limit = high; limit > low;) {
             limit = std::max(low, limit - std::min(limit, step));
             tell();
             go_on(paths, limit);
-            exchange_at(limit, replays);
+            search_around(limit, replays);
         }
         for (int i = 0; i < 3; ++i) learn_from_neighbours(replays);
     }
 
     /// Exchanges runs of the cheapest plan known at the limit.
-    void exchange_at(std::uint64_t limit, std::size_t replays) {
-        const trial* found = known_.within(limit);
+    void search_around(std::uint64_t limit, std::size_t replays) {
+        const rated_decision* found = known_.within(limit);
         if (!found || replays == 0 || found->recompute == 0) return;
-        trial t = *found;
-        exchange_(t, limit, replays);
+        rated_decision t = *found;
+        local_search_(t, limit, replays);
         known_.add(std::move(t));
     }
 
     /// Just below the peak of each plan of the front: that plan led down, and the next ones led up. Each pair once.
     void learn_from_neighbours(std::size_t replays) {
-        const std::vector<trial> points(known_.all().begin(), known_.all().end());
+        const std::vector<rated_decision> points(known_.all().begin(), known_.all().end());
         for (std::size_t i = 0; i + 1 < points.size(); ++i) {
             const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
             bool is_new = false;
@@ -268,18 +268,18 @@ private:
                     lead(points[k], limit, no_limit);
                     is_new = true;
                 }
-            if (is_new) exchange_at(limit, replays);
+            if (is_new) search_around(limit, replays);
         }
     }
 
     /// Leads each path on to the limit, and of the smallest graphs all starts anew.
-    void go_on(std::vector<trial>& paths, std::uint64_t limit) {
+    void go_on(std::vector<rated_decision>& paths, std::uint64_t limit) {
         if (effort_.size <= 160) search(limit);
-        for (trial& path : paths) {
+        for (rated_decision& path : paths) {
             evaluate_(path);
-            if (!relieve_(path, limit, {.everywhere = true})) continue;
-            trial t = path;
-            spare_(t, limit, 3);
+            if (!evict_(path, limit, {.everywhere = true})) continue;
+            rated_decision t = path;
+            retain_(t, limit, 3);
             known_.add(std::move(t));
         }
     }
@@ -289,10 +289,10 @@ private:
     void descend(std::uint64_t limit) {
         if (!deepest_) deepest_ = lowest_led_down();
         while (deepest_->footprint.peak_bytes > std::max(limit, least_bytes_) && step_parts_ <= 256) {
-            trial next = *deepest_;
+            rated_decision next = *deepest_;
             const std::uint64_t peak = next.footprint.peak_bytes;
             evaluate_(next);
-            if (relieve_(next, peak - peak / step_parts_ - 1, {.rounds = 20, .patient = true}) ||
+            if (evict_(next, peak - peak / step_parts_ - 1, {.rounds = 20, .patient = true}) ||
                 next.footprint.peak_bytes < peak) {
                 known_.add(next);
                 deepest_ = std::move(next);
@@ -306,29 +306,30 @@ private:
     /// light ops alone, a little at a time, as the strategy `min_cut` does it.
     void lower_by_light_ops(std::uint64_t limit) {
         if (!known_first_) return;
-        const trial* found = known_.within(limit);
+        const rated_decision* found = known_.within(limit);
         if (found && found->recompute / 2 <= known_first_->recompute) return;
-        relieve_.in_steps(*known_first_, limit);
-        trial t = *known_first_;
+        evict_.in_steps(*known_first_, limit);
+        rated_decision t = *known_first_;
         evaluate_(t);
-        spare_(t, std::max(limit, t.footprint.peak_bytes), 3);
+        retain_(t, std::max(limit, t.footprint.peak_bytes), 3);
         known_.add(std::move(t));
     }
 
     /// Lowers the lowest plan of a small graph by exchanges, once.
-    void exchange_lowest() {
+    void lower_by_local_search() {
         if (std::exchange(exchanged_, true)) return;
-        trial t = known_.lowest();
-        exchange_.lower(t, least_bytes_, std::min(options_.exchange_replays, effort_.most_exchanges()));
+        rated_decision t = known_.lowest();
+        local_search_.lower(t, least_bytes_,
+                            std::min(options_.local_search_replays, effort_.most_local_replays()));
         known_.add(std::move(t));
     }
 
     /// The lowest of the plans to which the lowest starts lead, and cuts at prices too cheap for other limits.
-    trial lowest_led_down() {
-        std::optional<trial> lowest;
-        const auto lead_down = [&](trial t) {
+    rated_decision lowest_led_down() {
+        std::optional<rated_decision> lowest;
+        const auto lead_down = [&](rated_decision t) {
             evaluate_(t);
-            relieve_(t, 0, {.patient = true, .everywhere = effort_.whole_front()});
+            evict_(t, 0, {.patient = true, .everywhere = effort_.whole_front()});
             known_.add(t);
             if (!lowest || t.better_than(*lowest)) lowest = std::move(t);
         };
@@ -364,9 +365,9 @@ private:
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.
-    trial finished(trial t, std::uint64_t limit) {
+    rated_decision finished(rated_decision t, std::uint64_t limit) {
         evaluate_(t);
-        spare_(t, std::max(limit, t.footprint.peak_bytes), 4);
+        retain_(t, std::max(limit, t.footprint.peak_bytes), 4);
         return t;
     }
 
@@ -379,21 +380,21 @@ private:
     evaluator& evaluate_;
     const snapshot& s_;
     search_effort effort_;
-    cut_grid<> grid_;
-    reliever<> relieve_;
-    sparer<> spare_;
-    exchanger<> exchange_;
+    cut_candidates<> grid_;
+    evictor<> evict_;
+    retainer<> retain_;
+    local_search<> local_search_;
     budget_options options_;
     std::uint64_t least_bytes_ = 0; // no plan has a peak below it
     std::size_t favourite_ = 0;     // of the starts: led to the last plan within a time
-    std::vector<trial> starts_;
+    std::vector<rated_decision> starts_;
     bool is_prepared_ = false, is_searched_ = false; // the latter: the whole front
     double done_ = 0;                                ///< of the progress
     known_plans known_;
     limit_ladder ladder_{0};
     std::set<std::pair<std::uint64_t, ticks>> learned_; // limits, and what the plan led there costs
-    std::optional<trial> known_first_;                  // led on by light ops
-    std::optional<trial> deepest_;                      // of the way down
+    std::optional<rated_decision> known_first_;         // led on by light ops
+    std::optional<rated_decision> deepest_;             // of the way down
     std::uint64_t step_parts_ = 16;
     bool exchanged_ = false;
 };

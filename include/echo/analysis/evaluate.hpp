@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// From a choice to its replayed figures: what every strategy asks before it prefers one choice to another.
+/// From a decision to its replayed figures: what every strategy asks before it prefers one decision to another.
 #pragma once
 
 #include <echo/analysis/footprint.hpp>
 #include <echo/analysis/fusion.hpp>
-#include <echo/analysis/lay_out.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 #include <cstddef>
 #include <span>
@@ -13,14 +13,14 @@
 
 namespace echo {
 
-/// A choice and its replayed figures.
-struct trial {
-    choice decided;
+/// A decision and its replayed figures.
+struct rated_decision {
+    decision decided;
     footprint_result footprint{};
     ticks recompute = 0; ///< time of the steps that run a node again, those fused left out
 
     /// A lower peak, or of equal peaks, less recomputation.
-    bool better_than(const trial& other) const {
+    bool better_than(const rated_decision& other) const {
         if (footprint.peak_bytes != other.footprint.peak_bytes)
             return footprint.peak_bytes < other.footprint.peak_bytes;
         return recompute < other.recompute;
@@ -33,13 +33,13 @@ class evaluator {
 public:
     evaluator(const evaluator&) = delete; // it points into itself
     evaluator& operator=(const evaluator&) = delete;
-    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c), fuse_(s, c) {}
+    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), builder_(s, c), fuse_(s, c) {}
 
     /// Fills in the figures of `t`. O(nodes + edges + steps). Errors: as `replay`.
-    void operator()(trial& t) {
-        steps_ = &layout_(t.decided);
+    void operator()(rated_decision& t) {
+        steps_ = &builder_(t.decided);
         t.footprint = replay_(s_, *steps_);
-        moments_ = layout_.moments();
+        homes_ = builder_.homes();
         if (c_.host.fuse) {
             t.footprint = fuse(*steps_, t.footprint, fused_);
             steps_ = &fused_;
@@ -68,7 +68,7 @@ public:
     /// Of the last evaluation.
     const replay& last() const noexcept { return replay_; }
     /// Of the last evaluation, by step: the node in whose place or for whose sake it runs.
-    std::span<const node_id> moments() const noexcept { return moments_; }
+    std::span<const node_id> homes() const noexcept { return homes_; }
     const snapshot& graph() const noexcept { return s_; }
     const candidates& facts() const noexcept { return c_; }
 
@@ -82,23 +82,23 @@ private:
             fused = plain;
             return replay_(s_, plain);
         }
-        if (&plain == &layout_.steps()) {
-            fused_moments_.clear();
-            for (const step_id t : fuse_.origins()) fused_moments_.push_back(layout_.moments()[t.index()]);
-            moments_ = fused_moments_;
+        if (&plain == &builder_.steps()) {
+            fused_homes_.clear();
+            for (const step_id t : fuse_.origins()) fused_homes_.push_back(builder_.homes()[t.index()]);
+            homes_ = fused_homes_;
         }
         return after;
     }
 
     const snapshot& s_;
     const candidates& c_;
-    layout layout_;
+    schedule_builder builder_;
     fuser<> fuse_;
     replay replay_;
     schedule fused_; // of the last evaluation, if the host fuses
-    std::span<const node_id> moments_;
-    std::vector<node_id> fused_moments_;
-    const schedule* steps_ = &layout_.steps();
+    std::span<const node_id> homes_;
+    std::vector<node_id> fused_homes_;
+    const schedule* steps_ = &builder_.steps();
     std::size_t count_ = 0;
 };
 

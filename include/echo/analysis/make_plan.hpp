@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `make_plan`: the one entry point of planning. Every strategy proposes choices; each is laid out and
+/// `make_plan`: the one entry point of planning. Every strategy proposes decisions; each is laid out and
 /// replayed; the replay chooses, and what is worse than the baseline is rolled back.
 #pragma once
 
@@ -16,8 +16,8 @@
 #include <echo/analysis/plan.hpp>
 #include <echo/analysis/plan_options.hpp>
 #include <echo/analysis/progress.hpp>
+#include <echo/analysis/retain.hpp>
 #include <echo/analysis/roll_back.hpp>
-#include <echo/analysis/spare.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -61,7 +61,7 @@ public:
         found.points.push_back({found.baseline_peak_bytes, 0});
         budget_search<> search(evaluate_, anchors_, search_options());
         tell_what_is_known(search);
-        for (trial& t : search.front(count)) {
+        for (rated_decision& t : search.front(count)) {
             if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
             if (t.recompute <= 0) found.points.pop_back();
             found.points.push_back({t.footprint.peak_bytes, c_.times.part(t.recompute)});
@@ -85,18 +85,18 @@ private:
         for (const auto i : live.storages())
             if (live[i].resident) report_.resident_bytes += live[i].bytes;
 
-        best_ = {.decided = choice::nothing(s_), .footprint = baseline};
+        best_ = {.decided = decision::nothing(s_), .footprint = baseline};
         steps_ = std::move(before);
         if (options_.allocator)
             report_.baseline_allocated_bytes = report_.allocated_bytes = options_.allocator(steps_);
     }
 
-    trial propose(strategy how) {
+    rated_decision propose(strategy how) {
         proposals_ = 0;
         best_distance_ = no_anchor;
         switch (how) {
         case strategy::baseline:
-            consider(choice::nothing(s_));
+            consider(decision::nothing(s_));
             break;
         case strategy::mirror:
             consider(mirror(s_, c_));
@@ -106,7 +106,7 @@ private:
             break;
         case strategy::echo: {
             const gradient_needs needs(s_, c_, options_.encode);
-            sweep([&](const backward_needs& when, choice& out) { out = echo_pass(s_, c_, needs, when); });
+            sweep([&](const backward_needs& when, decision& out) { out = echo_pass(s_, c_, needs, when); });
             break;
         }
         case strategy::min_cut:
@@ -145,11 +145,12 @@ private:
         proposals_ = 0;
         best_distance_ = no_anchor;
         min_cut solve(s_, c_);
-        sweep(
-            [&](const backward_needs& when, choice& out) { solve(when, {.encode = options_.encode}, out); });
+        sweep([&](const backward_needs& when, decision& out) {
+            solve(when, {.encode = options_.encode}, out);
+        });
         weigh(solve);
         evaluate_(proposed_);
-        sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+        retainer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
     }
 
     /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone. So
@@ -158,12 +159,14 @@ private:
         if (s_.node_count() > 8192) return;
         const auto at = most_loaded(evaluate_.steps(), evaluate_.last().load());
         const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(at, 8);
-        reliever<>(evaluate_).in_steps(proposed_, bound);
+        evictor<>(evaluate_).in_steps(proposed_, bound);
         evaluate_(proposed_);
-        sparer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
+        retainer<>{evaluate_}(proposed_, proposed_.footprint.peak_bytes);
     }
 
-    budget_options search_options() const { return {options_.encode, options_.exchange_replays, searching_}; }
+    budget_options search_options() const {
+        return {options_.encode, options_.local_search_replays, searching_};
+    }
 
     /// The part of all that is done; what does not go on is not told.
     void tell(double part) {
@@ -193,7 +196,7 @@ private:
         previous_ = {};
         for (std::size_t round = 0; round < options_.weight_rounds; ++round) {
             std::partial_sum(weight.begin(), weight.end(), sums.begin() + 1);
-            trial t{.decided = choice::nothing(s_)};
+            rated_decision t{.decided = decision::nothing(s_)};
             solve(when, {.weight_sums = sums, .encode = options_.encode}, t.decided);
             if (t.decided == previous_) break;
             previous_ = t.decided;
@@ -204,7 +207,7 @@ private:
         }
     }
 
-    /// Index of the backward node that runs at the step of the last trial, or first after it.
+    /// Index of the backward node that runs at the step of the last rated_decision, or first after it.
     std::size_t backward_node_at(step_id from) const {
         const schedule& steps = evaluate_.steps();
         for (std::size_t i = from.index(); i < steps.size(); ++i) {
@@ -220,7 +223,7 @@ private:
         const auto distances = anchor_distances(when.largest_span, options_.anchor_distances);
         for (std::size_t i = 0; i < distances.size(); ++i) {
             tell(share_of_cuts() * static_cast<double>(i) / static_cast<double>(distances.size()));
-            choice proposal = choice::nothing(s_);
+            decision proposal = decision::nothing(s_);
             if (i > 0) when = anchors_(distances[i]);
             propose_at(when, proposal);
             if (std::exchange(previous_, proposal) != proposal || i == 0)
@@ -229,15 +232,15 @@ private:
     }
 
     /// Whether it is the best so far.
-    bool consider(choice decided) {
-        trial t{.decided = std::move(decided)};
+    bool consider(decision decided) {
+        rated_decision t{.decided = std::move(decided)};
         evaluate_(t);
         const bool better = proposals_++ == 0 || t.better_than(proposed_);
         if (better) proposed_ = std::move(t);
         return better;
     }
 
-    /// Law 1, and no recomputation for nothing. What even an empty choice breaks (a dead node kept storage from being
+    /// Law 1, and no recomputation for nothing. What even an empty decision breaks (a dead node kept storage from being
     /// taken over) stays the baseline.
     void keep_promise(std::uint64_t limit) {
         const std::size_t taken_back = roll_back(evaluate_, proposed_, limit);
@@ -260,7 +263,7 @@ private:
     /// search that knew of fusion has found a better one.
     void keep_to(const plan& without) {
         schedule steps;
-        trial fused;
+        rated_decision fused;
         fused.footprint = evaluate_.fuse(without.steps(), steps);
         fused.recompute = evaluate_.recompute_time(steps);
         if (options_.allocator) {
@@ -282,15 +285,17 @@ private:
         other.first = std::max(other.first, options_.budget);
         return one < other;
     }
-    bool is_better(const trial& t, const trial& other) const {
+    bool is_better(const rated_decision& t, const rated_decision& other) const {
         if (how_ != strategy::budget || options_.budget == any_peak) return t.better_than(other);
-        const auto over = [&](const trial& of) { return std::max(of.footprint.peak_bytes, options_.budget); };
+        const auto over = [&](const rated_decision& of) {
+            return std::max(of.footprint.peak_bytes, options_.budget);
+        };
         if (over(t) != over(other)) return over(t) < over(other);
         if (t.recompute != other.recompute) return t.recompute < other.recompute;
         return t.footprint.peak_bytes < other.footprint.peak_bytes;
     }
     /// Where no price was named, a lower peak is not worth more recomputation.
-    bool is_dearer(const trial& t, const plan& without) const {
+    bool is_dearer(const rated_decision& t, const plan& without) const {
         return how_ != strategy::budget && t.recompute > evaluate_.recompute_time(without.steps());
     }
 
@@ -375,9 +380,9 @@ private:
     anchor_finder anchors_;
     evaluator evaluate_;
     replay judge_;
-    trial proposed_, best_;
+    rated_decision proposed_, best_;
     schedule steps_; // of the best
-    choice previous_;
+    decision previous_;
     std::size_t proposals_ = 0;
     std::uint32_t best_distance_ = no_anchor;
     double told_ = -1; // of the progress

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The promise: a plan's replayed peak is never above the baseline's. A choice that breaks it is taken back
+/// The promise: a plan's replayed peak is never above the baseline's. A decision that breaks it is taken back
 /// subgraph by subgraph, those that hold most at the peak first, until it keeps it.
 #pragma once
 
@@ -16,7 +16,8 @@ namespace detail {
 
 /// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
 /// copies made again, and kept values that only runs after the peak read. O(steps + copies).
-inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, const node_groups& groups) {
+inline std::vector<std::uint64_t> blame(const evaluator& last, const rated_decision& t,
+                                        const node_groups& groups) {
     const snapshot& s = last.graph();
     const schedule& steps = last.steps();
     const liveness& live = last.last().live();
@@ -46,9 +47,9 @@ inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, c
 } // namespace detail
 
 /// Takes subgraphs of `t` back until its peak is at most `limit`; returns how many were taken back. With
-/// nothing left the trial is the baseline without its dead nodes, which the caller still compares. Every
+/// nothing left the rated_decision is the baseline without its dead nodes, which the caller still compares. Every
 /// round takes back at least twice as many as the one before, so there are O(log subgraphs) replays.
-inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit) {
+inline std::size_t roll_back(evaluator& evaluate, rated_decision& t, std::uint64_t limit) {
     const snapshot& s = evaluate.graph();
     std::size_t taken_back = 0;
     for (std::size_t batch = 1; t.footprint.peak_bytes > limit; batch *= 2) {
@@ -61,7 +62,7 @@ inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit)
         const auto order = by_blame.descending();
         if (order.empty() || blames[order[0]] == 0) {
             taken_back += groups.size();
-            t.decided = choice::nothing(s);
+            t.decided = decision::nothing(s);
             evaluate(t);
             break;
         }

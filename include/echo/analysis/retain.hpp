@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `sparer`: of plans under a limit, one with less recomputation. What is made again before or after the peak often
+/// `retainer`: of plans under a limit, one with less recomputation. What is made again before or after the peak often
 /// need not be: there is room to keep it. Runs are taken off the plan where the room is, dearest time per byte
 /// first, each with the runs that only it needed.
 #pragma once
@@ -23,20 +23,21 @@ struct kept_copy {
     node_id node, from, to;
 };
 
-/// Spares trials of one snapshot; scratch memory is kept between uses.
+/// Spares decisions of one snapshot; scratch memory is kept between uses.
 /// A template so that only files that make plans compile it.
 template <class = void>
-class sparer {
+class retainer {
 public:
-    explicit sparer(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+    explicit retainer(evaluator& evaluate)
+        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
-    /// Takes runs off `t`, the last trial evaluated, as long as its peak stays at most `limit`; afterwards it is again
+    /// Takes runs off `t`, the last rated_decision evaluated, as long as its peak stays at most `limit`; afterwards it is again
     /// the last one evaluated. At most `rounds` replays and one more,
     /// O(inputs of steps + recomputes × log steps) each.
-    void operator()(trial& t, std::uint64_t limit, int rounds = 3) {
+    void operator()(rated_decision& t, std::uint64_t limit, int rounds = 3) {
         for (int i = 0; i < rounds; ++i) {
-            trial next{.decided = t.decided};
-            if (!spare_once(next.decided, limit)) return;
+            rated_decision next{.decided = t.decided};
+            if (!retain_once(next.decided, limit)) return;
             evaluate_(next);
             if (next.footprint.peak_bytes > limit || next.recompute >= t.recompute) {
                 evaluate_(t);
@@ -46,12 +47,12 @@ public:
         }
     }
 
-    /// Whether a step of the last trial evaluated makes something for the backward pass that could have been kept.
+    /// Whether a step of the last rated_decision evaluated makes something for the backward pass that could have been kept.
     /// What is fused takes no time, so there is nothing to spare.
-    bool can_be_spared(step_id run) const {
+    bool can_be_retained(step_id run) const {
         const step_record& step = evaluate_.steps()[run];
         return step.kind != step_kind::encode && !step.fused && s_[step.node].phase == phase::forward &&
-               is_backward(s_[evaluate_.moments()[run.index()]].phase);
+               is_backward(s_[evaluate_.homes()[run.index()]].phase);
     }
 
     /// What it means that such a step is spared. O(steps) for the first after an evaluation.
@@ -59,18 +60,17 @@ public:
         if (read_at_ != evaluate_.count()) read_history();
         const node_id n = evaluate_.steps()[run].node;
         const step_id before = history_.earlier(run);
-        return {n, before.valid() ? evaluate_.moments()[before.index()] : n,
-                evaluate_.moments()[run.index()]};
+        return {n, before.valid() ? evaluate_.homes()[before.index()] : n, evaluate_.homes()[run.index()]};
     }
 
-    /// Changes `decided`, that of the last trial evaluated, so that the copy stays. O(forgets).
-    void keep(choice& decided, const kept_copy& copy) const {
+    /// Changes `decided`, that of the last rated_decision evaluated, so that the copy stays. O(forgets).
+    void keep(decision& decided, const kept_copy& copy) const {
         if (!is_backward(s_[copy.from].phase)) decided.again[copy.node.index()] = 0;
         decided.remember(copy.node, copy.from, copy.to);
     }
 
 private:
-    bool spare_once(choice& decided, std::uint64_t limit) {
+    bool retain_once(decision& decided, std::uint64_t limit) {
         const schedule& steps = evaluate_.steps();
         live_ = &evaluate_.last().live();
         read_history();
@@ -80,7 +80,7 @@ private:
         find_savings(steps);
         ranking by_price; // time saved per byte kept
         for (const auto t : steps.steps()) {
-            if (!can_be_spared(t) || saved_[t.index()] <= 0) continue;
+            if (!can_be_retained(t) || saved_[t.index()] <= 0) continue;
             std::uint64_t bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
                 if (live_->last_read({t, k}).valid()) bytes += (*live_)[live_->storage({t, k})].bytes;
@@ -117,7 +117,7 @@ private:
         saved_.assign(steps.size(), 0);
         for (std::size_t i = steps.size(); i-- > 0;) {
             const step_id t(i);
-            const bool in_tree = can_be_spared(t);
+            const bool in_tree = can_be_retained(t);
             if (!in_tree || steps[t].kind != step_kind::recompute || above_[i] == unread) above_[i] = root;
             if (in_tree) depth_[i] = above_[i] == root ? 1 : depth_[above_[i]] + 1;
             const std::uint32_t reader = in_tree ? static_cast<std::uint32_t>(i) : root;
@@ -184,9 +184,8 @@ private:
 
     /// The step at which the node would run in its own place. O(log steps).
     std::size_t place_of(node_id n) const {
-        const auto moments = evaluate_.moments();
-        return static_cast<std::size_t>(std::lower_bound(moments.begin(), moments.end(), n) -
-                                        moments.begin());
+        const auto homes = evaluate_.homes();
+        return static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) - homes.begin());
     }
 
     /// What was made only for the run that was taken off is not held any more.

@@ -6,8 +6,8 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
-#include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/min_cut.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 namespace {
 
@@ -25,11 +25,11 @@ struct laid_out {
     laid_out(const echo::snapshot& graph, const std::vector<value>& again,
              const std::vector<value>& encoded = {}, echo::host_abilities host = {}, bool heavy = false)
         : s(graph), c(echo::find_candidates(graph, host)) {
-        auto chosen = echo::choice::nothing(s);
+        auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
         for (const auto v : again) chosen.again[s[v].producer.index()] = 1;
         for (const auto v : encoded) chosen.encoded[v.index()] = 1;
-        steps = echo::layout(s, c)(chosen);
+        steps = echo::schedule_builder(s, c)(chosen);
         CHECK(support::wrong(s, steps).empty());
     }
     /// One character per step: the node's number; `'` behind it for a recompute, `"` for an encode.
@@ -194,11 +194,11 @@ TEST_CASE("whatever is chosen, the same is computed", "[lay_out]") {
                                                  .move = !(lacking & 4U),
                                                  .encode = !(lacking & 8U),
                                                  .erase = !(lacking & 16U)});
-        auto chosen = echo::choice::nothing(s);
+        auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
         for (auto& again : chosen.again) again = dice() % 2;
         for (auto& encoded : chosen.encoded) encoded = dice() % 2;
-        const auto faults = support::wrong(s, echo::layout(s, c)(chosen));
+        const auto faults = support::wrong(s, echo::schedule_builder(s, c)(chosen));
         for (const auto& fault : faults) RC_LOG() << fault << '\n';
         RC_ASSERT(faults.empty());
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `reliever`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
+/// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
 /// and made again for its next reader, together with what its maker reads where that pays; cheapest time per byte
 /// at the peak first. Only bytes at the peak count: once it has moved, so has the price.
 #pragma once
@@ -22,7 +22,7 @@
 namespace echo {
 
 /// When to give up.
-struct relief_options {
+struct eviction_options {
     std::size_t rounds = 30; ///< replays
     ticks most =
         std::numeric_limits<ticks>::max(); ///< of recomputation; a plan beyond is not worth going on with
@@ -30,22 +30,21 @@ struct relief_options {
     bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
 };
 
-/// Relieves trials of one snapshot; scratch memory is kept between uses. A round is a replay and
+/// Relieves decisions of one snapshot; scratch memory is kept between uses. A round is a replay and
 /// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
 /// A template so that only files that make plans compile it.
 template <class = void>
-class reliever {
+class evictor {
 public:
-    explicit reliever(evaluator& evaluate)
-        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+    explicit evictor(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// Nodes that must not be forgotten, or nothing. Must outlive the uses.
     void lock(std::span<const std::uint8_t> locked) { locked_ = locked; }
 
     /// `t` must be the last that was evaluated. Returns whether its peak is at most `limit` then, in which case it is
     /// again the last that was evaluated; if it cannot be lowered so far, `t` is the lowest that was reached.
-    bool operator()(trial& t, std::uint64_t limit, const relief_options& options) {
-        trial best;
+    bool operator()(rated_decision& t, std::uint64_t limit, const eviction_options& options) {
+        rated_decision best;
         std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
             const std::uint64_t peak = t.footprint.peak_bytes;
@@ -56,7 +55,7 @@ public:
             const bool too_slow = round > 2 && !options.everywhere && !options.patient &&
                                   gained * (options.rounds - round) < peak - limit;
             if (round == options.rounds || too_slow || t.recompute > options.most ||
-                !relieve_once(t, limit, options.everywhere))
+                !evict_once(t, limit, options.everywhere))
                 break;
             before = peak;
             evaluate_(t);
@@ -65,14 +64,14 @@ public:
         return false;
     }
 
-    /// Lowers the peak of any trial towards `limit` as far as it goes, a little at a time: for a limit far below the
+    /// Lowers the peak of any rated_decision towards `limit` as far as it goes, a little at a time: for a limit far below the
     /// peak, too much would be forgotten at once.
-    void in_steps(trial& t, std::uint64_t limit) {
+    void in_steps(rated_decision& t, std::uint64_t limit) {
         for (std::uint64_t part = 16; part <= 256;) {
             evaluate_(t);
             const std::uint64_t peak = t.footprint.peak_bytes;
             if (peak <= limit) return;
-            trial next = t;
+            rated_decision next = t;
             if ((*this)(next, std::max(limit, peak - peak / part - 1), {.rounds = 20, .patient = true}) ||
                 next.footprint.peak_bytes < peak)
                 t = std::move(next);
@@ -81,9 +80,9 @@ public:
         }
     }
 
-    /// Forgets something that is live without being used at step `at` of `t`, the last trial evaluated: of what could
+    /// Forgets something that is live without being used at step `at` of `t`, the last rated_decision evaluated: of what could
     /// be forgotten there, number `which` (modulo how many there are). Returns whether there is any.
-    bool forget_at(trial& t, step_id at, std::size_t which) {
+    bool forget_at(rated_decision& t, step_id at, std::size_t which) {
         begin(t);
         load_profile profile(evaluate_.last().load());
         peak_ = at;
@@ -118,10 +117,10 @@ private:
         if (is_locked(n)) return false;
         return c_.rerunnable[i] || (trial_->decided.heavy && c_.heavy_rerunnable[i]);
     }
-    node_id moment(step_id t) const { return evaluate_.moments()[t.index()]; }
-    bool in_forward(step_id t) const { return !is_backward(s_[moment(t)].phase); }
+    node_id home(step_id t) const { return evaluate_.homes()[t.index()]; }
+    bool in_forward(step_id t) const { return !is_backward(s_[home(t)].phase); }
 
-    void begin(trial& t) {
+    void begin(rated_decision& t) {
         trial_ = &t;
         live_ = &evaluate_.last().live();
         history_.read(s_, c_.base, evaluate_.steps(), *live_);
@@ -129,7 +128,7 @@ private:
         is_demanded_.resize(s_.node_count(), 0);
     }
 
-    bool relieve_once(trial& t, std::uint64_t limit, bool everywhere) {
+    bool evict_once(rated_decision& t, std::uint64_t limit, bool everywhere) {
         begin(t);
         const auto load = evaluate_.last().load();
         load_profile profile(load);
@@ -148,13 +147,13 @@ private:
         bool changed = false;
         for (int peaks = 0; peaks < 8 && left_ > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
-            if (excess <= 0 || !relieve_at(step_id(profile.peak()), excess, profile)) break;
+            if (excess <= 0 || !evict_at(step_id(profile.peak()), excess, profile)) break;
             changed = true;
         }
         return changed;
     }
 
-    bool relieve_at(step_id peak, std::int64_t excess, load_profile& profile) {
+    bool evict_at(step_id peak, std::int64_t excess, load_profile& profile) {
         peak_ = peak;
         members_.clear();
         proposals_.clear();
@@ -191,7 +190,7 @@ private:
             if (next == reads.size() || from == peak_) continue;
             const step_id to = reads[next].by;
             const node_id content = reads[next].content;
-            if (in_forward(to) || moment(from) >= moment(to)) continue;
+            if (in_forward(to) || home(from) >= home(to)) continue;
             propose_pull(i, from, reads.subspan(next));
             bool one = droppable(content) || runs_late(content, i, from);
             for (; next < reads.size(); ++next) one &= reads[next].content == content;
@@ -326,7 +325,7 @@ private:
         std::size_t largest = extended_.size();
         for (std::size_t i = 0; i < extended_.size(); ++i) {
             const member& e = extended_[i];
-            if (moment(e.from) >= moment(growing_.to)) continue;
+            if (home(e.from) >= home(growing_.to)) continue;
             if (!droppable(e.node) && !runs_late(e.node, e.storage, e.from)) continue;
             if (largest == extended_.size() || bytes_of(e.storage) > bytes_of(extended_[largest].storage))
                 largest = i;
@@ -398,21 +397,21 @@ private:
     }
 
     bool is_forgotten(node_id n, step_id run, step_id to) const {
-        const choice& decided = trial_->decided;
+        const decision& decided = trial_->decided;
         if (decided.again[n.index()] && in_forward(run)) return true;
         const auto f = std::lower_bound(decided.forgets.begin(), decided.forgets.end(),
-                                        turn{n, node_id(moment(run).index() + 1)});
-        return f != decided.forgets.end() && f->node == n && f->at <= moment(to);
+                                        turn{n, node_id(home(run).index() + 1)});
+        return f != decided.forgets.end() && f->node == n && f->at <= home(to);
     }
 
     /// Where the member is forgotten: at the peak, but behind its last use.
     node_id forgotten_at(const member& m) const {
-        const node_id at = std::min(moment(peak_), moment(m.to));
-        return std::max(node_id(moment(m.from).index() + 1), at);
+        const node_id at = std::min(home(peak_), home(m.to));
+        return std::max(node_id(home(m.from).index() + 1), at);
     }
 
     bool changes_all(std::size_t first) const {
-        const choice& decided = trial_->decided;
+        const decision& decided = trial_->decided;
         for (std::size_t k = first; k < members_.size(); ++k) {
             const member& m = members_[k];
             if (in_forward(m.from) ? decided.again[m.node.index()] != 0
@@ -432,9 +431,9 @@ private:
             for (const auto v : s_.inputs(m.node)) touched_[s_[c_.base[v.index()]].producer.index()] = 1;
             if (p.pulls && in_forward(m.from)) {
                 trial_->decided.again[m.node.index()] = 0;
-                trial_->decided.remember(m.node, m.node, moment(m.to));
+                trial_->decided.remember(m.node, m.node, home(m.to));
             } else if (p.pulls)
-                trial_->decided.make_early(m.node, moment(m.from));
+                trial_->decided.make_early(m.node, home(m.from));
             else if (in_forward(m.from))
                 trial_->decided.again[m.node.index()] = 1;
             else
@@ -449,7 +448,7 @@ private:
     const snapshot& s_;
     const candidates& c_;
     std::span<const std::uint8_t> locked_{};
-    trial* trial_ = nullptr;
+    rated_decision* trial_ = nullptr;
     const liveness* live_ = nullptr;
     step_id peak_{};
     std::size_t left_ = 0; // how many more proposals may be applied before the next replay

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `cut_grid`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
+/// `cut_candidates`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
 /// searches for budgets start.
 #pragma once
 
@@ -64,10 +64,10 @@ inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c
 /// Snapshot, candidates, evaluator and anchors must outlive it.
 /// A template so that only files that make plans compile it.
 template <class = void>
-class cut_grid {
+class cut_candidates {
 public:
     /// `distances`: at most, of anchors (at least 3).
-    cut_grid(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
+    cut_candidates(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
           cut_(s_, evaluate.facts()), encode_(encode),
           distances_(anchor_distances(needs_.largest_span, distances)),
@@ -77,11 +77,11 @@ public:
     std::size_t rows() const noexcept { return 2 * distances_.size(); }
     std::size_t columns() const noexcept { return prices_.size(); }
 
-    /// The plan of a point; it is the last trial evaluated. A cut and a replay.
-    trial plan_of(std::size_t row, std::size_t column) {
+    /// The plan of a point; it is the last rated_decision evaluated. A cut and a replay.
+    rated_decision plan_of(std::size_t row, std::size_t column) {
         const std::uint32_t distance = distances_[row / 2];
         if (distance != at_) needs_ = anchors_(at_ = distance);
-        trial t{.decided = choice::nothing(s_)};
+        rated_decision t{.decided = decision::nothing(s_)};
         cut_(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, t.decided);
         t.decided.heavy = true;
         evaluate_(t);
