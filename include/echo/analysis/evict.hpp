@@ -2,22 +2,22 @@
 /// @file
 /// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
 /// and made again for its next reader, together with what its maker reads where that pays; cheapest time per byte
-/// at the peak first. Only bytes at the peak count: once it has moved, so has the price.
+/// at the peak first. eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
 #pragma once
 
-#include <echo/analysis/copy_history.hpp>
 #include <echo/analysis/evaluate.hpp>
+#include <echo/analysis/eviction.hpp>
+#include <echo/analysis/eviction_finder.hpp>
+#include <echo/analysis/eviction_price.hpp>
 #include <echo/analysis/load_profile.hpp>
+#include <echo/analysis/tuning.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 namespace echo {
 
@@ -30,7 +30,13 @@ struct eviction_options {
     bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
 };
 
-/// Relieves decisions of one snapshot; scratch memory is kept between uses. A round is a replay and
+/// What came of it.
+struct evicted_plan {
+    evaluated_plan plan;
+    bool met = false; ///< the peak is at most the limit
+};
+
+/// Evicts from plans of one snapshot; scratch memory is kept between uses. A round is a replay and
 /// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
 /// A template so that only files that make plans compile it.
 template <class = void>
@@ -38,439 +44,159 @@ class evictor {
 public:
     explicit evictor(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
-    /// Nodes that must not be forgotten, or nothing. Must outlive the uses.
-    void lock(std::span<const std::uint8_t> locked) { locked_ = locked; }
-
-    /// `t` must be the last that was evaluated. Returns whether its peak is at most `limit` then, in which case it is
-    /// again the last that was evaluated; if it cannot be lowered so far, `t` is the lowest that was reached.
-    bool operator()(rated_decision& t, std::uint64_t limit, const eviction_options& options) {
-        rated_decision best;
+    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that are
+    /// `locked` are not forgotten.
+    [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
+                                          const eviction_options& options,
+                                          const id_set<node_id>& locked = {}) {
+        std::optional<evaluated_plan> lowest;
         std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
-            const std::uint64_t peak = t.footprint.peak_bytes;
-            if (peak <= limit) return true;
-            if (round == 0 || t.better_than(best)) best = t;
+            const std::uint64_t peak = plan.peak_bytes();
+            if (peak <= limit) return {std::move(plan), true};
             // What goes on as slowly as in the last round does not arrive.
-            const std::uint64_t gained = round > 2 && before > peak ? before - peak : 0;
-            const bool too_slow = round > 2 && !options.everywhere && !options.patient &&
+            const bool is_late = round > tuning::rounds_before_slow;
+            const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
+            const bool too_slow = is_late && !options.everywhere && !options.patient &&
                                   gained * (options.rounds - round) < peak - limit;
-            if (round == options.rounds || too_slow || t.recompute > options.most ||
-                !evict_once(t, limit, options.everywhere))
-                break;
+            const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
+                                 evict_once(plan, limit, options.everywhere, locked);
+            if (!lowest || plan.better_than(*lowest)) lowest = std::move(plan);
+            if (!goes_on) break;
             before = peak;
-            evaluate_(t);
+            plan = evaluate_(next_);
         }
-        t = std::move(best);
-        return false;
+        return {*std::move(lowest), false};
     }
 
-    /// Lowers the peak of any rated_decision towards `limit` as far as it goes, a little at a time: for a limit far below the
-    /// peak, too much would be forgotten at once.
-    void in_steps(rated_decision& t, std::uint64_t limit) {
-        for (std::uint64_t part = 16; part <= 256;) {
-            evaluate_(t);
-            const std::uint64_t peak = t.footprint.peak_bytes;
-            if (peak <= limit) return;
-            rated_decision next = t;
-            if ((*this)(next, std::max(limit, peak - peak / part - 1), {.rounds = 20, .patient = true}) ||
-                next.footprint.peak_bytes < peak)
-                t = std::move(next);
-            else
-                part *= 4;
+    /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much would be
+    /// forgotten at once.
+    [[nodiscard]] evaluated_plan in_steps(evaluated_plan plan, std::uint64_t limit) {
+        for (std::uint64_t parts = tuning::first_step_parts;
+             parts <= tuning::last_step_parts && plan.peak_bytes() > limit;) {
+            const std::uint64_t peak = plan.peak_bytes();
+            const decision before = plan.decided();
+            auto next = (*this)(std::move(plan), std::max(limit, peak - peak / parts - 1),
+                                {.rounds = tuning::rounds_per_step, .patient = true});
+            if (next.met || next.plan.peak_bytes() < peak) {
+                plan = std::move(next.plan);
+            } else {
+                plan = evaluate_(before);
+                parts *= tuning::finer;
+            }
         }
+        return plan;
     }
 
-    /// Forgets something that is live without being used at step `at` of `t`, the last rated_decision evaluated: of what could
-    /// be forgotten there, number `which` (modulo how many there are). Returns whether there is any.
-    bool forget_at(rated_decision& t, step_id at, std::size_t which) {
-        begin(t);
-        load_profile profile(evaluate_.last().load());
-        peak_ = at;
-        over_count_.clear();
-        members_.clear();
-        proposals_.clear();
-        find_idle();
-        const std::size_t pulls = proposals_.size();
-        if (pulls > 0 && which % 4 == 0) return apply(proposals_[which / 4 % pulls], profile);
-        return !idle_.empty() && propose(which / 4 % idle_.size(), no_excess) &&
-               apply(proposals_.back(), profile);
+    /// Forgets, in `next`, something that is live without being used at step `at` of `plan`: of what could be forgotten there,
+    /// number `which` (modulo how many there are). Returns whether there is any. `next` may have been changed already.
+    bool forget_at(const evaluated_plan& plan, decision& next, step_id at, std::size_t which) {
+        std::swap(next_, next);
+        begin(plan);
+        load_profile profile(plan.load());
+        sums_.forget();
+        list_.clear();
+        const eviction_view view{s_, c_, plan, history_, nothing_locked_, next_, at};
+        find_(view, idle_, list_);
+        const std::size_t pulls = list_.all.size();
+        // Every fourth number runs something earlier, if anything can.
+        const std::size_t number = which / 4;
+        bool found = pulls > 0 && which % 4 == 0;
+        if (found)
+            found = apply(view, list_.all[number % pulls], profile);
+        else
+            found = !idle_.all.empty() &&
+                    price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_) &&
+                    apply(view, list_.all.back(), profile);
+        std::swap(next_, next);
+        return found;
     }
 
 private:
     static constexpr std::int64_t no_excess = std::numeric_limits<std::int64_t>::max();
 
-    /// A node that is forgotten. `storage`: what that frees; `from`, `to`: its last use before, the next one behind.
-    struct member {
-        node_id node;
-        storage_id storage;
-        step_id from, to;
-    };
-    struct proposal {
-        std::size_t first, count; // in members_
-        std::int64_t freed;
-        bool pulls = false; // the members are made earlier rather than forgotten
-    };
-
-    bool is_locked(node_id n) const { return !locked_.empty() && locked_[n.index()]; }
-    bool droppable(node_id n) const {
-        const std::size_t i = n.index();
-        if (is_locked(n)) return false;
-        return c_.rerunnable[i] || (trial_->decided.heavy && c_.heavy_rerunnable[i]);
-    }
-    node_id home(step_id t) const { return evaluate_.homes()[t.index()]; }
-    bool in_forward(step_id t) const { return !is_backward(s_[home(t)].phase); }
-
-    void begin(rated_decision& t) {
-        trial_ = &t;
-        live_ = &evaluate_.last().live();
-        history_.read(s_, c_.base, evaluate_.steps(), *live_);
-        touched_.assign(s_.node_count(), 0);
-        is_demanded_.resize(s_.node_count(), 0);
+    void begin(const evaluated_plan& plan) {
+        history_.read(s_, c_.base, plan.steps(), plan.live());
+        touched_.assign(s_.node_count());
     }
 
-    bool evict_once(rated_decision& t, std::uint64_t limit, bool everywhere) {
-        begin(t);
-        const auto load = evaluate_.last().load();
-        load_profile profile(load);
-        over_count_.assign(everywhere ? load.size() + 1 : 0, 0);
-        over_sum_.assign(over_count_.size(), 0);
-        const int bits =
-            static_cast<int>(std::bit_width(t.footprint.peak_bytes) + std::bit_width(load.size()));
-        over_shift_ = std::max(0, bits - 62);
-        for (std::size_t i = 0; i + 1 < over_count_.size(); ++i) {
-            const std::uint64_t over = load[i] > limit ? load[i] - limit : 0;
-            over_count_[i + 1] = over_count_[i] + (over > 0);
-            over_sum_[i + 1] = over_sum_[i] + (over >> over_shift_);
-        }
+    /// Leaves in `next_` what is decided then. Whether anything was evicted.
+    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, bool everywhere,
+                    const id_set<node_id>& locked) {
+        next_ = plan.decided();
+        begin(plan);
+        load_profile profile(plan.load());
+        sums_.forget();
+        if (everywhere) sums_.read(plan.load(), plan.peak_bytes(), limit);
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
-        left_ = s_.node_count() < 512 ? 1 : s_.node_count();
+        std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;
-        for (int peaks = 0; peaks < 8 && left_ > 0; ++peaks) {
+        for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
-            if (excess <= 0 || !evict_at(step_id(profile.peak()), excess, profile)) break;
+            if (excess <= 0) break;
+            const eviction_view view{s_, c_, plan, history_, locked, next_, step_id(profile.peak())};
+            if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }
         return changed;
     }
 
-    bool evict_at(step_id peak, std::int64_t excess, load_profile& profile) {
-        peak_ = peak;
-        members_.clear();
-        proposals_.clear();
-        find_idle();
+    /// At most `left` evictions, which are taken off it. Whether there was any.
+    bool evict_at(const eviction_view& view, std::int64_t excess, std::size_t& left, load_profile& profile) {
+        list_.clear();
+        find_(view, idle_, list_);
         ranking by_price;
-        for (std::uint32_t i = 0; i < proposals_.size(); ++i) by_price.add(i, std::uint64_t{0});
-        for (std::size_t i = 0; i < idle_.size(); ++i)
-            if (const auto price = propose(i, excess))
-                by_price.add(static_cast<std::uint32_t>(proposals_.size() - 1), *price);
+        for (std::uint32_t i = 0; i < list_.all.size(); ++i) by_price.add(i, std::uint64_t{0});
+        for (std::size_t i = 0; i < idle_.all.size(); ++i)
+            if (const auto price = price_(view, idle_, sums_, i, excess, list_))
+                by_price.add(static_cast<std::uint32_t>(list_.all.size() - 1), *price);
         const auto order = by_price.descending();
         std::int64_t relieved = 0;
-        for (std::size_t i = order.size(); i-- > 0 && relieved < excess && left_ > 0;) {
-            const proposal& p = proposals_[order[i]];
-            if (!apply(p, profile)) continue;
-            relieved += p.freed;
-            --left_;
+        for (std::size_t i = order.size(); i-- > 0 && relieved < excess && left > 0;) {
+            const eviction& e = list_.all[order[i]];
+            if (!apply(view, e, profile)) continue;
+            relieved += e.freed;
+            --left;
         }
         return relieved > 0;
     }
 
-    /// Storages that are live at the peak without being used there, and could be forgotten.
-    void find_idle() {
-        idle_.clear();
-        idle_of_.assign(s_.node_count(), nobody);
-        for (const auto i : live_->storages()) {
-            const storage_record& storage = (*live_)[i];
-            if (storage.first >= peak_ || storage.last <= peak_ || storage.resident || storage.encoded ||
-                storage.holds_result)
-                continue;
-            const auto reads = history_.reads(i);
-            step_id from = storage.first;
-            std::size_t next = 0;
-            for (; next < reads.size() && reads[next].by <= peak_; ++next) from = reads[next].by;
-            if (next == reads.size() || from == peak_) continue;
-            const step_id to = reads[next].by;
-            const node_id content = reads[next].content;
-            if (in_forward(to) || home(from) >= home(to)) continue;
-            propose_pull(i, from, reads.subspan(next));
-            bool one = droppable(content) || runs_late(content, i, from);
-            for (; next < reads.size(); ++next) one &= reads[next].content == content;
-            if (!one) continue;
-            idle_of_[content.index()] = static_cast<std::uint32_t>(idle_.size());
-            idle_.push_back({content, i, from, to});
-        }
-    }
-
-    /// What is read only to make something again or late, and more bytes than that, need not be there: what is made of
-    /// it can be made before the peak.
-    void propose_pull(storage_id i, step_id from, std::span<const storage_read> reads) {
-        const std::size_t first = members_.size();
-        std::int64_t freed = bytes_of(i);
-        for (const storage_read& read : reads) {
-            const node_id n = evaluate_.steps()[read.by].node;
-            if (s_[n].phase != phase::forward || s_[n].kind == op_kind::view || !ready(n, read.by, from))
-                freed = 0;
-            if (freed <= 0) break;
-            if (is_member(n, first)) continue;
-            members_.push_back({n, i, from, read.by});
-            for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k)
-                if (live_->last_read({read.by, k}).valid()) freed -= bytes_of(live_->storage({read.by, k}));
-        }
-        if (freed > 0 && members_.size() > first)
-            proposals_.push_back({first, members_.size() - first, freed, true});
-        else
-            members_.resize(first);
-    }
-
-    /// Whether all that step `by` reads is there at step `at` already.
-    bool ready(node_id n, step_id by, step_id at) const {
-        for (const auto c : evaluate_.steps().inputs(by)) {
-            if (evaluate_.steps()[c.step].fused) return false;
-            const storage_record& storage = (*live_)[live_->storage(c)];
-            if (!storage.resident && (c.step > at || storage.first > at)) return false;
-        }
-        return !is_locked(n);
-    }
-
-    /// Whether the node could as well run late, for the first time: then it costs nothing.
-    bool runs_late(node_id n, storage_id i, step_id from) const {
-        return c_.late_is_free(n) && (*live_)[i].first == from && in_forward(from) && !is_locked(n);
-    }
-    ticks cost(const member& m) const {
-        return runs_late(m.node, m.storage, m.from) ? 0 : c_.rerun[m.node.index()];
-    }
-
-    /// How much of what is above the limit goes, summed over the steps of the gap: a plan must come down everywhere.
-    std::uint64_t relief(const member& gap, std::int64_t freed) const {
-        const auto bytes = static_cast<std::uint64_t>(freed);
-        if (over_count_.empty()) return bytes;
-        const std::size_t first = gap.from.index() + 1, last = gap.to.index();
-        const std::uint64_t most = (bytes >> over_shift_) * (over_count_[last] - over_count_[first]);
-        return std::max<std::uint64_t>(1, std::min(most, over_sum_[last] - over_sum_[first]));
-    }
-
-    std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>((*live_)[i].bytes); }
-
-    bool is_member(node_id n, std::size_t first) const {
-        for (std::size_t m = first; m < members_.size(); ++m)
-            if (members_[m].node == n) return true;
-        return false;
-    }
-
-    /// Adds the cheapest way to free an idle storage, if there is one; returns its price, in 2^-40 ticks per byte.
-    /// What its maker reads must be there at the next use: still live then, or kept over the peak, or made again as
-    /// well. Of what would be kept, the largest is made again instead, one after the other; and what else can then be
-    /// made from that is forgotten too.
-    std::optional<std::uint64_t> propose(std::size_t which, std::int64_t excess) {
-        growing_ = {.first = members_.size(), .to = idle_[which].to};
-        extended_.clear();
-        undemand(0);
-        add_member(idle_[which]);
-        std::optional<std::uint64_t> best;
-        std::size_t best_count = 0;
-        std::int64_t best_freed = 0;
-        const auto consider = [&] {
-            const std::int64_t freed = growing_.bytes - kept_over_peak();
-            if (freed <= 0) return;
-            const std::uint64_t price =
-                detail::mul_div(static_cast<std::uint64_t>(growing_.time), std::uint64_t{1} << 40,
-                                relief(members_[growing_.first], std::min(freed, excess)));
-            if (best && price >= *best) return;
-            best = price;
-            best_count = members_.size() - growing_.first;
-            best_freed = freed;
-        };
-        for (int size = 0; size <= 12; ++size) {
-            consider();
-            const std::size_t before = members_.size();
-            // What is kept may serve several; with many to keep, that is not worth the search.
-            for (std::size_t e = 0; extended_.size() <= 3 && e < extended_.size(); ++e)
-                add_siblings(extended_[e].node, excess);
-            if (members_.size() > before) consider();
-            const std::size_t largest = largest_extended();
-            if (largest == extended_.size()) break;
-            const member also = extended_[largest];
-            extended_.erase(extended_.begin() + static_cast<std::ptrdiff_t>(largest));
-            add_member(also, false);
-            add_siblings(also.node, excess);
-        }
-        members_.resize(growing_.first + (best ? best_count : 0));
-        if (!best || !changes_all(growing_.first)) {
-            members_.resize(growing_.first);
-            return std::nullopt;
-        }
-        proposals_.push_back({growing_.first, best_count, best_freed});
-        return best;
-    }
-
-    /// `frees`: its storage is live at the peak.
-    void add_member(const member& m, bool frees = true) {
-        members_.push_back(m);
-        if (frees) growing_.bytes += bytes_of(m.storage);
-        growing_.time += cost(m) + demand_inputs(m.node, growing_.to, growing_.first, 8);
-    }
-
-    /// Of two numbers of 0 or more.
-    static detail::uint128 product(std::int64_t a, std::int64_t b) {
-        return detail::uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
-    }
-
-    std::int64_t kept_over_peak() const {
-        std::int64_t bytes = 0;
-        for (const member& e : extended_) bytes += bytes_of(e.storage);
-        return bytes;
-    }
-
-    /// Of what would be kept and could be forgotten instead; the number of what would be kept if there is none.
-    std::size_t largest_extended() const {
-        std::size_t largest = extended_.size();
-        for (std::size_t i = 0; i < extended_.size(); ++i) {
-            const member& e = extended_[i];
-            if (home(e.from) >= home(growing_.to)) continue;
-            if (!droppable(e.node) && !runs_late(e.node, e.storage, e.from)) continue;
-            if (largest == extended_.size() || bytes_of(e.storage) > bytes_of(extended_[largest].storage))
-                largest = i;
-        }
-        return largest;
-    }
-
-    /// Adds idle storages that are made from what `source` makes and nothing that is not there, directly or through
-    /// one another, unless they cost more per byte than the rest.
-    void add_siblings(node_id source, std::int64_t excess) {
-        sources_.assign(1, source);
-        for (std::size_t i = 0; i < sources_.size() && i < 24; ++i)
-            for (const auto v : s_.outputs(sources_[i]))
-                for (const use& u : s_.uses(v)) {
-                    if (s_[u.reader].phase != phase::forward) continue;
-                    if (s_[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
-                    const std::uint32_t idle = idle_of_[u.reader.index()];
-                    if (idle == nobody || is_member(u.reader, growing_.first)) continue;
-                    const std::int64_t freed = growing_.bytes - kept_over_peak();
-                    if (freed >= excess) return;
-                    const ticks own = cost(idle_[idle]);
-                    const std::int64_t share = bytes_of(idle_[idle].storage);
-                    if (freed > 0 && product(own, freed) > product(growing_.time, share)) continue;
-                    const std::size_t extended = extended_.size(), demanded = demanded_.size();
-                    if (demand_inputs(u.reader, growing_.to, growing_.first, 2) > 0 ||
-                        extended_.size() > extended) {
-                        extended_.resize(extended);
-                        undemand(demanded);
-                        continue;
-                    }
-                    members_.push_back(idle_[idle]);
-                    growing_.bytes += bytes_of(idle_[idle].storage);
-                    growing_.time += own;
-                    sources_.push_back(u.reader);
-                }
-    }
-
-    /// Adds what making `n` for step `to` keeps live over the peak to `extended_`; returns the time of what is not
-    /// there any more and must be made as well.
-    ticks demand_inputs(node_id n, step_id to, std::size_t first, int depth) {
-        ticks time = 0;
-        for (const auto v : s_.inputs(n)) {
-            const value_id base = c_.base[v.index()];
-            const node_id maker = s_[base].producer;
-            if (c_.resident[base.index()] || s_[maker].phase != phase::forward) continue;
-            bool known = is_member(maker, first);
-            for (const member& e : extended_) known |= e.node == maker;
-            if (known) continue;
-            const step_id run = history_.run_before(maker, to);
-            if (!run.valid()) continue;
-            if (is_forgotten(maker, run, to) || evaluate_.steps()[run].fused) {
-                if (is_demanded_[maker.index()]) continue;
-                is_demanded_[maker.index()] = 1;
-                demanded_.push_back(maker);
-                if (depth > 0) time += c_.rerun[maker.index()] + demand_inputs(maker, to, first, depth - 1);
-                continue;
-            }
-            const storage_id i = live_->storage({run, s_.output_index(base)});
-            const storage_record& storage = (*live_)[i];
-            if (storage.last >= peak_ || storage.first > peak_) continue;
-            extended_.push_back({maker, i, storage.last, to});
-        }
-        return time;
-    }
-
-    /// Takes back what was demanded last, but for the first `count`.
-    void undemand(std::size_t count) {
-        for (; demanded_.size() > count; demanded_.pop_back()) is_demanded_[demanded_.back().index()] = 0;
-    }
-
-    bool is_forgotten(node_id n, step_id run, step_id to) const {
-        const decision& decided = trial_->decided;
-        if (decided.again[n.index()] && in_forward(run)) return true;
-        const auto f = std::lower_bound(decided.forgets.begin(), decided.forgets.end(),
-                                        turn{n, node_id(home(run).index() + 1)});
-        return f != decided.forgets.end() && f->node == n && f->at <= home(to);
-    }
-
-    /// Where the member is forgotten: at the peak, but behind its last use.
-    node_id forgotten_at(const member& m) const {
-        const node_id at = std::min(home(peak_), home(m.to));
-        return std::max(node_id(home(m.from).index() + 1), at);
-    }
-
-    bool changes_all(std::size_t first) const {
-        const decision& decided = trial_->decided;
-        for (std::size_t k = first; k < members_.size(); ++k) {
-            const member& m = members_[k];
-            if (in_forward(m.from) ? decided.again[m.node.index()] != 0
-                                   : std::binary_search(decided.forgets.begin(), decided.forgets.end(),
-                                                        turn{m.node, forgotten_at(m)}))
-                return false;
-        }
-        return true;
-    }
-
-    bool apply(const proposal& p, load_profile& profile) {
-        for (std::size_t k = p.first; k < p.first + p.count; ++k)
-            if (touched_[members_[k].node.index()]) return false;
-        for (std::size_t k = p.first; k < p.first + p.count; ++k) {
-            const member& m = members_[k];
-            touched_[m.node.index()] = 1;
-            for (const auto v : s_.inputs(m.node)) touched_[s_[c_.base[v.index()]].producer.index()] = 1;
-            if (p.pulls && in_forward(m.from)) {
-                trial_->decided.again[m.node.index()] = 0;
-                trial_->decided.remember(m.node, m.node, home(m.to));
-            } else if (p.pulls)
-                trial_->decided.make_early(m.node, home(m.from));
-            else if (in_forward(m.from))
-                trial_->decided.again[m.node.index()] = 1;
+    /// Decides it in `next_`, unless it concerns what another eviction of this round does.
+    bool apply(const eviction_view& view, const eviction& e, load_profile& profile) {
+        const auto copies = list_.copies_of(e);
+        for (const evicted_copy& copy : copies)
+            if (touched_[copy.node]) return false;
+        for (const evicted_copy& copy : copies) {
+            touched_.insert(copy.node);
+            for (const auto v : s_.inputs(copy.node)) touched_.insert(s_[c_.base[v.index()]].producer);
+            const bool forward = view.in_forward(copy.from);
+            if (e.pulls && forward) {
+                next_.again[copy.node.index()] = 0;
+                next_.remember(copy.node, copy.node, view.home(copy.to));
+            } else if (e.pulls)
+                next_.make_early(copy.node, view.home(copy.from));
+            else if (forward)
+                next_.again[copy.node.index()] = 1;
             else
-                trial_->decided.forget(m.node, forgotten_at(m));
-            if (k == p.first) // the gap is free; what it costs elsewhere the replay tells
-                profile.add(m.from.index() + 1, m.to.index() - 1, -p.freed);
+                next_.forget(copy.node, view.forgotten_at(copy));
         }
+        // The first gap is free; what it costs elsewhere the replay tells.
+        profile.add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
         return true;
     }
 
     evaluator& evaluate_;
     const snapshot& s_;
     const candidates& c_;
-    std::span<const std::uint8_t> locked_{};
-    rated_decision* trial_ = nullptr;
-    const liveness* live_ = nullptr;
-    step_id peak_{};
-    std::size_t left_ = 0; // how many more proposals may be applied before the next replay
+    decision next_; // of the round
     copy_history<> history_;
-    static constexpr std::uint32_t nobody = ~std::uint32_t{0};
-    std::vector<member> idle_, members_, extended_;
-    std::vector<std::uint32_t> idle_of_; // node: index in idle_
-    std::vector<node_id> sources_;
-    std::vector<node_id>
-        demanded_; // forgotten, and made again for the proposal that grows: each is paid once
-    std::vector<std::uint8_t> is_demanded_;
-    struct {
-        std::size_t first = 0; // in members_
-        step_id to{};
-        std::int64_t bytes = 0; // live at the peak
-        ticks time = 0;
-    } growing_;
-    std::vector<proposal> proposals_;
-    std::vector<std::uint32_t> over_count_; // before each step: steps above the limit
-    std::vector<std::uint64_t> over_sum_;   // and by how much, in 2^over_shift_ bytes
-    int over_shift_ = 0;
-    std::vector<std::uint8_t> touched_;
+    eviction_finder<> find_;
+    eviction_pricer<> price_;
+    excess_sums sums_;
+    idle_copies idle_;
+    eviction_list list_;
+    id_set<node_id> touched_; // by evictions of the round
+    const id_set<node_id> nothing_locked_{};
 };
 
 } // namespace echo

@@ -5,11 +5,15 @@
 #pragma once
 
 #include <echo/analysis/evict.hpp>
+#include <echo/analysis/kept_copy.hpp>
 #include <echo/analysis/retain.hpp>
+#include <echo/analysis/tuning.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,87 +24,106 @@ namespace echo {
 template <class = void>
 class local_search {
 public:
-    local_search(evaluator& evaluate, evictor<>& relieve, retainer<>& spare)
-        : evaluate_(evaluate), evict_(relieve), retain_(spare) {}
+    local_search(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
+        : evaluate_(evaluate), s_(evaluate.graph()), evict_(evict), retain_(retain) {}
 
-    /// `best` has a peak of at most `limit`, then too. Each node that runs again is tried once, the longest first; then
-    /// changes are drawn, until `replays` replays were made.
-    void operator()(rated_decision& best, std::uint64_t limit, std::size_t replays) {
-        tried_.assign(evaluate_.graph().node_count(), 0);
-        const std::size_t last = evaluate_.count() + replays;
-        do evaluate_(best);
-        while (evaluate_.count() < last && improve(best, limit, last));
+    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each node that
+    /// runs again is tried once, the longest first; then changes are drawn, until `replays` replays were made.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::uint64_t limit, std::size_t replays) {
+        tried_.assign(s_.node_count());
+        const std::size_t last = spent() + replays;
+        do ++returns_;
+        while (spent() < last && improve(best, limit, last));
         state_ = 1;
-        rated_decision at = best;
-        for (std::size_t i = 0; evaluate_.count() < last && best.recompute > 0; ++i) {
-            if (i % 100 == 0) at = best;
-            rated_decision t = at;
-            if (!shake(t) || !evict_shaken(t, limit, 2 * best.recompute)) continue;
-            retain_(t, limit, 3);
-            if (t.recompute < best.recompute) best = t;
-            // What is a little worse may lead on.
-            if (t.recompute <= best.recompute + best.recompute / 5) at = std::move(t);
+        std::optional<evaluated_plan> other; // what is a little worse than the best may lead on
+        for (std::size_t i = 0; spent() < last && best.recompute() > 0; ++i) {
+            if (i % tuning::draws_between_restarts == 0) other.reset();
+            auto changed = shaken(other ? *other : best);
+            if (!changed) continue;
+            auto found = evict_shaken(*std::move(changed), limit, 2 * best.recompute());
+            if (!found.met) continue;
+            auto plan = retain_(std::move(found.plan), limit, tuning::retained_after_draw);
+            if (plan.recompute() < best.recompute()) {
+                best = std::move(plan);
+                other.reset();
+            } else if (plan.recompute() <= best.recompute() + best.recompute() / tuning::worse_part) {
+                other = std::move(plan);
+            }
         }
+        return best;
     }
 
-    /// Lowers the peak of `best` towards `limit` by changes that are drawn, until `replays` replays were made.
-    void lower(rated_decision& best, std::uint64_t limit, std::size_t replays) {
-        const std::size_t last = evaluate_.count() + replays;
+    /// A plan with a peak that is lower, towards `limit`, or the same, by changes that are drawn, until `replays` replays were
+    /// made.
+    [[nodiscard]] evaluated_plan lower(evaluated_plan best, std::uint64_t limit, std::size_t replays) {
+        const std::size_t last = spent() + replays;
         state_ = 1;
-        while (evaluate_.count() < last && best.footprint.peak_bytes > limit) {
-            rated_decision t = best;
-            if (!shake(t)) continue;
-            evict_shaken(t, std::max(limit, best.footprint.peak_bytes - 1),
-                         std::numeric_limits<ticks>::max());
-            if (t.footprint.peak_bytes <= best.footprint.peak_bytes) best = std::move(t);
+        while (spent() < last && best.peak_bytes() > limit) {
+            auto changed = shaken(best);
+            if (!changed) continue;
+            auto found = evict_shaken(*std::move(changed), std::max(limit, best.peak_bytes() - 1),
+                                      std::numeric_limits<ticks>::max());
+            if (found.plan.peak_bytes() <= best.peak_bytes()) best = std::move(found.plan);
         }
+        return best;
     }
 
 private:
-    /// Changes something at random: what is made again is made earlier, or kept; or what is kept is forgotten.
-    bool shake(rated_decision& t) {
-        evaluate_(t);
-        const schedule& steps = evaluate_.steps();
-        const std::size_t boundary = first_backward_step(evaluate_.graph(), steps).index();
-        if (boundary >= steps.size()) return false;
+    /// Replays so far; to go back to an earlier plan counts as one.
+    std::size_t spent() const noexcept { return evaluate_.count() + retain_.rejected() + returns_; }
+
+    /// The plan with something changed at random: what is made again is made earlier, or kept; or what is kept is forgotten.
+    std::optional<evaluated_plan> shaken(const evaluated_plan& plan) {
+        ++returns_;
+        const schedule& steps = plan.steps();
+        const std::size_t boundary = first_backward_step(s_, steps).index();
+        if (boundary >= steps.size()) return std::nullopt;
         kept_.clear();
-        runs_.clear();
-        for (const auto step : steps.steps())
-            if (retain_.can_be_retained(step)) runs_.push_back(retain_.kept_instead(step));
-        const std::size_t kind = draw(20), changes = 1 + draw(2);
+        find_runs(plan);
+        decision next = plan.decided();
+        const std::size_t kind = draw(tuning::kinds_drawn), changes = 1 + draw(2);
         for (std::size_t i = 0; i < changes; ++i) {
-            if (kind >= 11)
-                evict_.forget_at(t, step_id(boundary + draw(steps.size() - boundary)), draw(1U << 20));
-            else if (runs_.empty())
-                return false;
-            else if (kind < 4)
-                make_earlier(t.decided, runs_[draw(runs_.size())], evaluate_.homes()[boundary]);
-            else {
+            if (kind >= tuning::kinds_in_backward) {
+                const std::size_t which = draw(tuning::places_drawn);
+                const step_id at(boundary + draw(steps.size() - boundary));
+                evict_.forget_at(plan, next, at, which);
+            } else if (runs_.empty()) {
+                return std::nullopt;
+            } else if (kind < tuning::kinds_earlier) {
+                make_earlier(next, runs_[draw(runs_.size())], plan.homes()[step_id(boundary)]);
+            } else {
                 kept_.push_back(runs_[draw(runs_.size())]);
-                retain_.keep(t.decided, kept_.back());
+                keep(s_, next, kept_.back());
             }
         }
-        evaluate_(t);
-        return true;
+        return evaluate_(next);
+    }
+
+    /// All that the plan makes again for the backward pass, in the order of its steps.
+    void find_runs(const evaluated_plan& plan) {
+        runs_.clear();
+        history_.read(s_, evaluate_.facts().base, plan.steps(), plan.live());
+        for (const auto t : plan.steps().steps())
+            if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, history_, t));
     }
 
     /// One to three nodes earlier, or anywhere between the last use and the next.
     void make_earlier(decision& decided, const kept_copy& run, node_id boundary) {
         const std::size_t first = std::max(boundary.index(), run.from.index() + 1), end = run.to.index();
         if (first >= end) return;
-        const std::size_t range = draw(2) == 0 ? end - first : std::min<std::size_t>(3, end - first);
+        const std::size_t range =
+            draw(2) == 0 ? end - first : std::min(tuning::most_earlier_nodes, end - first);
         decided.make_early(run.node, node_id(end - 1 - draw(range)));
     }
 
-    /// Meets the limit again, what the last shake kept being kept.
-    bool evict_shaken(rated_decision& t, std::uint64_t limit, ticks most) {
-        locked_.resize(evaluate_.graph().node_count(), 0);
-        for (const auto& copy : kept_) locked_[copy.node.index()] = 1;
-        evict_.lock(locked_);
-        const bool fits = evict_(t, limit, {.rounds = 8, .most = most});
-        evict_.lock({});
-        for (const auto& copy : kept_) locked_[copy.node.index()] = 0;
-        return fits;
+    /// Meets the limit again, what the last change kept being kept.
+    evicted_plan evict_shaken(evaluated_plan plan, std::uint64_t limit, ticks most) {
+        locked_.resize(s_.node_count());
+        for (const auto& copy : kept_) locked_.insert(copy.node);
+        auto found =
+            evict_(std::move(plan), limit, {.rounds = tuning::rounds_after_draw, .most = most}, locked_);
+        for (const auto& copy : kept_) locked_.erase(copy.node);
+        return found;
     }
 
     /// Below `end`. A linear congruential generator: the same everywhere.
@@ -109,40 +132,41 @@ private:
         return static_cast<std::size_t>(state_ >> 33) % end;
     }
 
-    /// Whether a better plan was found.
-    bool improve(rated_decision& best, std::uint64_t limit, std::size_t last) {
-        const schedule& steps = evaluate_.steps();
+    /// Whether a better plan was found, which is `best` then.
+    bool improve(evaluated_plan& best, std::uint64_t limit, std::size_t last) {
+        const auto& times = evaluate_.facts().times.of_node;
+        find_runs(best);
         ranking by_time;
-        for (const auto t : steps.steps())
-            if (retain_.can_be_retained(t) && !tried_[steps[t].node.index()])
-                by_time.add(t.index(), static_cast<std::uint64_t>(
-                                           evaluate_.facts().times.of_node[steps[t].node.index()]));
-        const auto order = by_time.descending();
-        runs_.clear();
-        for (const auto i : order) runs_.push_back(retain_.kept_instead(step_id(i)));
-        for (const auto& run : runs_) {
-            if (evaluate_.count() >= last) return false;
-            if (std::exchange(tried_[run.node.index()], std::uint8_t{1})) continue;
-            rated_decision t{.decided = best.decided};
-            retain_.keep(t.decided, run);
-            evaluate_(t);
-            evict_.lock(tried_);
-            const bool fits = evict_(t, limit, {.rounds = 10, .most = best.recompute + best.recompute / 10});
-            evict_.lock({});
-            if (!fits) continue;
-            retain_(t, limit, 2);
-            if (t.recompute >= best.recompute) continue;
-            best = std::move(t);
+        for (std::uint32_t i = 0; i < runs_.size(); ++i)
+            if (!tried_[runs_[i].node])
+                by_time.add(i, static_cast<std::uint64_t>(times[runs_[i].node.index()]));
+        for (const auto i : by_time.descending()) {
+            const kept_copy& run = runs_[i];
+            if (spent() >= last) return false;
+            if (!tried_.add(run.node)) continue;
+            decision next = best.decided();
+            keep(s_, next, run);
+            auto found = evict_(evaluate_(next), limit,
+                                {.rounds = tuning::rounds_after_keeping,
+                                 .most = best.recompute() + best.recompute() / tuning::dearer_part},
+                                tried_);
+            if (!found.met) continue;
+            auto plan = retain_(std::move(found.plan), limit, tuning::retained_after_keeping);
+            if (plan.recompute() >= best.recompute()) continue;
+            best = std::move(plan);
             return true;
         }
         return false;
     }
 
     evaluator& evaluate_;
+    const snapshot& s_;
     evictor<>& evict_;
     retainer<>& retain_;
+    copy_history<> history_;
     std::uint64_t state_ = 1;
-    std::vector<std::uint8_t> tried_, locked_;
+    std::size_t returns_ = 0;
+    id_set<node_id> tried_, locked_;
     std::vector<kept_copy> runs_, kept_;
 };
 
