@@ -117,7 +117,7 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
         all.for_each(s, false, [&](const echo::decision& chosen) {
-            least = std::min(least, judge(s, lay_out(chosen)).peak_bytes);
+            least = std::min(least, judge(s, lay_out(chosen)).footprint.peak_bytes);
         });
         seen.of("tight", bound == least);
         seen.of("within a tenth", bound * 10 >= least * 9);
@@ -161,10 +161,9 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
         echo::evaluator evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
         all.for_each(s, false, [&](const echo::decision& chosen) {
-            echo::rated_decision t{.decided = chosen};
-            evaluate(t);
+            const auto plan = evaluate(chosen);
             const auto& steps = lay_out(chosen);
-            least = std::min({least, t.footprint.peak_bytes, least_fused(s, steps)});
+            least = std::min({least, plan.peak_bytes(), least_fused(s, steps)});
             plain = std::min(plain, echo::footprint(s, steps).peak_bytes);
         });
         fused.of("tight", bound == least);

@@ -36,7 +36,9 @@ struct stash_of {
     echo::schedule_builder lay_out;
     echo::replay judge{};
     stash_of(const echo::snapshot& graph, const echo::candidates& c) : s(graph), lay_out(graph, c) {}
-    std::uint64_t operator()(const echo::decision& chosen) { return judge(s, lay_out(chosen)).stash_bytes; }
+    std::uint64_t operator()(const echo::decision& chosen) {
+        return judge(s, lay_out(chosen)).footprint.stash_bytes;
+    }
 };
 
 echo::decision cut(const echo::snapshot& s, const echo::candidates& c, bool encode) {

@@ -78,7 +78,6 @@ struct draft {
 echo::plan reported(const echo::snapshot& s, const echo::schedule& steps,
                     const std::function<void(echo::plan_report&)>& lie = {}) {
     const auto c = echo::find_candidates(s);
-    const echo::evaluator evaluate(s, c);
     echo::plan_report r;
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     try {
@@ -95,7 +94,7 @@ echo::plan reported(const echo::snapshot& s, const echo::schedule& steps,
         r.recomputed_nodes += steps[t].kind == echo::step_kind::recompute;
         r.encoded_values += steps[t].kind == echo::step_kind::encode;
     }
-    r.recompute_time_ratio = c.times.part(evaluate.recompute_time(steps));
+    r.recompute_time_ratio = c.times.part(echo::recompute_time(c, steps));
     if (lie) lie(r);
     return {echo::strategy::min_cut, steps, {}, r};
 }

@@ -92,9 +92,7 @@ inline echo::schedule everything_again(const echo::snapshot& s) {
     auto all = echo::decision::nothing(s);
     all.again = c.rerunnable;
     echo::evaluator evaluate(s, c);
-    echo::rated_decision t{.decided = std::move(all)};
-    evaluate(t);
-    return evaluate.steps();
+    return evaluate(all).steps();
 }
 
 inline echo::strategy strategy_of(std::string_view name) {

@@ -51,7 +51,7 @@ inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps
 /// `found`: the replay of `steps`, the plan in question. Never above its peak.
 inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
                                    const schedule& steps, const replayed& found, std::optional<ticks> most) {
-    const std::uint64_t peak = found.found.peak_bytes;
+    const std::uint64_t peak = found.footprint.peak_bytes;
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());
     const bool heavy = how == strategy::budget;

@@ -59,8 +59,8 @@ public:
 
 private:
     void rate(detail::plan_data& data) {
-        replay_(s_, data.steps, data.found);
-        data.rated.footprint = data.found.found;
+        replay_(s_, data.steps, data.judged);
+        data.rated.footprint = data.judged.footprint;
         data.rated.recompute = recompute_time(c_, data.steps);
     }
 
@@ -69,7 +69,7 @@ private:
         detail::plan_data& data = *plan.data_;
         detail::plan_data& before = *plain.data_;
         data.steps = before.steps;
-        if (fuse_(data.steps, before.found) == 0) return plain;
+        if (fuse_(data.steps, before.judged) == 0) return plain;
         rate(data);
         if (plan.peak_bytes() > plain.peak_bytes()) return plain;
         std::swap(data.rated.decided, before.rated.decided);

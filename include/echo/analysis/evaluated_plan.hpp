@@ -42,7 +42,7 @@ struct plan_data {
     rated_decision rated;
     schedule steps;
     id_vector<step_id, node_id> homes;
-    replayed found;
+    replayed judged;
 };
 
 /// The memory of plans that are gone, for those to come.
@@ -90,9 +90,9 @@ public:
     const schedule& steps() const noexcept { return data_->steps; }
     /// By step: the node in whose place or for whose sake it runs.
     const id_vector<step_id, node_id>& homes() const noexcept { return data_->homes; }
-    const liveness& live() const noexcept { return data_->found.live; }
+    const liveness& live() const noexcept { return data_->judged.live; }
     /// Live bytes and workspace at each step.
-    std::span<const std::uint64_t> load() const noexcept { return data_->found.load(); }
+    std::span<const std::uint64_t> load() const noexcept { return data_->judged.load(); }
 
     /// As of rated decisions.
     bool better_than(const evaluated_plan& other) const { return rated().better_than(other.rated()); }

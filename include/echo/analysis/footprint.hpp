@@ -29,7 +29,7 @@ inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
 
 /// A schedule replayed: its figures, what is live when, and the load of each step.
 struct replayed {
-    footprint_result found{};
+    footprint_result footprint{};
     liveness live{};
     detail::large_vector<std::uint64_t> loads{}; ///< by step: live bytes and workspace; and one entry more
     std::span<const std::uint64_t> load() const noexcept { return {loads.data(), loads.size() - 1}; }
@@ -55,18 +55,18 @@ public:
             load[storage.first.index()] += storage.bytes;
             load[storage.last.index() + 1] -= storage.bytes; // wraps; the running sum does not
         }
-        result.found = {};
+        result.footprint = {};
         std::uint64_t now = 0;
         for (const auto t : steps.steps()) {
             now += load[t.index()];
             const step_record& step = steps[t];
             load[t.index()] = now + (step.kind == step_kind::encode ? 0 : s[step.node].workspace);
-            if (load[t.index()] > result.found.peak_bytes || !result.found.peak_step.valid()) {
-                result.found.peak_bytes = load[t.index()];
-                result.found.peak_step = t;
+            if (load[t.index()] > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
+                result.footprint.peak_bytes = load[t.index()];
+                result.footprint.peak_step = t;
             }
         }
-        result.found.stash_bytes = stash_bytes(result.live, first_backward_step(s, steps));
+        result.footprint.stash_bytes = stash_bytes(result.live, first_backward_step(s, steps));
     }
 
 private:
@@ -85,7 +85,7 @@ private:
 };
 
 inline footprint_result footprint(const snapshot& s, const schedule& steps) {
-    return replay{}(s, steps).found;
+    return replay{}(s, steps).footprint;
 }
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own

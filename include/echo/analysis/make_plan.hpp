@@ -40,7 +40,7 @@ public:
                         "give a part of a step's time, such as 0.05");
         plan_outcome best{.steps = baseline_schedule(s_)};
         const replayed before = replay{}(s_, best.steps);
-        best.figures.footprint = before.found;
+        best.figures.footprint = before.footprint;
         if (options_.allocator) best.allocated_bytes = options_.allocator(best.steps);
         plan_report report = report_baseline(before, best.allocated_bytes);
         if (is_asked(best)) keep_promise(strategies_.propose(options_.how, report.notes), best, report.notes);

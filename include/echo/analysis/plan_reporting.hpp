@@ -20,8 +20,8 @@ namespace echo::detail {
 /// What the graph's own order says. O(storages).
 inline plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
     plan_report report;
-    report.baseline_peak_bytes = before.found.peak_bytes;
-    report.baseline_stash_bytes = before.found.stash_bytes;
+    report.baseline_peak_bytes = before.footprint.peak_bytes;
+    report.baseline_stash_bytes = before.footprint.stash_bytes;
     report.baseline_allocated_bytes = allocated_bytes;
     for (const auto i : before.live.storages())
         if (before.live[i].resident) report.resident_bytes += before.live[i].bytes;

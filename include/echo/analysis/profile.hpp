@@ -76,7 +76,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
     memory_profile out;
     if (steps.empty()) return out;
     const replayed found = replay{}(s, steps);
-    const footprint_result& result = found.found;
+    const footprint_result& result = found.footprint;
     const node_id at = steps[result.peak_step].node;
     out.peak_bytes = result.peak_bytes;
     out.at = s.name(at);
