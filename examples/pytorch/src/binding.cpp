@@ -140,8 +140,8 @@ echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
                         "strategy");
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
-    options.exchange_replays =
-        std::min<std::size_t>(options.exchange_replays, 2 * nodes); // planning stays short
+    options.local_search_replays =
+        std::min<std::size_t>(options.local_search_replays, 2 * nodes); // planning stays short
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;
@@ -196,14 +196,14 @@ using replayed =
 replayed replay(graph& g, const std::vector<std::uint32_t>& order) {
     const echo::snapshot s = read(g);
     const echo::schedule steps = scheduled(s, order);
-    echo::replay judge;
-    const auto result = judge(s, steps);
+    const auto judged = echo::replay{}(s, steps);
+    const auto& result = judged.footprint;
     const auto times = echo::times_of(s);
     echo::ticks again = 0;
     for (const auto t : steps.steps())
         if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node.index()];
     replayed found{result.peak_bytes, times.part(again), {}};
-    const echo::liveness& live = judge.live();
+    const echo::liveness& live = judged.live;
     for (const auto i : live.storages()) {
         const auto& storage = live[i];
         if (storage.resident || storage.first > result.peak_step || storage.last < result.peak_step) continue;
