@@ -22,6 +22,7 @@ inline constexpr bool nvtx_found = false;
 template <bool Found>
 class basic_layer_range {
 public:
+    /// Marks nothing: the header of NVTX was not found.
     explicit basic_layer_range(const char*) noexcept {}
     basic_layer_range(const basic_layer_range&) = delete;
     basic_layer_range& operator=(const basic_layer_range&) = delete;
@@ -54,6 +55,7 @@ private:
 
 #endif
 
+/// A range in a profiler's picture, from here to the end of the scope.
 using layer_range = basic_layer_range<nvtx_found>;
 
 } // namespace echo::cuda
