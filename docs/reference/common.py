@@ -101,12 +101,33 @@ KERNELS = [
     (r"ECHO_HOST_DEVICE auto words\(Warp&", "After all parts: the words of the tile, of which lane i has word i."),
     (r"ECHO_HOST_DEVICE auto unpack\(Warp&", "The other way: each lane gets the bits of its own elements."),
 ]
+ANALYSIS = [
+    (r"(?!return\b)(\w+)\((?:const )?[\w:]+(?:<[^>]*>)?& \w+", "Refers to what is given, which must outlive it."),
+    (r"const snapshot& graph\(\) const", "The snapshot that it was made for."),
+    (r"const candidates& facts\(\) const", "What may be done with the snapshot's nodes and values."),
+    (r"static constexpr [\w:]+ (?:none|nobody|nowhere) =", "Stands for: there is none."),
+    (r"explicit operator bool\(\) const", "Whether there is one."),
+    (r"std::size_t size\(\) const", "How many there are. O(1)."),
+    (r"bool empty\(\) const", "Whether there is none. O(1)."),
+    (r"progress_callback progress\{\};", "Called now and then with the part done, 0 to 1."),
+    (r"bool encode = true;", "Encodings in one bit per element are candidates."),
+    (r"host_abilities host\{\};", "What the host can do with a plan."),
+    (r"step_id by\{\};", "The step that reads."),
+    (r"node_id content\{\};", "The node that made what is read."),
+    (r"choice decided;", "What a strategy decided."),
+    (r"footprint_result footprint\{\};", "What the replay of it found."),
+    (r"bool is_live\(node_id n\) const", "Whether a plan runs the node."),
+    (r"value_id base\(value_id v\) const", "The value that made the storage on which `v` lies."),
+    (r"std::size_t component_count\(\) const", "Parts of the network that no arc joins, in the last cut."),
+    (r"node_id node, from, to;", "The maker, and the uses between which it is kept."),
+    (r"using capacity = ", "What an arc lets through."),
+]
 
 
 def rules_for(header: pathlib.Path) -> list[tuple[str, str]]:
     """Which sentences apply in this header."""
     parts = header.parts
-    for folder, special in (("ops", OPS), ("kernel", KERNELS), ("symbol", FUNCTIONS)):
+    for folder, special in (("ops", OPS), ("kernel", KERNELS), ("symbol", FUNCTIONS), ("analysis", ANALYSIS)):
         if folder in parts:
             return special + ANYWHERE
     return (HOST if header.name.startswith("boost") else []) + ANYWHERE
@@ -120,28 +141,32 @@ def has_words(lines: list[str], at: int) -> bool:
     return "///" in lines[at] or "/**" in lines[at] or (before >= 0 and lines[before].lstrip().startswith("///"))
 
 
-SEVERAL = re.compile(r"^(\s*)([\w:]+(?:<[^;=]*>)?) (\w+(?:\{[^{}]*\}| = [^,;{}]+)?(?:, \w+(?:\{[^{}]*\}| = [^,;{}]+)?)+);(?:\s*///< (.*))?$")
+NAME = r"\w+(?:\{[^{}]*\}| = [^,;{}]+)?"
+SEVERAL = re.compile(rf"^(\s*)([\w:]+(?:<[^;=]*>)?) ({NAME}(?:, {NAME})+);(?:\s*///< (.*))?$")
 
 
-def parted(line: str, before: str) -> str:
+def parted(line: str, before: str, rules: list[tuple[str, str]]) -> str:
     """A line that declares several members at once, as one declaration each: Doxygen gives the words to one alone."""
     found = SEVERAL.match(line)
     if not found:
         return line
     indent, kind, names, words = found.groups()
     each = re.split(r", (?=\w+(?:\{| =|,|$))", names)
-    if not words and not before.lstrip().startswith("/// "):
+    if not words and before.lstrip().startswith("/// "):
+        words = before.strip().removeprefix("/// ")
+    words = words or next((words for pattern, words in rules if re.match(rf"\s*{pattern}", line)), "")
+    if not words:
         return line
-    words = words or before.strip().removeprefix("/// ")
     return indent + " ".join(f"/** {words} */ {kind} {name};" for name in each)
 
 
 def spoken(header: pathlib.Path, text: str) -> str:
     """The header with the sentences put in."""
     given = text.splitlines()
-    lines = [parted(line, before) for before, line in zip(["", *given], given)]
+    rules = rules_for(header)
+    lines = [parted(line, before, rules) for before, line in zip(["", *given], given)]
     for at, line in enumerate(lines):
-        for pattern, sentence in rules_for(header):
+        for pattern, sentence in rules:
             if re.match(rf"\s*(?:\[\[nodiscard\]\] |explicit |inline )*{pattern}", line) and not has_words(lines, at):
                 first = at
                 while first > 0 and re.match(r"\s*(?:template\b|requires\b)", lines[first - 1]):

@@ -178,16 +178,16 @@ struct data_movement : light<Op> {
 template <std::size_t Input = 0>
 struct view {
     static_assert(Input < 256, "echo: storage pairs count inputs up to 255");
-    static constexpr op_kind kind = op_kind::view; ///< No work: it moves no bytes.
+    static constexpr op_kind kind = op_kind::view;        ///< No work: it moves no bytes.
     static constexpr rerun_kind rerun = rerun_kind::pure; ///< Whatever it lies on, it can be made again.
-    static constexpr reads gradient_reads{}; ///< Nothing.
+    static constexpr reads gradient_reads{};              ///< Nothing.
     /// The output and the input that share a storage.
     static constexpr storage_pairs views{{0, static_cast<std::uint8_t>(Input)}};
 };
 
 /// Has side effects, or cannot be proved free of them: never run again, and its gradient reads everything.
 struct stateful {
-    static constexpr op_kind kind = op_kind::heavy; ///< Never counted as cheap.
+    static constexpr op_kind kind = op_kind::heavy;        ///< Never counted as cheap.
     static constexpr rerun_kind rerun = rerun_kind::never; ///< It runs once.
 };
 

@@ -82,7 +82,7 @@ private:
 
 /// Which inputs and outputs of a forward op its gradient reads.
 struct reads {
-    positions inputs{}; ///< Positions of inputs.
+    positions inputs{};  ///< Positions of inputs.
     positions outputs{}; ///< Positions of outputs.
     /// All inputs and all outputs: what is assumed where nobody says.
     static constexpr reads everything() noexcept { return {positions::all(), positions::all()}; }
@@ -127,9 +127,9 @@ using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std
 /// and its gradient reads everything. `flops` and `workspace` are called once per node, when the snapshot is
 /// read.
 struct op_facts {
-    std::string_view name{}; ///< What reports call the op.
-    bool known = true; ///< false: no registry knows the op; it is listed in the report
-    op_kind kind = op_kind::heavy; ///< How much work it is.
+    std::string_view name{};              ///< What reports call the op.
+    bool known = true;                    ///< false: no registry knows the op; it is listed in the report
+    op_kind kind = op_kind::heavy;        ///< How much work it is.
     rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
     /// What its gradient reads of inputs and outputs.
     reads gradient_reads = reads::everything();

@@ -92,8 +92,8 @@ private:
 
 /// One output of a node as the host describes it. Aggregate: `{.shape = {32, 64}, .type = echo::dtype::f32}`.
 struct tensor {
-    echo::shape shape{}; ///< Extents, if they are known.
-    dtype type = dtype::other; ///< Of an element.
+    echo::shape shape{};                  ///< Extents, if they are known.
+    dtype type = dtype::other;            ///< Of an element.
     std::optional<std::uint64_t> bytes{}; ///< wins over shape × type
     bool resident = false;                ///< its storage occupies memory for the whole step
     std::optional<std::size_t> view_of{}; ///< lies on the storage of this input of its node

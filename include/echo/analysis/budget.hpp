@@ -35,6 +35,7 @@ namespace echo {
 /// As in `plan_options`.
 struct budget_options {
     bool encode = true;
+    /// Replays spent on exchanging runs one by one at most.
     std::size_t exchange_replays = 4000;
     progress_callback progress{};
 };

@@ -75,6 +75,7 @@ public:
 
     /// A row is one anchor distance, without (even) or with (odd) compute-heavy ops; along it, time gets cheaper.
     std::size_t rows() const noexcept { return 2 * distances_.size(); }
+    /// How many prices of time there are.
     std::size_t columns() const noexcept { return prices_.size(); }
 
     /// The plan of a point; it is the last trial evaluated. A cut and a replay.

@@ -9,6 +9,7 @@
 
 namespace echo {
 
+/// What a replay finds.
 struct footprint_result {
     std::uint64_t peak_bytes = 0; ///< largest sum over the steps: live non-resident storages and workspace
     step_id peak_step{};          ///< the first step that reaches it
@@ -77,6 +78,7 @@ private:
     const liveness* live_ = nullptr;
 };
 
+/// The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.
 inline footprint_result footprint(const snapshot& s, const schedule& steps) { return replay{}(s, steps); }
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own

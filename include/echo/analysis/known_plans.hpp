@@ -44,6 +44,7 @@ public:
     }
     /// The plan of the least peak. There must be one.
     const trial& lowest() const { return plans_.back(); }
+    /// All of them, in order.
     std::span<const trial> all() const noexcept { return plans_; }
 
 private:

@@ -24,7 +24,9 @@ namespace echo {
 
 /// Something that happens to what `node` makes, before backward node `at` and what that needs.
 struct turn {
+    /// What is made.
     node_id node{};
+    /// When.
     node_id at{};
     friend constexpr auto operator<=>(const turn&, const turn&) = default;
 };

@@ -47,14 +47,14 @@ private:
 
 /// What kernels and reports need to know of a device. Memory in bytes.
 struct device_properties {
-    std::string name{}; ///< As the driver calls it.
-    std::string bus{}; ///< PCI address, by which other tools name it: "0000:3b:00.0"
-    int major = 0;     ///< of the architecture: 9 of sm_90
-    int minor = 0; ///< The second number of the compute capability.
-    int multiprocessors = 0; ///< Multiprocessors of the card.
+    std::string name{};                 ///< As the driver calls it.
+    std::string bus{};                  ///< PCI address, by which other tools name it: "0000:3b:00.0"
+    int major = 0;                      ///< of the architecture: 9 of sm_90
+    int minor = 0;                      ///< The second number of the compute capability.
+    int multiprocessors = 0;            ///< Multiprocessors of the card.
     int threads_per_multiprocessor = 0; ///< Threads that one of them holds at once.
-    std::uint64_t memory = 0; ///< Bytes of the card.
-    std::uint64_t level_2_cache = 0; ///< Bytes.
+    std::uint64_t memory = 0;           ///< Bytes of the card.
+    std::uint64_t level_2_cache = 0;    ///< Bytes.
 
     /// As nvcc numbers it: 90 of sm_90.
     int architecture() const noexcept { return 10 * major + minor; }
@@ -79,7 +79,7 @@ inline device_properties properties_of(int device) {
 /// Bytes of the current device, whoever uses them. Asking costs some microseconds and is for reports, not for
 /// steps.
 struct device_memory {
-    std::uint64_t free = 0; ///< Bytes that nobody has taken.
+    std::uint64_t free = 0;  ///< Bytes that nobody has taken.
     std::uint64_t total = 0; ///< Bytes of the card.
 };
 

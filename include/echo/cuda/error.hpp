@@ -131,7 +131,7 @@ private:
 
 /// What is known of the memory where an allocation failed. All in bytes.
 struct memory_shortage {
-    std::uint64_t asked = 0; ///< What the call asked for.
+    std::uint64_t asked = 0;              ///< What the call asked for.
     std::optional<std::uint64_t> free{};  ///< on the device, when it was asked afterwards
     std::optional<std::uint64_t> total{}; ///< of the device
     std::string arena{};                  ///< which arena was to be allocated; empty if none

@@ -18,9 +18,9 @@ namespace echo::cuda {
 
 /// All runs of one layer together.
 struct layer_time {
-    std::string layer{}; ///< What the ranges were named.
+    std::string layer{};     ///< What the ranges were named.
     double milliseconds = 0; ///< All runs together.
-    std::uint64_t runs = 0; ///< How often it ran.
+    std::uint64_t runs = 0;  ///< How often it ran.
 };
 
 /// Takes times without waiting, and sums them up when asked. What runs in the stream between the two events

@@ -31,9 +31,11 @@ public:
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
+/// The range of a machine that has NVTX.
 template <>
 class basic_layer_range<true> {
 public:
+    /// Begins the range; `layer` is read before it returns.
     explicit basic_layer_range(const char* layer) noexcept {
         nvtxEventAttributes_t attributes{};
         attributes.version = NVTX_VERSION;

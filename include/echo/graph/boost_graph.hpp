@@ -49,7 +49,7 @@ class boost_graph : public Named... {
 public:
     using graph_type = Graph; ///< The graph as Boost.Graph has it; const: it is not rewritten.
     using boost_traits = boost::graph_traits<std::remove_const_t<Graph>>; ///< Boost.Graph's own traits of it.
-    using vertex = typename boost_traits::vertex_descriptor; ///< A node.
+    using vertex = typename boost_traits::vertex_descriptor;              ///< A node.
     using edge = typename boost_traits::edge_descriptor; ///< An input of a node, or nothing but order.
     using value = value_of<vertex>;
 

@@ -27,7 +27,7 @@ namespace echo {
 /// What an edge carries: output `output` of its source to input `input` of its target, or nothing but order.
 struct boost_edge {
     static constexpr std::size_t control = ~std::size_t{0}; ///< as `input`: the source has to run before
-    std::size_t output = 0, input = 0; ///< Positions, from 0.
+    std::size_t output = 0, input = 0;                      ///< Positions, from 0.
     friend bool operator==(const boost_edge&, const boost_edge&) = default;
 };
 

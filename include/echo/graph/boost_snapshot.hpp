@@ -63,9 +63,9 @@ struct snapshot_traversal : virtual boost::bidirectional_graph_tag,
 
 /// Index of a node, as Boost.Graph's vertex_index.
 struct node_index_map : boost::put_get_helper<std::size_t, node_index_map> {
-    using key_type = node_id; ///< A node.
-    using value_type = std::size_t; ///< Its number.
-    using reference = std::size_t; ///< Computed, not stored.
+    using key_type = node_id;                          ///< A node.
+    using value_type = std::size_t;                    ///< Its number.
+    using reference = std::size_t;                     ///< Computed, not stored.
     using category = boost::readable_property_map_tag; ///< Boost's word for maps that can only be read.
     /// The node's position in execution order.
     std::size_t operator[](node_id n) const { return n.index(); }
@@ -73,23 +73,25 @@ struct node_index_map : boost::put_get_helper<std::size_t, node_index_map> {
 
 } // namespace echo
 
+namespace boost {
+
 /// A snapshot models VertexListGraph, BidirectionalGraph, AdjacencyGraph and EdgeListGraph. Vertices are
 /// nodes; an edge is a `use`: one input position of one node. Control dependencies are order, not data, and
 /// no edges.
 template <>
-struct boost::graph_traits<echo::snapshot> {
-    using vertex_descriptor = echo::node_id; ///< A node of the snapshot.
-    using edge_descriptor = echo::use; ///< One input of one node.
-    using directed_category = boost::bidirectional_tag; ///< Edges are known from both ends.
+struct graph_traits<echo::snapshot> {
+    using vertex_descriptor = echo::node_id;                       ///< A node of the snapshot.
+    using edge_descriptor = echo::use;                             ///< One input of one node.
+    using directed_category = boost::bidirectional_tag;            ///< Edges are known from both ends.
     using edge_parallel_category = boost::allow_parallel_edge_tag; ///< A node may read a value twice.
     /// What Boost.Graph's algorithms may walk over.
     using traversal_category = echo::detail::snapshot_traversal;
-    using vertices_size_type = std::size_t; ///< Counts nodes.
-    using edges_size_type = std::size_t; ///< Counts edges.
-    using degree_size_type = std::size_t; ///< Counts edges of a node.
-    using vertex_iterator = echo::detail::vertex_iterator; ///< Over all nodes, in execution order.
-    using edge_iterator = const echo::use*; ///< Over all edges, by what they read.
-    using out_edge_iterator = const echo::use*; ///< Over the readers of a node's outputs.
+    using vertices_size_type = std::size_t;                  ///< Counts nodes.
+    using edges_size_type = std::size_t;                     ///< Counts edges.
+    using degree_size_type = std::size_t;                    ///< Counts edges of a node.
+    using vertex_iterator = echo::detail::vertex_iterator;   ///< Over all nodes, in execution order.
+    using edge_iterator = const echo::use*;                  ///< Over all edges, by what they read.
+    using out_edge_iterator = const echo::use*;              ///< Over the readers of a node's outputs.
     using in_edge_iterator = echo::detail::in_edge_iterator; ///< Over a node's inputs.
     /// Over the nodes that read a node.
     using adjacency_iterator =
@@ -100,10 +102,12 @@ struct boost::graph_traits<echo::snapshot> {
 
 /// The position in execution order numbers the nodes.
 template <>
-struct boost::property_map<echo::snapshot, boost::vertex_index_t> {
-    using type = echo::node_index_map; ///< For graphs that may change.
+struct property_map<echo::snapshot, vertex_index_t> {
+    using type = echo::node_index_map;       ///< For graphs that may change.
     using const_type = echo::node_index_map; ///< For graphs that may not.
 };
+
+} // namespace boost
 
 namespace echo {
 

@@ -257,7 +257,7 @@ std::vector<std::optional<value_of<node_of<G>>>> gradient(G& g, std::span<const 
 
 /// What a gradient function was seen to read.
 struct recorded_reads {
-    reads gradient_reads{}; ///< What the gradient was found to read.
+    reads gradient_reads{};   ///< What the gradient was found to read.
     reads gradient_one_bit{}; ///< the part that every reader reads as one bit per element
     friend bool operator==(const recorded_reads&, const recorded_reads&) = default;
 };

@@ -73,7 +73,7 @@ constexpr std::string_view name_of(phase p) noexcept {
 /// One output of one node of a host graph.
 template <class Node>
 struct value_of {
-    Node producer{}; ///< The node that makes it.
+    Node producer{};        ///< The node that makes it.
     std::size_t output = 0; ///< Which of its outputs, from 0.
     friend bool operator==(const value_of&, const value_of&) = default;
 };

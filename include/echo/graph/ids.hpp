@@ -45,7 +45,7 @@ public:
     /// Goes over the ids of a range.
     class iterator {
     public:
-        using value_type = Id; ///< What it points to.
+        using value_type = Id;                  ///< What it points to.
         using difference_type = std::ptrdiff_t; ///< For algorithms of the standard library.
         constexpr iterator() = default;
         /// Points to the id of that position.

@@ -226,7 +226,8 @@ ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_FOUND)
 /// True; it does not compile where an optional member of `graph_traits<G>` is there but not as it is called.
 template <class G>
 consteval bool optional_members_are_sound() {
-/// Refuses a member that has the name and cannot be called like this. Is not left defined.
+/// @cond
+// Refuses a member that has the name and cannot be called like this. Is not left defined.
 #define ECHO_MEMBER_CHECKED(NAME, CONCEPT, SIGNATURE)                                                        \
     static_assert(NAME##_is_sound<G>,                                                                        \
                   "echo::graph_traits<G>::" #NAME                                                            \
@@ -234,6 +235,7 @@ consteval bool optional_members_are_sound() {
                   "public static function " SIGNATURE " (see the head of echo/graph/graph_traits.hpp)");
     ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_CHECKED)
 #undef ECHO_MEMBER_CHECKED
+    /// @endcond
     return true;
 }
 

@@ -24,18 +24,18 @@ inline constexpr std::uint32_t no_input = std::numeric_limits<std::uint32_t>::ma
 
 /// One node of a snapshot.
 struct node_record {
-    echo::phase phase = phase::input; ///< What the node is for.
-    op_kind kind = op_kind::heavy; ///< How much work the op is.
+    echo::phase phase = phase::input;     ///< What the node is for.
+    op_kind kind = op_kind::heavy;        ///< How much work the op is.
     rerun_kind rerun = rerun_kind::never; ///< Whether the op may run again.
-    bool keep = false;             ///< the host wishes its outputs to be kept
-    bool fuses = true;             ///< the host can recompute it inside others, or others in it
-    bool draws_by_element = false; ///< seeded: the same numbers in whatever kernel
-    bool unknown_op = false;       ///< nothing is known of its op (heavy, never)
-    std::uint32_t op = 0;          ///< index for `snapshot::op_name`
-    std::uint32_t layer = 0;       ///< index for `snapshot::layer_name`
-    double flops = 0;              ///< floating-point operations of one run
-    double time_us = -1;           ///< measured time; less than 0: none
-    std::uint64_t workspace = 0;   ///< bytes of scratch memory while it runs
+    bool keep = false;                    ///< the host wishes its outputs to be kept
+    bool fuses = true;                    ///< the host can recompute it inside others, or others in it
+    bool draws_by_element = false;        ///< seeded: the same numbers in whatever kernel
+    bool unknown_op = false;              ///< nothing is known of its op (heavy, never)
+    std::uint32_t op = 0;                 ///< index for `snapshot::op_name`
+    std::uint32_t layer = 0;              ///< index for `snapshot::layer_name`
+    double flops = 0;                     ///< floating-point operations of one run
+    double time_us = -1;                  ///< measured time; less than 0: none
+    std::uint64_t workspace = 0;          ///< bytes of scratch memory while it runs
 
     /// Whether a kernel of other ops that computes it too makes the same bits.
     bool same_in_any_kernel() const noexcept {
@@ -45,25 +45,25 @@ struct node_record {
 
 /// One output of one node.
 struct value_record {
-    std::uint64_t bytes = 0; ///< Of a storage of its own.
-    std::uint64_t elements = 0; ///< for one-bit encoding
-    node_id producer{}; ///< The node that makes it.
+    std::uint64_t bytes = 0;          ///< Of a storage of its own.
+    std::uint64_t elements = 0;       ///< for one-bit encoding
+    node_id producer{};               ///< The node that makes it.
     std::uint32_t view_of = no_input; ///< position of the input whose storage it lies on
     std::uint32_t inplace = no_input; ///< position of the input whose storage it may take over
-    dtype type = dtype::other; ///< Of an element.
-    bool resident = false; ///< its storage, where it is the maker, is resident
+    dtype type = dtype::other;        ///< Of an element.
+    bool resident = false;            ///< its storage, where it is the maker, is resident
 };
 
 /// One input of one node, seen from the value that is read.
 struct use {
-    node_id reader{}; ///< The node that reads.
+    node_id reader{};           ///< The node that reads.
     std::uint32_t position = 0; ///< Which of its inputs, from 0.
     friend bool operator==(const use&, const use&) = default;
 };
 
 /// One input of one node, seen from the node that made it.
 struct edge_source {
-    node_id producer{}; ///< The node that made the value.
+    node_id producer{};       ///< The node that made the value.
     std::uint32_t output = 0; ///< Which of that node's outputs, from 0.
     friend bool operator==(const edge_source&, const edge_source&) = default;
 };

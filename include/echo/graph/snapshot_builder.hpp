@@ -14,23 +14,23 @@ namespace echo {
 
 /// One node on its way into a snapshot.
 struct node_description {
-    std::string_view name{}; ///< What reports call it; empty: `#N`.
-    std::string_view op{}; ///< The name of the op.
-    std::string_view layer{}; ///< The layer that reports count it to.
-    echo::phase phase = phase::forward; ///< What it is for.
-    op_kind kind = op_kind::heavy; ///< How much work the op is.
+    std::string_view name{};              ///< What reports call it; empty: `#N`.
+    std::string_view op{};                ///< The name of the op.
+    std::string_view layer{};             ///< The layer that reports count it to.
+    echo::phase phase = phase::forward;   ///< What it is for.
+    op_kind kind = op_kind::heavy;        ///< How much work the op is.
     rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
-    bool keep = false; ///< The host wishes its outputs to be kept.
-    bool fuses = true; ///< The host can recompute it inside others, or others in it.
-    bool draws_by_element = false; ///< Seeded: the same numbers in whatever kernel.
-    bool unknown_op = false; ///< Nothing is known of its op.
-    std::span<const value_id> inputs{}; ///< What it reads, in the op's order: values added earlier.
-    positions one_bit_inputs{}; ///< positions from 63 on are taken as "all bits needed"
-    std::span<const node_id> control{}; ///< Nodes added earlier that must run before it.
-    std::span<const tensor> outputs{}; ///< What it makes.
-    double flops = 0; ///< Floating-point operations of one run.
-    std::uint64_t workspace = 0; ///< Bytes of scratch memory while it runs.
-    std::optional<double> time_us{}; ///< Measured, in microseconds.
+    bool keep = false;                    ///< The host wishes its outputs to be kept.
+    bool fuses = true;                    ///< The host can recompute it inside others, or others in it.
+    bool draws_by_element = false;        ///< Seeded: the same numbers in whatever kernel.
+    bool unknown_op = false;              ///< Nothing is known of its op.
+    std::span<const value_id> inputs{};   ///< What it reads, in the op's order: values added earlier.
+    positions one_bit_inputs{};           ///< positions from 63 on are taken as "all bits needed"
+    std::span<const node_id> control{};   ///< Nodes added earlier that must run before it.
+    std::span<const tensor> outputs{};    ///< What it makes.
+    double flops = 0;                     ///< Floating-point operations of one run.
+    std::uint64_t workspace = 0;          ///< Bytes of scratch memory while it runs.
+    std::optional<double> time_us{};      ///< Measured, in microseconds.
 };
 
 /// Errors (all name the node and the key): a value or control node that does not stand earlier, a position

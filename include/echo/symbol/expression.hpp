@@ -17,7 +17,7 @@ namespace echo::symbol {
 template <operation Role, std::size_t Index>
     requires(is_leaf(Role) && Role != operation::literal)
 struct leaf {
-    static constexpr operation kind = Role; ///< Which role the leaf plays.
+    static constexpr operation kind = Role;     ///< Which role the leaf plays.
     static constexpr std::size_t index = Index; ///< Which of the op's inputs, outputs or gradients, from 0.
 };
 template <std::size_t Index>
@@ -33,7 +33,7 @@ using seed = leaf<operation::seed, 0>; ///< What a random op draws: uniform in [
 /// expression is flattened (program.hpp).
 struct literal {
     static constexpr operation kind = operation::literal; ///< A constant of the op's text.
-    double value; ///< The constant.
+    double value;                                         ///< The constant.
 };
 
 template <class... Operands>
@@ -81,8 +81,8 @@ struct no_parameters {
 /// `Operation` applied to `Operands`. `Parameters` is `parameters` for the operations that carry some.
 template <operation Operation, class Parameters, class... Operands>
 struct expression {
-    static constexpr operation kind = Operation; ///< What is done.
-    operand_list<Operands...> operands; ///< To what.
+    static constexpr operation kind = Operation;  ///< What is done.
+    operand_list<Operands...> operands;           ///< To what.
     [[no_unique_address]] Parameters parameter{}; ///< How.
 
     /// A comparison of tensors is no `bool`: write `select(mask, a, b)` instead of `if`.

@@ -19,7 +19,7 @@ namespace echo::symbol {
 /// unknown.
 struct inference {
     std::vector<shape> results; ///< Of each result, in their order.
-    double flops = 0; ///< Floating-point operations of one evaluation.
+    double flops = 0;           ///< Floating-point operations of one evaluation.
 };
 
 namespace detail {

@@ -14,9 +14,9 @@ namespace echo {
 /// leaves an extent of 1, `all_but(1)` reduces every other axis. A structural type, comparable.
 struct axes {
     std::array<std::int8_t, 4> list{}; ///< The axes, of which the first `count` are meant.
-    std::uint8_t count = 0; ///< How many are named.
-    bool complement = false; ///< True: all axes but these.
-    bool kept = false; ///< True: a reduced axis stays, with an extent of 1.
+    std::uint8_t count = 0;            ///< How many are named.
+    bool complement = false;           ///< True: all axes but these.
+    bool kept = false;                 ///< True: a reduced axis stays, with an extent of 1.
 
     /// The same axes, each of which stays with an extent of 1.
     constexpr axes keep() const noexcept {
@@ -139,9 +139,9 @@ constexpr bool is_heavy(operation o) noexcept { return o >= operation::convoluti
 /// What an operation is told beside its operands. `number` is a literal's value or the axis of `along_axis`;
 /// `transposed` says which operands of `matmul` are read transposed.
 struct parameters {
-    double number = 0; ///< A literal's value, or an axis.
-    echo::axes axes{}; ///< What is reduced.
-    echo::window window{}; ///< How a window slides.
+    double number = 0;                ///< A literal's value, or an axis.
+    echo::axes axes{};                ///< What is reduced.
+    echo::window window{};            ///< How a window slides.
     std::array<bool, 2> transposed{}; ///< Of `matmul`, for each operand.
     friend constexpr bool operator==(const parameters&, const parameters&) = default;
 };

@@ -17,10 +17,10 @@ namespace echo::symbol {
 
 /// One step: an operation on the results of earlier steps. A leaf keeps its index in `operands[0]`.
 struct step {
-    operation op = operation::literal; ///< What is done.
+    operation op = operation::literal;       ///< What is done.
     std::array<std::uint16_t, 3> operands{}; ///< Numbers of earlier steps.
-    std::uint8_t arity = 0; ///< How many operands count.
-    parameters parameter{}; ///< How it is done.
+    std::uint8_t arity = 0;                  ///< How many operands count.
+    parameters parameter{};                  ///< How it is done.
     /// Equal where all members are.
     friend constexpr bool operator==(const step& a, const step& b) noexcept {
         return a.op == b.op && a.operands == b.operands && a.arity == b.arity && a.parameter == b.parameter;
@@ -30,15 +30,15 @@ struct step {
 /// A program of any length. `results` are step numbers, `none` where a gradient does not exist.
 struct program_view {
     static constexpr std::uint16_t none = 0xffff; ///< The number of no step.
-    std::span<const step> steps; ///< In an order in which each step reads earlier ones only.
-    std::span<const std::uint16_t> results; ///< Numbers of the steps that are asked for.
+    std::span<const step> steps;                  ///< In an order in which each step reads earlier ones only.
+    std::span<const std::uint16_t> results;       ///< Numbers of the steps that are asked for.
 };
 
 /// At most `Capacity` steps with `Results` results.
 template <std::size_t Capacity, std::size_t Results>
 struct program {
-    std::array<step, Capacity> steps{}; ///< The first `size` of them count.
-    std::size_t size = 0; ///< How many steps there are.
+    std::array<step, Capacity> steps{};           ///< The first `size` of them count.
+    std::size_t size = 0;                         ///< How many steps there are.
     std::array<std::uint16_t, Results> results{}; ///< Numbers of the steps that are asked for.
 
     /// Refers to this program, which must outlive the view.

@@ -16,7 +16,7 @@ namespace echo {
 
 /// Names, separated by spaces, that share facts. `facts.name` is set for each of them.
 struct vocabulary_row {
-    op_facts facts; ///< What these ops share.
+    op_facts facts;         ///< What these ops share.
     std::string_view names; ///< The names, parted by spaces.
 };
 

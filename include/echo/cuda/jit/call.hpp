@@ -19,10 +19,10 @@ using fused::storage;
 
 /// An operand or a result of any type: `fused::whole(data, e)` and its like convert.
 struct any_operand {
-    void* data = nullptr; ///< Where it lies.
+    void* data = nullptr;        ///< Where it lies.
     storage kind = storage::f32; ///< How its elements are stored.
-    fused::strides step{}; ///< Elements between neighbours along each axis; 0 repeats.
-    bool constant = false; ///< may be read only
+    fused::strides step{};       ///< Elements between neighbours along each axis; 0 repeats.
+    bool constant = false;       ///< may be read only
 
     any_operand() = default;
     /// Data of a type that is known at run time only.

@@ -25,7 +25,7 @@ public:
     using context = opaque_context*; ///< A context of the driver's.
     /// Loaded device code.
     using code_module = opaque_module*; // `module` at the start of a line is a directive
-    using function = opaque_function*; ///< A kernel in loaded code.
+    using function = opaque_function*;  ///< A kernel in loaded code.
 
     /// The one of this process. Throws `error` (`no_driver`, `no_device`).
     static const driver& get() {
@@ -53,7 +53,7 @@ public:
     /// As nvcc numbers it: 90 of sm_90.
     int architecture() const {
         return 10 * attribute(75) + attribute(76);
-    }                                                     // COMPUTE_CAPABILITY_MAJOR, _MINOR
+    } // COMPUTE_CAPABILITY_MAJOR, _MINOR
     /// Of the current context's device.
     int multiprocessors() const { return attribute(16); } // MULTIPROCESSOR_COUNT
 

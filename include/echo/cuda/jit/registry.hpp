@@ -52,11 +52,11 @@ private:
 
 /// What an op's lambdas say, as programs. `gradients` is how many dy its gradient takes; 0 if it has none.
 struct registered_op {
-    std::size_t inputs = 0; ///< How many inputs the op has.
-    std::size_t outputs = 0; ///< How many outputs it has.
-    std::size_t gradients = 0; ///< How many gradients its gradient takes.
-    bool draws = false; ///< takes a uniform draw behind its inputs
-    symbol::program_view forward{}; ///< From inputs to outputs.
+    std::size_t inputs = 0;          ///< How many inputs the op has.
+    std::size_t outputs = 0;         ///< How many outputs it has.
+    std::size_t gradients = 0;       ///< How many gradients its gradient takes.
+    bool draws = false;              ///< takes a uniform draw behind its inputs
+    symbol::program_view forward{};  ///< From inputs to outputs.
     symbol::program_view gradient{}; ///< From gradients, inputs and outputs to the inputs' gradients.
 };
 

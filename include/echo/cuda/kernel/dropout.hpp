@@ -40,7 +40,7 @@ struct dropout_draw_body {
     std::int64_t n;
     tile_alignment at;
     float scale;
-    dropout_seed seed; ///< What the draws depend on.
+    dropout_seed seed;        ///< What the draws depend on.
     drop_threshold threshold; ///< Below it an element is dropped.
 
     ECHO_HOST_DEVICE constexpr std::int64_t tiles() const noexcept { return tiles_of(n); }

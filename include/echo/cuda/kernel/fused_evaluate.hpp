@@ -17,12 +17,12 @@ namespace echo::cuda::fused {
 template <class F>
 struct frame {
     real<float> number[F::steps]; ///< Of the steps that give a number.
-    bool holds[F::steps]; ///< Of the steps that give a truth.
+    bool holds[F::steps];         ///< Of the steps that give a truth.
 };
 
 /// Where an element stands in its row.
 struct row_place {
-    std::int64_t index = 0; ///< Position in the row, from 0.
+    std::int64_t index = 0;  ///< Position in the row, from 0.
     std::int64_t length = 0; ///< Elements of the row.
 };
 

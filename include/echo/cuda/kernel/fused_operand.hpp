@@ -69,8 +69,8 @@ inline constexpr std::size_t merged_axes = 4;
 /// `extents{batch, length}` over the last; `extents{channels, images, pixels}.with_rows_of(2)` over all but the first.
 struct extents {
     std::array<std::int64_t, most_axes> of{}; ///< The extents, of which the first `rank` count.
-    std::size_t rank = 0; ///< How many axes there are.
-    std::size_t row_axes = 1; ///< How many of the last axes make up a row.
+    std::size_t rank = 0;                     ///< How many axes there are.
+    std::size_t row_axes = 1;                 ///< How many of the last axes make up a row.
 
     constexpr extents() = default;
     /// These extents; a row is the last one. Errors: `argument_error` for more than 8.
@@ -112,7 +112,7 @@ template <class T>
 struct operand {
     using element = T; ///< What it is made of.
     T* data = nullptr; ///< Where it lies.
-    strides step{}; ///< Elements between neighbours along each axis; 0 repeats.
+    strides step{};    ///< Elements between neighbours along each axis; 0 repeats.
 };
 
 /// Strides of a tensor of these extents without gaps, laid over `over` from the last axis on: an extent of 1, or an axis

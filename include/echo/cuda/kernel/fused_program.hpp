@@ -38,11 +38,11 @@ constexpr bool is_row_reduction(step_kind k) noexcept {
 
 /// One step; `operands` are numbers of earlier steps (of an operand: its number).
 struct step {
-    step_kind kind = step_kind::literal; ///< What the step is.
+    step_kind kind = step_kind::literal;               ///< What the step is.
     symbol::operation op = symbol::operation::literal; ///< Of `elementwise`: what is done.
-    std::uint8_t arity = 0; ///< How many operands count.
-    std::array<std::uint16_t, 3> operands{}; ///< Numbers of earlier steps.
-    double number = 0; ///< Of `literal`: the number.
+    std::uint8_t arity = 0;                            ///< How many operands count.
+    std::array<std::uint16_t, 3> operands{};           ///< Numbers of earlier steps.
+    double number = 0;                                 ///< Of `literal`: the number.
     /// Equal where all members are, the number by its bits.
     friend constexpr bool operator==(const step& a, const step& b) noexcept {
         return a.kind == b.kind && a.op == b.op && a.arity == b.arity && a.operands == b.operands &&
@@ -86,9 +86,9 @@ struct linker {
     static constexpr std::uint16_t none = 0xffff;
     static constexpr std::size_t most_steps = 4096; ///< Steps of one program at most.
 
-    Steps steps{}; ///< What is linked so far.
-    axes reduced{}; ///< The axes that reductions are over.
-    bool reduces = false; ///< Whether there is a reduction yet.
+    Steps steps{};                       ///< What is linked so far.
+    axes reduced{};                      ///< The axes that reductions are over.
+    bool reduces = false;                ///< Whether there is a reduction yet.
     link_fault fault = link_fault::none; ///< The first thing that could not be linked.
 
     /// The number of an equal step, or of this one, appended. O(steps).
@@ -238,7 +238,7 @@ private:
 template <class T, std::size_t Capacity>
 struct fixed_vector {
     std::array<T, Capacity> items{}; ///< The first `count` are there.
-    std::size_t count = 0; ///< How many are there.
+    std::size_t count = 0;           ///< How many are there.
     /// How many are there.
     constexpr std::size_t size() const noexcept { return count; }
     /// Adds one; there must be room.

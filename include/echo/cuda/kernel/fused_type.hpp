@@ -90,10 +90,10 @@ public:
 
     /// The steps and when each is known.
     struct program_type {
-        std::array<step, steps> of{}; ///< What is computed, in this order.
+        std::array<step, steps> of{};                 ///< What is computed, in this order.
         std::array<std::uint16_t, outputs> results{}; ///< The step of each result.
-        std::array<timing_of_step, steps> timing{}; ///< When each step is known.
-        row_schedule rows{}; ///< How often a row is read.
+        std::array<timing_of_step, steps> timing{};   ///< When each step is known.
+        row_schedule rows{};                          ///< How often a row is read.
     };
     /// The program, made at compile time.
     static constexpr program_type program = [] {

@@ -23,8 +23,8 @@
 
 namespace echo::cuda {
 
-inline constexpr int tile_elements = 1024; ///< Elements that a warp takes at once.
-inline constexpr int tile_words = tile_elements / 32; ///< Words of mask of a tile.
+inline constexpr int tile_elements = 1024;                       ///< Elements that a warp takes at once.
+inline constexpr int tile_words = tile_elements / 32;            ///< Words of mask of a tile.
 inline constexpr int lane_elements = tile_elements / warp_lanes; ///< Elements of a tile that are one lane's.
 
 /// Tiles of n elements.

@@ -20,11 +20,11 @@ namespace echo::cuda::fused {
 
 /// A program made at run time. `kinds`: how results, then operands are stored.
 struct run_time_program {
-    std::vector<step> steps{}; ///< What is computed, in this order.
+    std::vector<step> steps{};            ///< What is computed, in this order.
     std::vector<std::uint16_t> results{}; ///< The step of each result.
     std::vector<timing_of_step> timing{}; ///< When each step is known.
-    row_schedule rows{}; ///< How often a row is read.
-    std::vector<storage> kinds{}; ///< How results and then operands are stored.
+    row_schedule rows{};                  ///< How often a row is read.
+    std::vector<storage> kinds{};         ///< How results and then operands are stored.
 
     /// How many operands there are.
     std::size_t operands() const noexcept { return kinds.size() - results.size(); }
