@@ -208,7 +208,7 @@ def section(made: dict) -> str:
 def write_guide() -> None:
     """Puts the figures of bench/results/ggml.json into the guide."""
     made = json.loads((ROOT / "bench" / "results" / "ggml.json").read_text(encoding="utf-8"))
-    results.put_section(ROOT / "docs" / "guide" / "plug-in-your-engine.md", section(made))
+    results.put_section(ROOT / "docs" / "guide" / "hosts" / "ggml.md", section(made))
 
 
 class Bars:

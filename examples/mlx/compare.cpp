@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and
 // gradients bit for bit.
-//   compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
+//   compare [--small] [--json] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
 // thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
 #include "host.hpp"
@@ -19,7 +19,7 @@ namespace {
 using namespace echo_mlx;
 
 struct options {
-    bool small = false, fail = false, wait = false, unknown = false, each = false;
+    bool small = false, fail = false, wait = false, unknown = false, each = false, json = false;
     double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
 };
 
@@ -76,12 +76,19 @@ std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
     for (const std::string& op : p.report().unknown_ops)
         std::fprintf(stderr, "echo: unknown primitive %s is left alone\n", op.c_str());
     predicted = p.report().resident_bytes + p.best();
-    std::printf("  plan: %zu nodes, %zu run again, %.1f %% of a step's time\n", s.node_count(),
-                p.report().recomputed_nodes, 100 * p.report().recompute_time_ratio);
+    if (!o.json)
+        std::printf("  plan: %zu nodes, %zu run again, %.1f %% of a step's time\n", s.node_count(),
+                    p.report().recomputed_nodes, 100 * p.report().recompute_time_ratio);
     return written(g, s, p, o.each ? execution::step_by_step : execution::lazily);
 } catch (const std::exception& fault) {
     std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
     return results;
+}
+
+std::string fixed(double seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", seconds);
+    return text;
 }
 
 bool compare(const model& m, const options& o) {
@@ -91,11 +98,19 @@ bool compare(const model& m, const options& o) {
     const measured after = evaluate(planned(lazy_step(m), o, predicted));
     const bool same = before.bits == after.bits;
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
-    char seconds[32] = "-";
-    if (after.seconds >= 0) std::snprintf(seconds, sizeof seconds, "%.2f s", after.seconds);
+    if (o.json) {
+        std::printf(R"({"model": "%s", "mlx MB": %.1f, "mlx s": %.2f, "echo MB": %.1f, "echo s": %s, )"
+                    R"("predicted MB": %.1f, "same bits": %s})"
+                    "\n",
+                    m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak),
+                    after.seconds < 0 ? "null" : fixed(after.seconds).c_str(), mb(predicted),
+                    same ? "true" : "false");
+        return same;
+    }
+    const std::string seconds = after.seconds < 0 ? "-" : fixed(after.seconds) + " s";
     std::printf(
         "%-12s MLX %8.1f MB %6.2f s   Echo %8.1f MB %8s (predicted %8.1f MB)   ratio %.3f   bits %s\n",
-        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), seconds, mb(predicted),
+        m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak), seconds.c_str(), mb(predicted),
         mb(after.peak) / mb(before.peak), same ? "same" : "DIFFER");
     return same;
 }
@@ -114,6 +129,8 @@ int main(int count, char** words) try {
             o.each = true;
         else if (word == "--wait")
             o.wait = true;
+        else if (word == "--json") // a line for each model
+            o.json = true;
         else if (word == "--fail")
             o.fail = true;
         else if (word == "--max-overhead" && i + 1 < count)
@@ -136,9 +153,9 @@ int main(int count, char** words) try {
     same &= compare(o.small ? convnet(4, 16, 16, 4) : convnet(8, 32, 64, 8), o);
     return same ? 0 : 1;
 } catch (const std::exception& fault) {
-    std::cerr
-        << "compare: " << fault.what()
-        << "\nusage: compare [--small] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] "
-           "[--unknown]\n";
+    std::cerr << "compare: " << fault.what()
+              << "\nusage: compare [--small] [--json] [--wait] [--each] [--max-overhead RATIO] [--budget "
+                 "RATIO] [--fail] "
+                 "[--unknown]\n";
     return 2;
 }

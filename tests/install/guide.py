@@ -1,30 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The host that README.md shows, "I have an engine in C++", as a program to compile: guide.py FILE [--one-header].
-
-The code is README's, letter by letter, in its frame (tests/docs/engine.cpp); behind it comes guide_main.cpp.
-"""
+"""The whole host of docs/guide/plug-in-your-engine.md as a program, letter by letter: guide.py FILE."""
 import pathlib
 import re
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import docs  # noqa: E402
+
+GUIDE = docs.ROOT / "docs" / "guide" / "plug-in-your-engine.md"
 
 
 def host(one_header: bool = False) -> str:
-    """The unit; with one_header its only include of Echo is echo.hpp, the generated file."""
-    readme = docs.ROOT / "README.md"
-    blocks = [block for block in docs.blocks_of(readme, readme.read_text(encoding="utf-8"))
-              if block.frame == "tests/docs/engine.cpp"]
-    if not blocks:
-        raise ValueError("README.md shows no host in the frame tests/docs/engine.cpp")
-    ((_, unit),) = docs.units_of(blocks)
+    """The first program of the guide; with one_header its only include of Echo is the generated echo.hpp."""
+    blocks = docs.blocks_of(GUIDE, GUIDE.read_text(encoding="utf-8"))
+    whole = [block for block in blocks if block.language == "cpp" and any("int main(" in line for line in block.lines)]
+    if not whole:
+        raise ValueError(f"{GUIDE} shows no program: a block of C++ with main")
+    unit = "\n".join(whole[0].numbered()) + "\n"
     if one_header:
         unit = '#include "echo.hpp"\n' + re.sub(r"^#include <echo/.*\n", "", unit, flags=re.MULTILINE)
-    return "#include <memory>\n" + unit + (HERE / "guide_main.cpp").read_text(encoding="utf-8")
+    return unit
 
 
 if __name__ == "__main__":
-    pathlib.Path(sys.argv[1]).write_text(host("--one-header" in sys.argv), encoding="utf-8")
+    pathlib.Path(sys.argv[1]).write_text(host(), encoding="utf-8")
