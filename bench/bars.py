@@ -79,11 +79,15 @@ def fused():
 PLACES = {"bars": bars, "fused": fused}
 
 
+def section(name):
+    """One of the tables, as its page has it."""
+    return "\n".join([f"<!-- table: bench/run {name} -->", "", *PLACES[name](), "", results.END_OF_TABLE])
+
+
 def main():
-    for name, make in PLACES.items():
-        section = "\n".join([f"<!-- table: bench/run {name} -->", "", *make(), "", results.END_OF_TABLE])
-        print(section)
-        results.put_section(ROOT / "docs" / "results" / f"{name}.md", section)
+    for name in PLACES:
+        print(section(name))
+        results.put_section(ROOT / "docs" / "results" / f"{name}.md", section(name))
 
 
 if __name__ == "__main__":

@@ -71,11 +71,18 @@ def hosts():
     return [measured(*loaded.values()), "", *lines]
 
 
+TABLES = {"hosts": hosts, "buys": buys}
+
+
+def section(name):
+    """One of the tables, as README.md has it."""
+    return "\n".join([f"<!-- table: bench/run {name} -->", "", *TABLES[name](), "", results.END_OF_TABLE])
+
+
 def main():
-    for name, make in {"hosts": hosts, "buys": buys}.items():
-        section = "\n".join([f"<!-- table: bench/run {name} -->", "", *make(), "", results.END_OF_TABLE])
-        print(section)
-        results.put_section(ROOT / "README.md", section)
+    for name in TABLES:
+        print(section(name))
+        results.put_section(ROOT / "README.md", section(name))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The tables of docs/guide/hosts/{mxnet,mlx}.md, from bench/results. (examples/ggml/run writes that of ggml.md.)"""
+"""The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results. (examples/ggml/run writes that of
+ggml.md.)"""
 import results
 from bars import ROOT, load, measured
 
-PAGES = ROOT / "docs" / "guide" / "hosts"
+DOCS = ROOT / "docs"
 
 
 def mxnet(result):
@@ -32,13 +33,32 @@ def mlx(result):
     return lines
 
 
+def onnx(result):
+    lines = ["| model | predicted MB | measured MB | with reuse MB | predicted time | measured time | same bits |",
+             "|---|--:|--:|--:|--:|--:|---|"]
+    for row in result["rows"]:
+        lines.append(f"| {row['model']} | {row['predicted MB']:.1f} | {row['measured MB']:.1f} | {row['with reuse MB']:.1f} | "
+                     f"{row['predicted time']:.2f} × | {row['measured time']:.2f} × | {'yes' if row['same bits'] else '**no**'} |")
+    above = [row["measured MB"] - row["predicted MB"] for row in result["rows"]]
+    return [*lines, "", f"By {result['runtime']} on one thread, other work on the machine. What is measured lies {min(above):.1f} to "
+            f"{max(above):.1f} MB above the prediction; `tests/onnx/run` holds it to that."]
+
+
+PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),
+         "onnx": (onnx, DOCS / "onnx.md")}
+
+
+def section(name):
+    """The table of one page."""
+    result = load(name)
+    lines = ["Not measured yet."] if result is None else [measured(result), "", *PAGES[name][0](result)]
+    return "\n".join([f"<!-- table: bench/results/{name}.json -->", "", *lines, "", results.END_OF_TABLE])
+
+
 def main():
-    for name, make in {"mxnet": mxnet, "mlx": mlx}.items():
-        result = load(name)
-        lines = ["Not measured yet."] if result is None else [measured(result), "", *make(result)]
-        section = "\n".join([f"<!-- table: bench/results/{name}.json -->", "", *lines, "", results.END_OF_TABLE])
-        print(section)
-        results.put_section(PAGES / f"{name}.md", section)
+    for name, (_, page) in PAGES.items():
+        print(section(name))
+        results.put_section(page, section(name))
 
 
 if __name__ == "__main__":

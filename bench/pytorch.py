@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Writes bench/results/pytorch.json from the rows of examples/pytorch/run, with the bars of the PyTorch package, and the
 table in examples/pytorch/README.md."""
-import datetime
 import json
 import math
 import statistics
@@ -41,30 +40,31 @@ def main():
         bar("time of Echo's default, mean over models", statistics.fmean(times.values()), 1.06),
         bar("time of Echo's default, the worst model", max(times.values()), 1.10),
     ]
-    put_table(measured, f"Printed on {datetime.date.today().isoformat()}, PyTorch {told['torch'].partition('+')[0]}, "
-                        f"{told['threads']} thread of an {results.machine()['cpu']}.")
     results.write("pytorch", rows, bars=bars, torch=told["torch"], threads=told["threads"])
+    written = json.loads((results.ROOT / "bench" / "results" / "pytorch.json").read_text(encoding="utf-8"))
+    results.put_section(results.ROOT / "examples" / "pytorch" / "README.md", section(written))
 
 
-def put_table(measured, told):
+def section(result):
     """One line for each model: peaks in MB, and the time of a step beside the default partition's."""
     modes = ("eager", "its budget 0.5", "Echo", "Echo 0.5")
-    rows = {(row["model"], row["mode"]): row for row in measured}
+    rows = {(row["model"], row["by"]): row for row in result["rows"]}
     lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | Echo 0.5 | predicted | time |",
              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for model in dict.fromkeys(row["model"] for row in measured):
+    for model in dict.fromkeys(row["model"] for row in result["rows"]):
         default, eager, its, echo, half = (rows[model, mode] for mode in ("default", *modes))
-        wrong = "" if its["bits"] or not its["measured"] else ", other bits"
+        wrong = "" if its["same_bits"] or not its["measured_mb"] else ", other bits"
         cells = [peak(default), peak(eager), peak(its) + wrong]
         for row in (echo, half):
             cells += [peak(row), peak(row, "predicted"), f"{row['time']:.2f}"]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    file = results.ROOT / "examples" / "pytorch" / "README.md"
-    results.put_section(file, "\n".join(["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE]))
+    told = (f"Printed on {result['date']}, PyTorch {result['torch'].partition('+')[0]}, {result['threads']} thread of an "
+            f"{result['machine']['cpu']}.")
+    return "\n".join(["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE])
 
 
 def peak(row, key="measured"):
-    return f"{row[key] / 1e6:.1f}" if row[key] else "fails"
+    return f"{row[f'{key}_mb']:.1f}" if row[f"{key}_mb"] else "fails"
 
 
 def off(rows, convolutional):
@@ -77,4 +77,5 @@ def bar(name, value, limit, at_least=False):
             "passed": value >= limit if at_least else value <= limit}
 
 
-main()
+if __name__ == "__main__":
+    main()

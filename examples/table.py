@@ -4,6 +4,7 @@
 
     python3 examples/table.py --echo-plan PROGRAM [--markdown] [--no-replay] GRAPH…
 
+With --markdown the rows are kept in bench/results/strategies.json too, and put into docs/results/graphs.md.
 Returns 1 if planning fails, if a plan needs more memory than its graph, if the replay refuses one, or if the default
 takes more than 5 % of a step or is beaten at that price: no other plan of a graph may take at most 5 % and need less.
 """
@@ -19,6 +20,10 @@ import subprocess
 import sys
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results" / "strategies.json"
+PAGE = ROOT / "docs" / "results" / "graphs.md"
+BEGIN, END = "<!-- table: examples/run --markdown -->", "<!-- end of table -->"
 REPLAY = pathlib.Path(__file__).resolve().parent.parent / "tests" / "replay.py"
 DEFAULT, PRICE = "budget 5 %", 0.05
 WAYS = {DEFAULT: ()} | {name: ("--strategy", name) for name in ("baseline", "mirror", "echo_printed", "echo", "min_cut")}
@@ -77,27 +82,44 @@ def megabytes(amount):
     return f"{amount / 1e6:.{3 if amount < 10e6 else 1}f}"
 
 
+def is_left(column):
+    return column < 2 or column == len(HEAD) - 1
+
+
+def section(result):
+    """The table of docs/results/graphs.md."""
+    lines = ["| " + " | ".join(HEAD) + " |",
+             "|" + "|".join("---" if is_left(column) else "--:" for column in range(len(HEAD))) + "|",
+             *("| " + " | ".join(row[key] for key in HEAD) + " |" for row in result["rows"])]
+    told = f"Printed on {result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}."
+    return "\n".join([BEGIN, "", told, "", *lines, "", *result["verdicts"], "", END])
+
+
+def keep(rows, verdicts):
+    """Writes the rows, as they are printed, with the day and the machine, and the page that shows them."""
+    machine = {"cpu": processor(), "cores": os.cpu_count()}
+    result = {"date": datetime.date.today().isoformat(), "machine": machine, "rows": rows, "verdicts": verdicts}
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = text.index(BEGIN), text.index(END)
+    PAGE.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
+
+
 class Table:
     """Rows are printed as they come: every column has its width from the start, and the graph's is the longest name."""
 
-    def __init__(self, names, markdown):
+    def __init__(self, names):
         self.widths = [max(len(name) for name in (*names, HEAD[0])), *WIDTHS[1:]]
-        self.markdown = markdown
-        self.row(HEAD)
-        if markdown:
-            print("|" + "|".join("---" if left else "--:" for left in map(self.left, range(len(HEAD)))) + "|")
-
-    @staticmethod
-    def left(column):
-        return column < 2 or column == len(HEAD) - 1
+        self.rows = []
+        self.line(HEAD)
 
     def row(self, texts):
-        if self.markdown:
-            line = "| " + " | ".join(texts) + " |"
-        else:
-            line = "  ".join(text.ljust(width) if self.left(column) else text.rjust(width)
-                             for column, (text, width) in enumerate(zip(texts, self.widths))).rstrip()
-        print(line, flush=True)
+        self.rows.append(dict(zip(HEAD, texts)))
+        self.line(texts)
+
+    def line(self, texts):
+        print("  ".join(text.ljust(width) if is_left(column) else text.rjust(width)
+                        for column, (text, width) in enumerate(zip(texts, self.widths))).rstrip(), flush=True)
 
 
 def processor():
@@ -110,7 +132,7 @@ def processor():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--echo-plan", required=True, metavar="PROGRAM")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--markdown", action="store_true", help="write docs/results/graphs.md as well")
     parser.add_argument("--no-replay", action="store_true", help="plan only")
     parser.add_argument("graphs", nargs="+", type=pathlib.Path, metavar="GRAPH")
     return parser.parse_args()
@@ -120,9 +142,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader such as `head` may have seen enough
     options = parse()
     graphs = sorted(options.graphs, key=graph_name)
-    if options.markdown:
-        print(f"Printed on {datetime.date.today()} on {os.cpu_count()} cores of an {processor()}.\n")
-    table = Table(list(map(graph_name, graphs)), options.markdown)
+    table = Table(list(map(graph_name, graphs)))
     failures, promises, compared = [], [], 0
 
     # Plans are made one at a time, so that their times are true; one core is left to that, the others replay.
@@ -151,10 +171,13 @@ def main():
         print(failure, file=sys.stderr)
     plans = len(graphs) * len(WAYS)
     judgement = "not replayed" if options.no_replay else "accepted by the replay"
-    print(f"{plans - len(failures)} of {plans} plans of {len(graphs)} graphs: {judgement}, and never above the "
-          "peak of the graph.")
-    print(f"{compared - len(promises)} of {len(graphs)} graphs: no other plan above that takes at most {100 * PRICE:g} % of "
-          "a step needs less memory than the default.")
+    verdicts = [f"{plans - len(failures)} of {plans} plans of {len(graphs)} graphs: {judgement}, and never above the "
+                "peak of the graph.",
+                f"{compared - len(promises)} of {len(graphs)} graphs: no other plan above that takes at most {100 * PRICE:g} % of "
+                "a step needs less memory than the default."]
+    print("\n".join(verdicts))
+    if options.markdown:
+        keep(table.rows, verdicts)
     return 1 if failures or promises else 0
 
 

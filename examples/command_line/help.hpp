@@ -8,7 +8,9 @@
 namespace echo::format {
 
 /// The end of OPTIONS and the start of EXIT STATUS.
-inline constexpr std::string_view common_help = R"(    --help, -h
+inline constexpr std::string_view common_help = R"(    --completion bash|zsh|fish
+        Print what completes these options in that shell.
+    --help, -h
         Print this page.
     --version
         Print the version.

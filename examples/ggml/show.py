@@ -184,9 +184,8 @@ def finetunes(bar: "Bars") -> list[dict[str, object]]:
     return rows
 
 
-def write_guide() -> None:
-    """Puts the figures of bench/results/ggml.json into the guide."""
-    made = json.loads((ROOT / "bench" / "results" / "ggml.json").read_text(encoding="utf-8"))
+def section(made: dict) -> str:
+    """The tables of the guide, from bench/results/ggml.json."""
     lines = ["| training | buffer MB | with Echo | | process MB | with Echo | time of a step | same bits |",
              "|---|--:|--:|--:|--:|--:|--:|---|"]
     for row in made["rows"]:
@@ -203,8 +202,13 @@ def write_guide() -> None:
                          f"| {row['sha256']} |")
     said = (f"Measured by `examples/ggml/run` on {made['date']} on {made['machine']['cores']} cores of an "
             f"{made['machine']['cpu']}; MB are 10^6 bytes, steps are\ntimed in turns on one thread.")
-    results.put_section(ROOT / "docs" / "guide" / "hosts" / "ggml.md", "\n".join(
-        ["<!-- table: examples/ggml/run -->", "", said, "", *lines, "", results.END_OF_TABLE]))
+    return "\n".join(["<!-- table: examples/ggml/run -->", "", said, "", *lines, "", results.END_OF_TABLE])
+
+
+def write_guide() -> None:
+    """Puts the figures of bench/results/ggml.json into the guide."""
+    made = json.loads((ROOT / "bench" / "results" / "ggml.json").read_text(encoding="utf-8"))
+    results.put_section(ROOT / "docs" / "guide" / "hosts" / "ggml.md", section(made))
 
 
 class Bars:

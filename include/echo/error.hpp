@@ -41,13 +41,18 @@ inline std::string printable(std::string_view text) {
 /// `node()` and `key()` may be empty where the problem belongs to no node or to no fact of it.
 class error : public std::runtime_error {
 public:
+    /// Each part of the message by itself; empty parts are left out of the line. O(length).
     error(std::string_view node, std::string_view key, std::string_view problem, std::string_view advice = {})
         : std::runtime_error(line(node, key, problem, advice)), node_(node), key_(key), problem_(problem),
           advice_(advice) {}
 
+    /// The node it is about, by the host's name; empty: none.
     const std::string& node() const noexcept { return node_; }
+    /// The fact of the node, or the key of the file, that cannot be used; empty: none.
     const std::string& key() const noexcept { return key_; }
+    /// What is wrong.
     const std::string& problem() const noexcept { return problem_; }
+    /// What to do about it; empty if the problem says so itself.
     const std::string& advice() const noexcept { return advice_; }
 
 private:

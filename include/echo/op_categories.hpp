@@ -104,22 +104,27 @@ constexpr storage_pairs elementwise_pairs() noexcept {
 /// What follows from an op's lambdas; nothing is claimed where they are absent.
 template <class Op>
 struct by_lambdas {
-    static constexpr rerun_kind rerun = rerun_kind::pure;
+    static constexpr rerun_kind rerun = rerun_kind::pure; ///< The same inputs give the same bits.
+    /// What the gradient lambda reads; everything, if there is none.
     static constexpr reads gradient_reads = detail::gradient_reads_of<Op>();
+    /// The part of it that is only compared with 0.
     static constexpr reads gradient_one_bit = detail::gradient_one_bit_of<Op>();
+    /// Inputs that the forward lambda only compares with 0.
     static constexpr positions one_bit_inputs = detail::one_bit_inputs_of<Op>();
+    /// Counted from the forward lambda and the shapes.
     static constexpr flops_function flops = detail::flops_of<Op>();
 };
 
 /// About one pass over memory.
 template <class Op>
 struct light : by_lambdas<Op> {
-    static constexpr op_kind kind = op_kind::light;
+    static constexpr op_kind kind = op_kind::light; ///< Cheap: may be recomputed.
 };
 
 /// Compute-bound: the boundary of recomputation. Still pure: a budget may buy it.
 template <class Op>
 struct compute_heavy : by_lambdas<Op> {
+    /// Compute-heavy: recomputed only where a budget pays for it.
     static constexpr op_kind kind = op_kind::heavy;
 };
 
@@ -139,8 +144,9 @@ struct elementwise : light<Op> {
         "echo: Op::gradient must be a constant expression on echo::real<float>: call only the functions of "
         "<echo/symbol.hpp>, since others are not available on a device");
 
+    /// Over any of the first four inputs.
     static constexpr storage_pairs inplace = detail::elementwise_pairs<Op>();
-    static constexpr bool gradient_inplace = true;
+    static constexpr bool gradient_inplace = true; ///< The gradient of each element needs that element alone.
 };
 
 /// Element-wise with random draws (`static constexpr bool is_random = true`): runs again with the same seed.
@@ -149,7 +155,7 @@ struct random : elementwise<Op> {
     static_assert(is_random<Op>,
                   "echo: a random op states `static constexpr bool is_random = true` and takes a "
                   "uniform draw in [0, 1) as last parameter of its forward");
-    static constexpr rerun_kind rerun = rerun_kind::seeded;
+    static constexpr rerun_kind rerun = rerun_kind::seeded; ///< The same seed gives the same bits.
 };
 
 /// Sums, means, maxima over axes.
@@ -164,6 +170,7 @@ struct normalisation : light<Op> {};
 /// own gradient lambda says so (indices).
 template <class Op>
 struct data_movement : light<Op> {
+    /// No feature map, unless the gradient lambda says otherwise.
     static constexpr reads gradient_reads = has_gradient<Op> ? detail::gradient_reads_of<Op>() : reads{};
 };
 
@@ -171,16 +178,17 @@ struct data_movement : light<Op> {
 template <std::size_t Input = 0>
 struct view {
     static_assert(Input < 256, "echo: storage pairs count inputs up to 255");
-    static constexpr op_kind kind = op_kind::view;
-    static constexpr rerun_kind rerun = rerun_kind::pure;
-    static constexpr reads gradient_reads{};
+    static constexpr op_kind kind = op_kind::view;        ///< No work: it moves no bytes.
+    static constexpr rerun_kind rerun = rerun_kind::pure; ///< Whatever it lies on, it can be made again.
+    static constexpr reads gradient_reads{};              ///< Nothing.
+    /// The output and the input that share a storage.
     static constexpr storage_pairs views{{0, static_cast<std::uint8_t>(Input)}};
 };
 
 /// Has side effects, or cannot be proved free of them: never run again, and its gradient reads everything.
 struct stateful {
-    static constexpr op_kind kind = op_kind::heavy;
-    static constexpr rerun_kind rerun = rerun_kind::never;
+    static constexpr op_kind kind = op_kind::heavy;        ///< Never counted as cheap.
+    static constexpr rerun_kind rerun = rerun_kind::never; ///< It runs once.
 };
 
 } // namespace echo

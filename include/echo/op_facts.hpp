@@ -24,10 +24,12 @@ enum class op_kind : std::uint8_t { heavy, light, view };
 /// proved.
 enum class rerun_kind : std::uint8_t { pure, seeded, never };
 
+/// The name that `echo-graph/1` uses.
 constexpr std::string_view name_of(op_kind kind) noexcept {
     constexpr std::string_view names[] = {"heavy", "light", "view"};
     return names[static_cast<std::size_t>(kind)];
 }
+/// The name that `echo-graph/1` uses.
 constexpr std::string_view name_of(rerun_kind kind) noexcept {
     constexpr std::string_view names[] = {"pure", "seeded", "never"};
     return names[static_cast<std::size_t>(kind)];
@@ -37,27 +39,35 @@ constexpr std::string_view name_of(rerun_kind kind) noexcept {
 class positions {
 public:
     constexpr positions() = default;
+    /// These positions.
     constexpr positions(std::initializer_list<std::size_t> members) {
         for (const auto member : members) insert(member);
     }
+    /// Every position there may be.
     static constexpr positions all() noexcept {
         positions every;
         every.bits_ = ~std::uint64_t{0};
         return every;
     }
+    /// Positions 0 to `count` − 1.
     static constexpr positions first(std::size_t count) noexcept {
         positions some;
         for (std::size_t i = 0; i < count; ++i) some.insert(i);
         return some;
     }
+    /// Adds a position. O(1).
     constexpr void insert(std::size_t position) noexcept { bits_ |= bit(position); }
+    /// Whether the position is in the set. O(1).
     constexpr bool contains(std::size_t position) const noexcept { return (bits_ & bit(position)) != 0; }
+    /// Whether no position is.
     constexpr bool empty() const noexcept { return bits_ == 0; }
     friend constexpr bool operator==(positions, positions) = default;
+    /// Positions of either set.
     friend constexpr positions operator|(positions a, positions b) noexcept {
         a.bits_ |= b.bits_;
         return a;
     }
+    /// Positions of both sets.
     friend constexpr positions operator&(positions a, positions b) noexcept {
         a.bits_ &= b.bits_;
         return a;
@@ -72,15 +82,16 @@ private:
 
 /// Which inputs and outputs of a forward op its gradient reads.
 struct reads {
-    positions inputs{};
-    positions outputs{};
+    positions inputs{};  ///< Positions of inputs.
+    positions outputs{}; ///< Positions of outputs.
+    /// All inputs and all outputs: what is assumed where nobody says.
     static constexpr reads everything() noexcept { return {positions::all(), positions::all()}; }
     friend constexpr bool operator==(const reads&, const reads&) = default;
 };
 
 /// Output `output` lies on (view) or may take over (in place) the storage of input `input`.
 struct storage_pair {
-    std::uint8_t output = 0, input = 0;
+    std::uint8_t output = 0, input = 0; ///< Positions, from 0.
     friend constexpr bool operator==(const storage_pair&, const storage_pair&) = default;
 };
 
@@ -88,12 +99,17 @@ struct storage_pair {
 class storage_pairs {
 public:
     constexpr storage_pairs() = default;
+    /// These pairs. Errors: more than four do not compile, or throw std::out_of_range.
     constexpr storage_pairs(std::initializer_list<storage_pair> pairs) {
         for (const auto& pair : pairs) pairs_.at(size_++) = pair;
     }
+    /// The first pair.
     constexpr auto begin() const noexcept { return pairs_.begin(); }
+    /// Behind the last pair.
     constexpr auto end() const noexcept { return pairs_.begin() + size_; }
+    /// How many pairs there are.
     constexpr std::size_t size() const noexcept { return size_; }
+    /// Whether there is none.
     constexpr bool empty() const noexcept { return size_ == 0; }
     friend constexpr bool operator==(const storage_pairs&, const storage_pairs&) = default;
 
@@ -104,16 +120,18 @@ private:
 
 /// Floating-point operations, or bytes of workspace, of one run of an op on these inputs and outputs.
 using flops_function = double (*)(std::span<const tensor> inputs, std::span<const tensor> outputs);
+/// Bytes of scratch memory of one run of an op on these inputs and outputs.
 using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std::span<const tensor> outputs);
 
 /// The facts of one op. The defaults are the pessimistic ones: what nobody stated is heavy, never runs again,
 /// and its gradient reads everything. `flops` and `workspace` are called once per node, when the snapshot is
 /// read.
 struct op_facts {
-    std::string_view name{};
-    bool known = true; ///< false: no registry knows the op; it is listed in the report
-    op_kind kind = op_kind::heavy;
-    rerun_kind rerun = rerun_kind::never;
+    std::string_view name{};              ///< What reports call the op.
+    bool known = true;                    ///< false: no registry knows the op; it is listed in the report
+    op_kind kind = op_kind::heavy;        ///< How much work it is.
+    rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
+    /// What its gradient reads of inputs and outputs.
     reads gradient_reads = reads::everything();
     reads gradient_one_bit{};      ///< the part of `gradient_reads` of which one bit per element is enough
     positions one_bit_inputs{};    ///< inputs of which the op itself needs one bit per element only

@@ -68,13 +68,20 @@ constexpr dtype dtype_of(std::string_view name) noexcept {
 class shape {
 public:
     shape() = default;
+    /// Known extents.
     shape(std::initializer_list<std::int64_t> extents) : extents_(extents), known_(true) {}
+    /// Known extents.
     explicit shape(std::vector<std::int64_t> extents) : extents_(std::move(extents)), known_(true) {}
+    /// Rank 0, one element: known, and without an axis.
     static shape scalar() { return shape(std::vector<std::int64_t>{}); }
 
+    /// Whether the extents were given.
     bool known() const noexcept { return known_; }
+    /// How many axes there are; 0 of an unknown shape, too.
     std::size_t rank() const noexcept { return extents_.size(); }
+    /// One extent. Errors: std::out_of_range.
     std::int64_t operator[](std::size_t axis) const { return extents_.at(axis); }
+    /// All extents.
     std::span<const std::int64_t> extents() const noexcept { return extents_; }
     friend bool operator==(const shape&, const shape&) = default;
 
@@ -85,8 +92,8 @@ private:
 
 /// One output of a node as the host describes it. Aggregate: `{.shape = {32, 64}, .type = echo::dtype::f32}`.
 struct tensor {
-    echo::shape shape{};
-    dtype type = dtype::other;
+    echo::shape shape{};                  ///< Extents, if they are known.
+    dtype type = dtype::other;            ///< Of an element.
     std::optional<std::uint64_t> bytes{}; ///< wins over shape × type
     bool resident = false;                ///< its storage occupies memory for the whole step
     std::optional<std::size_t> view_of{}; ///< lies on the storage of this input of its node
@@ -98,6 +105,7 @@ constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_
     if (a > std::numeric_limits<std::uint64_t>::max() - b) return std::nullopt;
     return a + b;
 }
+/// `a * b`, or nothing when 64 bits do not hold it.
 constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) noexcept {
     if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return std::nullopt;
     return a * b;

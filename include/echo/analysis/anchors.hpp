@@ -58,6 +58,7 @@ public:
         }
     }
 
+    /// The needs at that distance. O(nodes + edges).
     backward_needs operator()(std::uint32_t distance) const {
         backward_needs needs = direct_;
         // Readers of one value count from the first of them.

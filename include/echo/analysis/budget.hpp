@@ -32,6 +32,7 @@ namespace echo {
 /// As in `plan_options`.
 struct budget_options {
     bool encode = true;
+    /// Replays spent on local search at most.
     std::size_t local_search_replays = 4000;
     progress_callback progress{};
 };

@@ -35,6 +35,7 @@ struct candidates {
     run_times times;                    ///< of one run of each node, dead ones included
     std::vector<ticks> rerun;           ///< node: what running it again is likely to cost: 0 for what folds
 
+    /// Whether nothing in the forward pass waits for the node, so that it may run late at no price.
     bool late_is_free(node_id n) const { return movable[n.index()] && !forward_needed[n.index()]; }
 };
 

@@ -19,8 +19,11 @@ namespace echo {
 /// The device of the time model: `launch_us + flops / flops_per_us + bytes / bytes_per_us`. The defaults are
 /// those of formats.md, a GPU of 15 TFLOP/s and 1.5 TB/s.
 struct device_model {
+    /// Of each node that does anything, in microseconds.
     double launch_us = 2;
+    /// Floating-point operations in a microsecond.
     double flops_per_us = 15e6;
+    /// Bytes read or written in a microsecond.
     double bytes_per_us = 1.5e6;
 };
 
@@ -34,6 +37,7 @@ struct run_times {
     ticks total = 0;            ///< every node once
     int exponent = 0;           ///< a microsecond has 2^this ticks
 
+    /// The time in microseconds.
     double microseconds(ticks t) const noexcept {
         return static_cast<double>(t) * detail::power_of_two(-exponent);
     }

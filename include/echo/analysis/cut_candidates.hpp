@@ -78,6 +78,7 @@ public:
 
     /// A row is one anchor distance, without (even) or with (odd) compute-heavy ops; along it, time gets cheaper.
     std::size_t rows() const noexcept { return 2 * distances_.size(); }
+    /// How many prices of time there are.
     std::size_t columns() const noexcept { return prices_.size(); }
 
     /// The plan of a point. A cut and a replay.

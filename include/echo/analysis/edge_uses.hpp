@@ -20,6 +20,7 @@ struct edge_use {
     node_id last_backward{};    ///< last backward or update reader
 };
 
+/// Whether nodes of this phase run after the forward pass.
 constexpr bool is_backward(phase p) noexcept { return p == phase::backward || p == phase::update; }
 
 /// Uses of every value, by value index. O(nodes + edges).

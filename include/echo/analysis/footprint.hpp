@@ -10,6 +10,7 @@
 
 namespace echo {
 
+/// What a replay finds.
 struct footprint_result {
     std::uint64_t peak_bytes = 0; ///< largest sum over the steps: live non-resident storages and workspace
     step_id peak_step{};          ///< the first step that reaches it
@@ -84,6 +85,7 @@ private:
     liveness_analysis analyse_;
 };
 
+/// The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.
 inline footprint_result footprint(const snapshot& s, const schedule& steps) {
     return replay{}(s, steps).footprint;
 }

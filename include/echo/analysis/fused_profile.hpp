@@ -16,7 +16,9 @@ namespace echo {
 
 /// Bytes are those that fused steps and the steps around them read and write, each copy once per kernel.
 struct fused_profile {
+    /// The fused steps of one op.
     struct op_row {
+        /// Of the op.
         std::string name{};
         std::size_t steps = 0; ///< fused ones
         friend bool operator==(const op_row&, const op_row&) = default;

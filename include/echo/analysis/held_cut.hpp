@@ -34,6 +34,7 @@ namespace echo {
 /// What the cut counts. A byte costs `byte`, a tick run again `tick`; both times their amounts over the whole graph stay
 /// below 2^58.
 struct held_prices {
+    /// Prices, in the same unit.
     flow_network::capacity byte = 1, tick = 0;
     std::span<const std::uint64_t> ticks{}; ///< by node, time of a run; not read if a tick costs nothing
 };

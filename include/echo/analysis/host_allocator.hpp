@@ -18,6 +18,7 @@ namespace echo {
 class host_allocator {
 public:
     host_allocator() = default;
+    /// Refers to a function of the host's, which must outlive the planning.
     template <class F>
         requires(!std::is_same_v<std::remove_const_t<F>, host_allocator>) && std::is_object_v<F> &&
                     std::is_invocable_r_v<std::uint64_t, F&, const schedule&>
@@ -27,6 +28,7 @@ public:
               return (*static_cast<F*>(object))(steps);
           }) {}
     explicit operator bool() const noexcept { return call_ != nullptr; }
+    /// Bytes that the host's allocator takes for this schedule.
     std::uint64_t operator()(const schedule& steps) const { return call_(object_, steps); }
 
 private:

@@ -44,6 +44,7 @@ public:
     }
     /// The plan of the least peak. There must be one.
     const rated_decision& lowest() const { return plans_.back(); }
+    /// All of them, in order.
     std::span<const rated_decision> all() const noexcept { return plans_; }
 
 private:

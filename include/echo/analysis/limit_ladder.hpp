@@ -35,6 +35,7 @@ public:
         if (visited_.size() <= i) visited_.resize(i + 1, 0);
         return !std::exchange(visited_[i], std::uint8_t{1});
     }
+    /// Whether the rung was visited. O(1).
     bool was_visited(std::size_t i) const noexcept { return i < visited_.size() && visited_[i]; }
 
 private:

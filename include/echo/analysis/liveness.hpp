@@ -15,10 +15,13 @@ namespace echo {
 
 /// One storage. Live from step `first` to step `last`, both included.
 struct storage_record {
+    /// Of the storage.
     std::uint64_t bytes = 0;
+    /// Steps, both included.
     step_id first{}, last{};
     step_id last_read{}; ///< the last step that reads any value on it; `none()` if no step does
     copy_id maker{};     ///< the copy that made it; its node and output decide whether it is resident
+    /// Its maker lies on resident storage: it lives throughout.
     bool resident = false;
     bool holds_result = false; ///< a graph output lies on it: live to the end
     bool encoded = false;      ///< made by an encode step
@@ -27,11 +30,15 @@ struct storage_record {
 /// Which storage each copy of a schedule lies on.
 class liveness {
 public:
+    /// How many storages there are. O(1).
     std::size_t storage_count() const noexcept { return storages_.size(); }
+    /// All storages, by their makers. O(1).
     id_range<storage_id> storages() const noexcept { return {0, storages_.size()}; }
+    /// What is known of a storage. O(1).
     const storage_record& operator[](storage_id s) const { return storages_[s.index()]; }
     /// `storage_id::none()` for what a fused step makes.
     storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step.index()] + c.output]; }
+    /// How many outputs all steps have together. O(1).
     std::size_t copy_count() const noexcept { return of_copy_.size(); }
     /// Position of a copy among all copies, in step order: an index for side tables.
     std::size_t copy_index(copy_id c) const { return first_copy_[c.step.index()] + c.output; }

@@ -20,24 +20,32 @@ namespace echo {
 class flow_network {
 public:
     using capacity = std::int64_t;
+    /// Numbers the vertices, from 0.
     using vertex = std::uint32_t;
     /// More than any sum of real capacities may reach; callers keep their sum below it.
     static constexpr capacity infinite = std::numeric_limits<capacity>::max() / 4;
 
+    /// No vertex and no arc; the memory is kept.
     void clear() {
         source_.clear();
         sink_.clear();
         arcs_.clear();
     }
+    /// A vertex without capacities to source and sink; its number.
     vertex add_vertex() {
         source_.push_back(0);
         sink_.push_back(0);
         return static_cast<vertex>(source_.size() - 1);
     }
+    /// How many vertices there are.
     std::size_t vertex_count() const noexcept { return source_.size(); }
+    /// How many arcs there are, those from the source and to the sink left out.
     std::size_t arc_count() const noexcept { return arcs_.size(); }
+    /// Adds capacity from the source to the vertex.
     void from_source(vertex v, capacity c) { source_[v] = std::min(infinite, source_[v] + c); }
+    /// Adds capacity from the vertex to the sink.
     void to_sink(vertex v, capacity c) { sink_[v] = std::min(infinite, sink_[v] + c); }
+    /// An arc; several between the same vertices add up.
     void add_arc(vertex from, vertex to, capacity c) { arcs_.push_back({from, to, c}); }
 
     /// Computes a minimum cut and returns its capacity. `on_source_side` then tells each vertex' side; of
@@ -51,6 +59,7 @@ public:
                 {by_component_.data() + component_first_[c], by_component_.data() + component_first_[c + 1]});
         return total;
     }
+    /// On which side of the last cut the vertex is.
     bool on_source_side(vertex v) const { return label_[v] != dead; }
     std::size_t component_count() const noexcept { return component_first_.size() - 1; }
 

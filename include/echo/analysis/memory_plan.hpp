@@ -37,6 +37,7 @@ struct memory_arena {
 
 /// A place in one arena.
 struct memory_place {
+    /// Which of the arenas.
     std::uint32_t arena = 0;
     std::uint64_t offset = 0; ///< bytes from the arena's own first
     friend bool operator==(const memory_place&, const memory_place&) = default;
@@ -51,8 +52,10 @@ struct memory_plan_parts {
     /// The offset of each copy, those of step t at `[first_copy[t], first_copy[t + 1])`; `no_offset` for a
     /// copy on resident storage, and for one that a fused step makes.
     std::vector<std::uint64_t> offsets{};
+    /// By step, and one more at the end: where its copies stand in `offsets`.
     std::vector<std::uint32_t> first_copy{0};
     std::vector<memory_arena> arenas{}; ///< empty: one, without a capacity
+    /// Of a copy that has no place in an arena.
     static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
     friend bool operator==(const memory_plan_parts&, const memory_plan_parts&) = default;
 };
@@ -66,7 +69,9 @@ public:
 
     /// Sorted by step, then output. Workspace and resident storages lie outside the arena.
     std::span<const memory_block> blocks() const noexcept { return parts_.blocks; }
+    /// Size of the arena; of several, where the last one in use ends.
     std::uint64_t bytes() const noexcept { return parts_.bytes; }
+    /// Every offset is a multiple of it.
     std::uint64_t align() const noexcept { return parts_.align; }
     /// No arena for these steps can be smaller.
     std::uint64_t lower_bound() const noexcept { return parts_.lower_bound; }
@@ -82,6 +87,7 @@ public:
         if (at == memory_plan_parts::no_offset) return std::nullopt;
         return at;
     }
+    /// The offset of an output of a step. Empty and O(1) as above.
     std::optional<std::uint64_t> offset(step_id step, std::uint32_t output = 0) const noexcept {
         return offset(copy_id{step, output});
     }
@@ -98,6 +104,7 @@ public:
         return memory_place{arena, *at - (parts_.arenas.empty() ? 0 : parts_.arenas[arena].first)};
     }
 
+    /// All of it, open to reading.
     const memory_plan_parts& parts() const noexcept { return parts_; }
 
     friend bool operator==(const memory_plan&, const memory_plan&) = default;

@@ -25,8 +25,11 @@ namespace echo {
 /// `held`: the price of what it makes, for as long as that is held; `allowed`: false for what is kept in any case.
 struct rerun_price {
     static constexpr flow_network::capacity none = flow_network::infinite;
+    /// Price of a run.
     flow_network::capacity run = none;
+    /// Price of what it makes.
     flow_network::capacity held = 0;
+    /// Whether the network may choose.
     bool allowed = true;
 };
 
@@ -38,6 +41,7 @@ public:
 
     stash_network(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
 
+    /// Nothing is required yet; the memory is kept.
     void begin() {
         flow_.clear();
         required_.assign(s_.value_count(), 0);
@@ -54,6 +58,7 @@ public:
     void require_one_bit(value_id v) {
         if (!std::exchange(asked_[v.index()], std::uint8_t{1})) one_bit_.push_back(v);
     }
+    /// Whether the full value must be available.
     bool is_required(value_id v) const { return required_[c_.base[v.index()].index()] != 0; }
 
     /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a `rerun_price`.
@@ -80,6 +85,7 @@ public:
         return fixed + flow_.cut();
     }
 
+    /// Whether the last cut has the node run again.
     bool made_again(node_id n) const {
         const auto v = again_[n.index()];
         return v != no_vertex && flow_.on_source_side(v);
@@ -193,15 +199,18 @@ private:
 struct time_price {
     std::uint64_t bytes =
         0; ///< 0: time is free, and of cuts of equal bytes the one of the fewest runs is taken
+    /// How much time that many bytes are worth.
     ticks time = 1;
 };
 
 /// What to optimise.
 struct cut_options {
+    /// What time costs in bytes.
     time_price price{};
     /// By node, sums of the weights of all earlier nodes (size: nodes + 1): how much a byte counts while a
     /// node runs, in parts of `whole_weight`. Empty: bytes count once, where the backward pass begins.
     std::span<const std::uint64_t> weight_sums{};
+    /// The weight of a byte that counts once.
     static constexpr std::uint64_t whole_weight = std::uint64_t{1} << 32;
     bool heavy = false; ///< compute-heavy ops may run again, at their price
     bool encode = true;

@@ -16,7 +16,9 @@ namespace echo {
 /// Disjoint sets of nodes over a snapshot.
 class node_sets {
 public:
+    /// Each node is a set by itself.
     explicit node_sets(std::size_t nodes) : parent_(nodes) { std::iota(parent_.begin(), parent_.end(), 0U); }
+    /// The representative of the node's set. O(1) amortised, nearly.
     std::uint32_t find(std::uint32_t n) {
         while (parent_[n] != n) n = parent_[n] = parent_[parent_[n]];
         return n;
@@ -36,11 +38,13 @@ private:
 class node_groups {
 public:
     std::size_t size() const noexcept { return first_.size() - 1; }
+    /// The nodes of a group. O(1).
     std::span<const node_id> members(std::size_t group) const {
         return {members_.data() + first_[group], members_.data() + first_[group + 1]};
     }
     /// The group of a node; `none` if it is in no group.
     std::uint32_t of(node_id n) const { return of_[n.index()]; }
+    /// Nodes of the largest group; 0 if there is none. O(groups).
     std::size_t largest() const {
         std::size_t most = 0;
         for (std::size_t g = 0; g < size(); ++g) most = std::max(most, members(g).size());

@@ -18,6 +18,7 @@ namespace echo {
 /// How the stash is chosen. `echo_printed` is the paper's algorithm to the letter, kept for comparison.
 enum class strategy : std::uint8_t { baseline, mirror, echo, echo_printed, min_cut, budget };
 
+/// The name that the command line and `echo-plan/1` use.
 constexpr std::string_view name_of(strategy how) noexcept {
     constexpr std::string_view names[] = {"baseline", "mirror", "echo", "echo_printed", "min_cut", "budget"};
     return names[static_cast<std::size_t>(how)];
@@ -31,17 +32,24 @@ inline constexpr std::uint64_t any_peak = ~std::uint64_t{0};
 
 /// What a plan achieves; every figure comes from the replay. Bytes, unless the name says otherwise.
 struct plan_report {
+    /// Without Echo: the graph in its own order.
     std::uint64_t baseline_peak_bytes = 0;
+    /// Of the plan; never more than without Echo.
     std::uint64_t peak_bytes = 0;
     /// What the host's own allocator takes, if `plan_options` has one; else 0.
     std::uint64_t baseline_allocated_bytes = 0, allocated_bytes = 0;
+    /// Live whatever is planned: parameters, optimizer state and data.
     std::uint64_t resident_bytes = 0;
+    /// Without Echo: made by the forward pass and kept for the backward pass.
     std::uint64_t baseline_stash_bytes = 0;
+    /// Of the plan: made by the forward pass and kept for the backward pass.
     std::uint64_t stash_bytes = 0;
     /// Certified: no legal plan has a lower peak that runs each gradient once, keeps their order, and runs again only what
     /// the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp).
     std::uint64_t lower_bound_bytes = 0;
+    /// Steps that run a node again.
     std::size_t recomputed_nodes = 0;
+    /// Values that are kept in one bit per element.
     std::size_t encoded_values = 0;
     std::size_t fused_nodes = 0;      ///< those of the recomputed nodes that run inside their readers
     double recompute_time_ratio = 0;  ///< time of recompute steps not fused ÷ time of all the graph's nodes
@@ -50,13 +58,17 @@ struct plan_report {
     std::uint64_t budget_bytes = any_peak; ///< what was asked for
     node_id
         blocker{}; ///< if the budget is not met: makes the largest value live at the peak, or needs the workspace
+    /// Bytes of that value, or of that workspace.
     std::uint64_t blocker_bytes = 0;
+    /// Ops that nothing is known of: they are left alone.
     std::vector<std::string> unknown_ops{};
+    /// What else the user should know, a line each.
     std::vector<std::string> notes{};
 };
 
 /// One point of a front: some plan of this peak takes this much recomputation.
 struct front_point {
+    /// Bytes: some plan has this peak.
     std::uint64_t peak_bytes = 0;
     double recompute_time_ratio = 0; ///< as in `plan_report`
     friend bool operator==(const front_point&, const front_point&) = default;
@@ -65,8 +77,10 @@ struct front_point {
 /// Peak against recomputation, from the baseline down to the least peak found: peaks fall and times rise from point to
 /// point.
 struct plan_front {
+    /// Bytes: the peak of the graph in its own order.
     std::uint64_t baseline_peak_bytes = 0;
     std::uint64_t lower_bound_bytes = 0; ///< certified, as in `plan_report`, at whatever price
+    /// From the baseline on, by falling peaks.
     std::vector<front_point> points{};
 };
 
@@ -74,14 +88,21 @@ struct plan_front {
 class plan {
 public:
     plan() = default;
+    /// Takes over what a strategy has made; nothing is checked here: that is what `verify` is for.
     plan(strategy how, schedule steps, host_abilities host, plan_report report)
         : strategy_(how), steps_(std::move(steps)), host_(host), report_(std::move(report)) {}
 
+    /// The strategy that made it.
     strategy chosen_by() const noexcept { return strategy_; }
+    /// What runs, in this order.
     const schedule& steps() const noexcept { return steps_; }
+    /// What the host was taken to be able to do.
     const host_abilities& host() const noexcept { return host_; }
+    /// What it achieves.
     const plan_report& report() const noexcept { return report_; }
+    /// Bytes: no plan has a lower peak, as `plan_report` says.
     std::uint64_t lower_bound() const noexcept { return report_.lower_bound_bytes; }
+    /// Bytes: the peak of this plan.
     std::uint64_t best() const noexcept { return report_.peak_bytes; }
     /// Whether the budget that was asked for is kept.
     bool met() const noexcept {
@@ -97,6 +118,7 @@ public:
         return again;
     }
 
+    /// Whether strategy and steps are the same.
     friend bool operator==(const plan& a, const plan& b) {
         return a.strategy_ == b.strategy_ && a.steps_ == b.steps_;
     }

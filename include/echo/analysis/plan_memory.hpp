@@ -165,6 +165,7 @@ memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_o
     return memory_plan(std::move(parts));
 }
 
+/// The same for a plan's steps.
 template <std::same_as<snapshot> Snapshot>
 memory_plan plan_memory(const Snapshot& s, const plan& p, const memory_options& options = {}) {
     return plan_memory(s, p.steps(), options);

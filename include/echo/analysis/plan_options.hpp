@@ -16,6 +16,7 @@ namespace echo {
 
 /// Options of `make_plan`; every default is the recommended choice.
 struct plan_options {
+    /// What chooses the plan; `budget` asks all others as well.
     strategy how = strategy::budget;
     /// Bytes that the peak should not exceed: the strategy `budget` takes the plan of least recomputation; the others
     /// are only measured by it.

@@ -20,14 +20,18 @@ namespace echo {
 /// `update`: made by an update.
 enum class data_structure : std::uint8_t { resident, feature_map, encoding, gradient, update, workspace };
 
+/// The name in words, as reports print it.
 constexpr std::string_view name_of(data_structure what) noexcept {
     constexpr std::string_view names[] = {"resident",  "feature maps", "encodings",
                                           "gradients", "updates",      "workspace"};
     return names[static_cast<std::size_t>(what)];
 }
 
+/// Bytes under one name.
 struct profile_row {
+    /// Of a data structure, a layer or an op.
     std::string name{};
+    /// Live at the step of the peak.
     std::uint64_t bytes = 0;
     friend bool operator==(const profile_row&, const profile_row&) = default;
 };
@@ -35,8 +39,10 @@ struct profile_row {
 /// Bytes live at the step of the peak. The rows of each kind sum to `peak_bytes` + resident bytes; largest
 /// first.
 struct memory_profile {
+    /// Resident storages left out.
     std::uint64_t peak_bytes = 0;
     std::string at{}; ///< name of the node that runs at the peak
+    /// By what the storages are for, `data_structure`.
     std::vector<profile_row> by_structure{};
     std::vector<profile_row> by_layer{}; ///< by the layer of the node that made the storage
     std::vector<profile_row> by_op{};    ///< likewise by op

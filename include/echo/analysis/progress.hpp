@@ -11,6 +11,7 @@ namespace echo {
 class progress_callback {
 public:
     progress_callback() = default;
+    /// Refers to what is given, which must outlive the call that it is passed to.
     template <class F>
         requires(!std::is_same_v<std::remove_cvref_t<F>, progress_callback>) &&
                     std::is_invocable_v<F&, double>
@@ -19,6 +20,7 @@ public:
               (*static_cast<std::remove_reference_t<F>*>(object))(part);
           }) {}
     explicit operator bool() const noexcept { return call_ != nullptr; }
+    /// Says that this part is done, 0 to 1.
     void operator()(double part) const { call_(object_, part); }
 
 private:

@@ -11,18 +11,23 @@
 
 namespace echo {
 
+/// What a step does: it runs a node, runs it again, or encodes a value in one bit per element.
 enum class step_kind : std::uint8_t { run, recompute, encode };
 
 /// One output of one step: a copy of a value, or an encoding (output 0 of an encode step).
 struct copy_id {
+    /// The step that makes it.
     step_id step{};
+    /// Which of the step's outputs, from 0.
     std::uint32_t output = 0;
     friend constexpr auto operator<=>(const copy_id&, const copy_id&) = default;
 };
 
 /// One step as `schedule` keeps it. For `encode`, `node` is the producer of the encoded value.
 struct step_record {
+    /// What runs.
     node_id node{};
+    /// Whether it runs for the first time, again, or makes an encoding.
     step_kind kind = step_kind::run;
     std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
@@ -37,18 +42,23 @@ class schedule {
 public:
     std::size_t size() const noexcept { return steps_.size(); }
     bool empty() const noexcept { return steps_.empty(); }
+    /// All steps, in the order in which they run.
     id_range<step_id> steps() const noexcept { return {0, steps_.size()}; }
+    /// What a step does. O(1).
     const step_record& operator[](step_id t) const { return steps_[t.index()]; }
+    /// What a step reads. O(1).
     std::span<const copy_id> inputs(step_id t) const {
         return {inputs_.data() + first_[t.index()], inputs_.data() + first_[t.index() + 1]};
     }
 
+    /// No step; the memory is kept.
     void clear() noexcept {
         steps_.clear();
         inputs_.clear();
         first_.resize(1);
         fused_ = 0;
     }
+    /// Room for so many, so that adding them takes no memory.
     void reserve(std::size_t steps, std::size_t inputs) {
         steps_.reserve(steps);
         first_.reserve(steps + 1);
@@ -61,6 +71,7 @@ public:
         first_.push_back(first_.back());
         return step_id(steps_.size() - 1);
     }
+    /// One more input of the last step. O(1) amortised.
     void read(copy_id copy) {
         inputs_.push_back(copy);
         ++first_.back();
@@ -70,6 +81,7 @@ public:
         fused_ += std::size_t{fused} - std::size_t{steps_[t.index()].fused};
         steps_[t.index()].fused = fused;
     }
+    /// How many steps run inside their readers. O(1).
     std::size_t fused_count() const noexcept { return fused_; }
 
     friend bool operator==(const schedule&, const schedule&) = default;

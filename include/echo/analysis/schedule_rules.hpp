@@ -57,6 +57,7 @@ public:
         const node_id maker = s_[base].producer;
         return may_run_inside_others(maker) && s_[reader].kind != op_kind::heavy && maker != reader;
     }
+    /// Whether some plan may recompute the node inside what reads it.
     bool may_run_inside_others(node_id maker) const {
         return c_.host.fuse && may_rerun(maker) && s_[maker].kind != op_kind::heavy &&
                s_[maker].same_in_any_kernel();

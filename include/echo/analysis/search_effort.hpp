@@ -27,6 +27,7 @@ struct search_effort {
         for (const auto n : s.nodes()) size += s.control(n).size();
         return of(std::max(s.node_count(), size / 4));
     }
+    /// Of a graph of that many nodes.
     static search_effort of(std::size_t size) {
         if (size <= 256) return {size, 5, 16, 0, 40};
         if (size <= 512) return {size, 5, 16, 4, 0};
@@ -36,6 +37,7 @@ struct search_effort {
     }
     /// Whether the whole front is searched, whatever is asked.
     bool whole_front() const noexcept { return front_points > 0; }
+    /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
 
     /// Replays for exchanges at a front point: many in small graphs, where each takes microseconds. None where single

@@ -14,8 +14,10 @@ namespace echo {
 
 /// What the working set of a step says about one storage that it reads.
 struct counted_storage {
+    /// The value that made the storage.
     value_id base{};
     std::uint64_t bytes = 0; ///< counted: all of it, or no more than an encoding where one bit is enough
+    /// All of it counts, and not only one bit per element.
     bool whole = false;
     /// An output of the step may take the storage over, and so is not counted; it takes that many bytes if the storage has
     /// to last.
@@ -24,7 +26,9 @@ struct counted_storage {
 
 /// One input of a step that a plan might recompute inside it: it need not be there, but what it is made from must.
 struct read_inside {
+    /// What the step reads.
     value_id value{};
+    /// It is enough to know one bit per element.
     bool one_bit = false;
 };
 

@@ -30,12 +30,14 @@ inline void check_alignment(std::size_t alignment) {
 /// cudaMalloc and cudaFree. The latter waits for the whole device, and neither can be captured in a graph:
 /// for memory that is allocated once and kept.
 struct cuda_malloc_allocator {
+    /// `bytes` of device memory by cudaMalloc, which waits for the device. Errors: `out_of_memory`, `error`.
     void* allocate(std::size_t bytes, std::size_t alignment, stream_ref) {
         detail::check_alignment(alignment);
         void* memory = nullptr;
         check_allocation(cudaMalloc(&memory, bytes), "cudaMalloc", bytes);
         return memory;
     }
+    /// Gives it back by cudaFree, which waits for the device too.
     void deallocate(void* memory, std::size_t, stream_ref) noexcept { static_cast<void>(cudaFree(memory)); }
 };
 
@@ -66,11 +68,14 @@ public:
         if (handle_) static_cast<void>(cudaMemPoolDestroy(handle_));
     }
 
+    /// CUDA's own handle, which stays this object's.
     cudaMemPool_t get() const noexcept { return handle_; }
 
     /// Bytes in use now, and the most there were since the last `reset_peak`.
     std::uint64_t used() const { return attribute(cudaMemPoolAttrUsedMemCurrent); }
+    /// The most bytes that were in use at once since the last `reset_peak`. Errors: `error`.
     std::uint64_t peak() const { return attribute(cudaMemPoolAttrUsedMemHigh); }
+    /// From now on `peak` counts anew. Errors: `error`.
     void reset_peak() {
         std::uint64_t zero = 0;
         check(cudaMemPoolSetAttribute(handle_, cudaMemPoolAttrUsedMemHigh, &zero), "cudaMemPoolSetAttribute");
@@ -96,9 +101,12 @@ public:
         check(cudaGetDevice(&device), "cudaGetDevice");
         check(cudaDeviceGetDefaultMemPool(&pool_, device), "cudaDeviceGetDefaultMemPool");
     }
+    /// Takes memory from that pool, which must outlive the allocator.
     explicit stream_ordered_allocator(const memory_pool& pool) noexcept : pool_(pool.get()) {}
+    /// Takes memory from a pool of somebody else's.
     explicit stream_ordered_allocator(cudaMemPool_t pool) noexcept : pool_(pool) {}
 
+    /// `bytes` of the pool, in the stream's order. Errors: `out_of_memory`, `error`.
     void* allocate(std::size_t bytes, std::size_t alignment, stream_ref stream) {
         detail::check_alignment(alignment);
         void* memory = nullptr;
@@ -106,6 +114,7 @@ public:
                          "cudaMallocFromPoolAsync", bytes);
         return memory;
     }
+    /// Gives it back in the stream's order.
     void deallocate(void* memory, std::size_t, stream_ref stream) noexcept {
         static_cast<void>(cudaFreeAsync(memory, stream.get()));
     }

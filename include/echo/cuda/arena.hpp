@@ -66,16 +66,21 @@ public:
 
     /// See bound_plan.hpp.
     bool holds(copy_id copy) const noexcept { return plan_.holds(copy); }
+    /// Where the copy lies. Errors: as bound_plan.hpp says.
     void* at(copy_id copy) const { return plan_.at(copy); }
+    /// Where that output of a step lies. Errors: as bound_plan.hpp says.
     void* at(step_id step, std::uint32_t output = 0) const { return plan_.at(step, output); }
+    /// The copy as `count` elements. Errors: as bound_plan.hpp says.
     template <class T>
     std::span<T> elements(copy_id copy, std::uint64_t count) const {
         return plan_.template elements<T>(copy, count);
     }
+    /// The plan with its addresses.
     const bound_plan& plan() const noexcept { return plan_; }
 
     /// Bytes allocated, all arenas together.
     std::uint64_t bytes() const noexcept { return memory_.bytes(); }
+    /// The stream in whose order the memory was taken.
     stream_ref stream() const noexcept { return memory_.stream(); }
 
 private:

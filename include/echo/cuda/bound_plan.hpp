@@ -63,6 +63,7 @@ public:
     /// The first byte of the copy: its base's for a view and a result in place; an arena's start if the
     /// storage has no bytes. Throws `argument_error` where `holds` is false. O(1).
     void* at(copy_id copy) const { return held(copy).data; }
+    /// Where that output of a step lies. Errors: as of a copy.
     void* at(step_id step, std::uint32_t output = 0) const { return at(copy_id{step, output}); }
 
     /// Bytes reserved at the copy: at least those of the storage that it lies on.

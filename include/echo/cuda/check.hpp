@@ -31,7 +31,7 @@ struct architectures {};
 #if defined(__CUDA_ARCH_LIST__)
 using built_architectures = architectures<__CUDA_ARCH_LIST__>;
 #else
-using built_architectures = architectures<>;
+using built_architectures = architectures<>; ///< Those of the unit that is being compiled.
 #endif
 
 namespace detail {

@@ -32,6 +32,8 @@ inline int current_device() {
 /// Makes a device the current one of this thread, and the earlier one again at its end.
 class device_scope {
 public:
+    /// From here on that device is the current one; the end of the scope brings back the one before. Errors:
+    /// `error`.
     explicit device_scope(int device) : before_(current_device()) {
         check(cudaSetDevice(device), "cudaSetDevice");
     }
@@ -45,19 +47,20 @@ private:
 
 /// What kernels and reports need to know of a device. Memory in bytes.
 struct device_properties {
-    std::string name{};
-    std::string bus{}; ///< PCI address, by which other tools name it: "0000:3b:00.0"
-    int major = 0;     ///< of the architecture: 9 of sm_90
-    int minor = 0;
-    int multiprocessors = 0;
-    int threads_per_multiprocessor = 0;
-    std::uint64_t memory = 0;
-    std::uint64_t level_2_cache = 0;
+    std::string name{};                 ///< As the driver calls it.
+    std::string bus{};                  ///< PCI address, by which other tools name it: "0000:3b:00.0"
+    int major = 0;                      ///< of the architecture: 9 of sm_90
+    int minor = 0;                      ///< The second number of the compute capability.
+    int multiprocessors = 0;            ///< Multiprocessors of the card.
+    int threads_per_multiprocessor = 0; ///< Threads that one of them holds at once.
+    std::uint64_t memory = 0;           ///< Bytes of the card.
+    std::uint64_t level_2_cache = 0;    ///< Bytes.
 
     /// As nvcc numbers it: 90 of sm_90.
     int architecture() const noexcept { return 10 * major + minor; }
 };
 
+/// What the runtime says of a device. Errors: `error` if there is no such device.
 inline device_properties properties_of(int device) {
     cudaDeviceProp found{};
     check(cudaGetDeviceProperties(&found, device), "cudaGetDeviceProperties");
@@ -76,10 +79,11 @@ inline device_properties properties_of(int device) {
 /// Bytes of the current device, whoever uses them. Asking costs some microseconds and is for reports, not for
 /// steps.
 struct device_memory {
-    std::uint64_t free = 0;
-    std::uint64_t total = 0;
+    std::uint64_t free = 0;  ///< Bytes that nobody has taken.
+    std::uint64_t total = 0; ///< Bytes of the card.
 };
 
+/// What is free on the current device, and what it has. Errors: `error`.
 inline device_memory memory_of_current_device() {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -110,11 +110,14 @@ constexpr std::string_view advice_for(fault f) noexcept {
 /// Thrown by every checked call. `what()` is one line: `OPERATION: PROBLEM; ADVICE`.
 class error : public echo::error {
 public:
+    /// A failed call with an advice of its own.
     error(fault kind, int code, std::string_view operation, std::string_view problem, std::string_view advice)
         : echo::error({}, operation, problem, advice), kind_(kind), code_(code) {}
+    /// A failed call with the advice that goes with its kind.
     error(fault kind, int code, std::string_view operation, std::string_view problem)
         : error(kind, code, operation, problem, advice_for(kind)) {}
 
+    /// What kind of failure it is.
     fault kind() const noexcept { return kind_; }
     /// The runtime's `cudaError_t`; 0 where the runtime was not asked.
     int code() const noexcept { return code_; }
@@ -128,7 +131,7 @@ private:
 
 /// What is known of the memory where an allocation failed. All in bytes.
 struct memory_shortage {
-    std::uint64_t asked = 0;
+    std::uint64_t asked = 0;              ///< What the call asked for.
     std::optional<std::uint64_t> free{};  ///< on the device, when it was asked afterwards
     std::optional<std::uint64_t> total{}; ///< of the device
     std::string arena{};                  ///< which arena was to be allocated; empty if none
@@ -138,9 +141,11 @@ struct memory_shortage {
 /// Not enough memory: what was asked, what is free and for which arena.
 class out_of_memory : public error {
 public:
+    /// A failed allocation with what is known of the memory.
     out_of_memory(int code, std::string_view operation, memory_shortage shortage)
         : error(fault::out_of_memory, code, operation, words(shortage)), shortage_(std::move(shortage)) {}
 
+    /// What was asked, and what is free.
     const memory_shortage& shortage() const noexcept { return shortage_; }
 
 private:

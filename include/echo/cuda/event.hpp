@@ -16,6 +16,7 @@ enum class timing : bool { off, on };
 /// Owns a `cudaEvent_t`. Moved-from events can only be assigned to and destroyed.
 class event {
 public:
+    /// A new event on the current device. Errors: `error`.
     explicit event(timing time = timing::on) {
         check(cudaEventCreateWithFlags(&handle_,
                                        time == timing::on ? cudaEventDefault : cudaEventDisableTiming),
@@ -30,6 +31,7 @@ public:
         if (handle_) static_cast<void>(cudaEventDestroy(handle_));
     }
 
+    /// CUDA's own handle, which stays this object's.
     cudaEvent_t get() const noexcept { return handle_; }
 
     /// Marks this point of the stream's work.

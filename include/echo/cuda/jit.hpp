@@ -80,12 +80,17 @@ struct compiled {
 /// A compiled kernel: shared, cheap to copy, safe to run from several threads.
 class kernel {
 public:
+    /// How many results a call writes.
     std::size_t results() const noexcept { return self_->program.results.size(); }
+    /// How many operands a call reads.
     std::size_t operands() const noexcept { return self_->program.operands(); }
     /// Whether the kernel reads that operand; others may be null.
     bool reads(std::size_t operand) const { return self_->program.reads(operand); }
+    /// Whether the kernel reduces rows.
     bool by_row() const noexcept { return self_->program.rows.by_row; }
+    /// The CUDA C++ that it was compiled from.
     const std::string& source() const noexcept { return self_->source; }
+    /// What it was compiled to.
     const device_code& code() const noexcept { return self_->code; }
 
     /// Checks a call and fills its parameters; false if there is nothing to do. What `operator()` launches.
@@ -107,6 +112,8 @@ public:
         void* list[] = {&arguments};
         driver::get().launch(loaded.function, blocks, 128, stream.get(), list);
     }
+    /// Runs the kernel on these results and operands. Errors: `argument_error` for what does not fit,
+    /// `error`.
     void operator()(std::initializer_list<any_operand> to, std::initializer_list<any_operand> from,
                     const fused::extents& e, stream_ref stream) const {
         (*this)(std::span(to.begin(), to.size()), std::span(from.begin(), from.size()), e, stream);
@@ -120,6 +127,7 @@ private:
     std::shared_ptr<detail::compiled> self_;
 };
 
+/// How kernels are compiled and where they are kept.
 struct compiler_options {
     std::filesystem::path cache = disk_cache::default_folder(); ///< empty: nothing is kept on disk
     std::string nvrtc{}; ///< the library's file; empty: wherever it is found
@@ -130,14 +138,17 @@ struct compiler_options {
 /// Makes kernels. Keeps what it made; may be used from several threads, which then wait for each other.
 class compiler {
 public:
+    /// Compiles nothing yet.
     explicit compiler(compiler_options options = {}) : options_(std::move(options)), disk_(options_.cache) {}
 
     /// How often what was asked for was there.
     struct counts {
+        /// How often a kernel was in memory, on disk, or compiled.
         std::size_t in_memory = 0, on_disk = 0, compiled = 0;
         std::size_t damaged = 0;    ///< files that were not believed, and made anew
         std::size_t not_stored = 0; ///< files that could not be written
     };
+    /// Counted since the compiler was made.
     counts seen() const {
         const std::lock_guard lock(mutex_);
         return counts_;

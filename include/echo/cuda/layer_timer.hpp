@@ -18,9 +18,9 @@ namespace echo::cuda {
 
 /// All runs of one layer together.
 struct layer_time {
-    std::string layer{};
-    double milliseconds = 0;
-    std::uint64_t runs = 0;
+    std::string layer{};     ///< What the ranges were named.
+    double milliseconds = 0; ///< All runs together.
+    std::uint64_t runs = 0;  ///< How often it ran.
 };
 
 /// Takes times without waiting, and sums them up when asked. What runs in the stream between the two events
@@ -48,6 +48,7 @@ public:
                 const echo::error&) { // the run is left out; the stream itself reports what happened to it
             }
         }
+        /// The end of what is timed, in the stream's order. Errors: `error`.
         void stop() {
             if (auto* const timer = std::exchange(timer_, nullptr)) timer->finish(run_, stream_);
         }

@@ -22,6 +22,7 @@ inline constexpr bool nvtx_found = false;
 template <bool Found>
 class basic_layer_range {
 public:
+    /// Marks nothing: the header of NVTX was not found.
     explicit basic_layer_range(const char*) noexcept {}
     basic_layer_range(const basic_layer_range&) = delete;
     basic_layer_range& operator=(const basic_layer_range&) = delete;
@@ -30,9 +31,11 @@ public:
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
+/// The range of a machine that has NVTX.
 template <>
 class basic_layer_range<true> {
 public:
+    /// Begins the range; `layer` is read before it returns.
     explicit basic_layer_range(const char* layer) noexcept {
         nvtxEventAttributes_t attributes{};
         attributes.version = NVTX_VERSION;
@@ -54,6 +57,7 @@ private:
 
 #endif
 
+/// A range in a profiler's picture, from here to the end of the scope.
 using layer_range = basic_layer_range<nvtx_found>;
 
 } // namespace echo::cuda

@@ -24,6 +24,7 @@ enum class power_source : std::uint8_t {
     no_device,    ///< NVML does not know the card
 };
 
+/// Why there are no figures, in words.
 constexpr std::string_view words(power_source s) noexcept {
     switch (s) {
     case power_source::available:
@@ -68,7 +69,9 @@ public:
         if (started_) shutdown_();
     }
 
+    /// Where figures come from, or why there are none.
     power_source source() const noexcept { return source_; }
+    /// Whether there are figures.
     bool available() const noexcept { return source_ == power_source::available; }
 
     /// What the card draws now, in watts.
@@ -85,6 +88,7 @@ public:
     }
     /// Clocks now, in MHz.
     std::optional<unsigned> multiprocessor_clock() const { return clock(1); }
+    /// Of the card's memory.
     std::optional<unsigned> memory_clock() const { return clock(2); }
     /// The driver's version, as nvidia-smi writes it.
     std::optional<std::string> driver() const {

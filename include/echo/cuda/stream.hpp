@@ -36,8 +36,11 @@ public:
         if (handle_) static_cast<void>(cudaStreamDestroy(handle_));
     }
 
+    /// The stream for what takes anybody's.
     operator stream_ref() const { return stream_ref(handle_); }
+    /// CUDA's own handle, which stays this object's.
     cudaStream_t get() const noexcept { return handle_; }
+    /// Waits until all that was put into the stream is done. Errors: `error`.
     void wait() const { cuda::wait(*this); }
 
 private:

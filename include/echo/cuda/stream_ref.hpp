@@ -16,7 +16,7 @@ namespace echo::cuda {
 struct default_stream_t {
     explicit default_stream_t() = default;
 };
-inline constexpr default_stream_t default_stream{};
+inline constexpr default_stream_t default_stream{}; ///< Asks for the default stream.
 
 /// A stream of somebody else's: trivially copyable, owns nothing. A `cudaStream_t` converts, but a null one
 /// is refused: the default stream waits for all others and cannot be captured, so nobody gets it by having
@@ -29,10 +29,12 @@ public:
     stream_ref() = delete;
     stream_ref(std::nullptr_t) = delete;
     stream_ref(int) = delete;
+    /// Somebody else's stream. Errors: `argument_error` if it is null.
     stream_ref(CUstream_st* handle) : handle_(handle) {
         if (!handle)
             throw argument_error("stream", "is null", "give a stream, or say stream_ref(default_stream)");
     }
+    /// The default stream, asked for by name.
     constexpr stream_ref(default_stream_t) noexcept {}
 
     /// The stream, or the default one if the handle is null.
@@ -40,7 +42,9 @@ public:
         return handle ? stream_ref(handle) : stream_ref(default_stream);
     }
 
+    /// CUDA's own handle; null: the default stream.
     constexpr CUstream_st* get() const noexcept { return handle_; }
+    /// Whether it is the default stream.
     constexpr bool is_default() const noexcept { return !handle_; }
 
     friend constexpr bool operator==(stream_ref, stream_ref) = default;

@@ -47,14 +47,16 @@ concept rewritable_boost_graph =
 template <class Graph, class... Named>
 class boost_graph : public Named... {
 public:
-    using graph_type = Graph;
-    using boost_traits = boost::graph_traits<std::remove_const_t<Graph>>;
-    using vertex = typename boost_traits::vertex_descriptor;
-    using edge = typename boost_traits::edge_descriptor;
+    using graph_type = Graph; ///< The graph as Boost.Graph has it; const: it is not rewritten.
+    using boost_traits = boost::graph_traits<std::remove_const_t<Graph>>; ///< Boost.Graph's own traits of it.
+    using vertex = typename boost_traits::vertex_descriptor;              ///< A node.
+    using edge = typename boost_traits::edge_descriptor; ///< An input of a node, or nothing but order.
     using value = value_of<vertex>;
 
+    /// Whether the execution order was named; without it the order is topological.
     static constexpr bool has_order = (detail::is_order_list<Named> || ...);
 
+    /// Refers to the graph and to what the named maps refer to: all of them must outlive it. O(1).
     explicit boost_graph(Graph& g, Named... named) : Named(std::move(named))..., graph_(&g) {
         static_assert(
             requires(boost_graph b) {
@@ -66,6 +68,7 @@ public:
             }, "echo::boost_graph needs facts_map, phase_map, outputs_map, edge_map and result_list");
     }
 
+    /// The graph that was given. O(1).
     Graph& graph() const noexcept { return *graph_; }
 
     /// The order given, or the topological order that is closest to the order of `vertices(graph)`.
@@ -97,6 +100,7 @@ public:
         return all;
     }
 
+    /// Vertices that run before `n` though it reads nothing of them. O(edges into n).
     std::vector<vertex> control(vertex n) const {
         std::vector<vertex> all;
         const auto [first, last] = in_edges(n, *graph_);
@@ -117,6 +121,7 @@ public:
         return fed;
     }
 
+    /// The op's facts, less the one-bit inputs that an encoding feeds already. O(inputs).
     op_facts facts_of(vertex n) const {
         op_facts op = detail::look_up(this->facts, n);
         const positions fed = encoded_inputs(n, op);
@@ -129,6 +134,7 @@ public:
         return op;
     }
 
+    /// The outputs that the map states, with what is in place by the facts. O(outputs).
     std::vector<tensor> outputs_of(vertex n) const {
         const auto& given = detail::look_up(this->outputs, n);
         std::vector<tensor> made(given.begin(), given.end());
@@ -143,6 +149,8 @@ public:
         return made;
     }
 
+    /// A copy of `n` with all interior properties, on other inputs, in front of `before`. O(edges of n +
+    /// order).
     vertex clone(vertex n, std::span<const value> from, vertex before) {
         const auto before_control = control(n);
         const vertex made = add_vertex(*graph_);
@@ -176,6 +184,7 @@ public:
         }
     }
 
+    /// A new vertex that makes `v` in one bit per element, in front of `before`. O(order).
     vertex encode(const value& v, vertex before) {
         const tensor whole = outputs_of(v.producer).at(v.output);
         const vertex made = add_vertex(*graph_);
@@ -189,17 +198,21 @@ public:
         return made;
     }
 
+    /// From now on `n` runs in front of `before`. O(order).
     void move(vertex n, vertex before) {
         this->order->erase(place(n));
         insert(n, before);
     }
 
+    /// Takes `n` out of the order, with its edges, and out of the graph where that renumbers nothing.
+    /// O(order).
     void erase(vertex n) {
         this->order->erase(place(n));
         clear_vertex(n, *graph_);
         if constexpr (!std::is_integral_v<vertex>) remove_vertex(n, *graph_);
     }
 
+    /// The op's name of the vertices that `encode` adds.
     static constexpr std::string_view encode_name = "echo.encode";
 
 private:
@@ -287,6 +300,7 @@ private:
     Graph* graph_;
 };
 
+/// Every `boost_graph` is a host graph.
 template <class Graph, class... Named>
 struct graph_traits<boost_graph<Graph, Named...>> {
     using graph = boost_graph<Graph, Named...>;

@@ -24,6 +24,7 @@ namespace echo {
 /// Several gradients of one value are summed at once below this number, else one by one as they come.
 inline constexpr std::size_t gradient_chain_length = 8;
 
+/// What `gradient` is asked for.
 template <class G>
 struct gradient_options {
     /// Whether the gradients of a node read a copy of it (NNVM's `mirror_fun`). Needs `clone`, `move` and `erase`.
@@ -256,7 +257,7 @@ std::vector<std::optional<value_of<node_of<G>>>> gradient(G& g, std::span<const 
 
 /// What a gradient function was seen to read.
 struct recorded_reads {
-    reads gradient_reads{};
+    reads gradient_reads{};   ///< What the gradient was found to read.
     reads gradient_one_bit{}; ///< the part that every reader reads as one bit per element
     friend bool operator==(const recorded_reads&, const recorded_reads&) = default;
 };

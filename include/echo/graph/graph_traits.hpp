@@ -64,6 +64,7 @@ namespace echo {
 /// parameters.
 enum class phase : std::uint8_t { input, forward, backward, update };
 
+/// The name that `echo-graph/1` uses.
 constexpr std::string_view name_of(phase p) noexcept {
     constexpr std::string_view names[] = {"input", "forward", "backward", "update"};
     return names[static_cast<std::size_t>(p)];
@@ -72,8 +73,8 @@ constexpr std::string_view name_of(phase p) noexcept {
 /// One output of one node of a host graph.
 template <class Node>
 struct value_of {
-    Node producer{};
-    std::size_t output = 0;
+    Node producer{};        ///< The node that makes it.
+    std::size_t output = 0; ///< Which of its outputs, from 0.
     friend bool operator==(const value_of&, const value_of&) = default;
 };
 
@@ -81,6 +82,7 @@ namespace detail {
 template <class>
 inline constexpr bool always_false = false;
 }
+/// Specialise this for the graph type of an engine; the head of graph_traits.hpp lists the members.
 
 template <class G>
 struct graph_traits {

@@ -17,7 +17,7 @@
 namespace echo {
 
 template <class G>
-using node_of = typename graph_traits<G>::node;
+using node_of = typename graph_traits<G>::node; ///< The node handle of a host graph.
 
 namespace detail {
 
@@ -155,6 +155,7 @@ concept can_set_outputs = requires(G& g, const node_of<G>& n, std::span<const te
 
 // Of each optional member: its name, the concept that it offers, and how Echo calls it.
 // clang-format off
+/// Calls `member(NAME, CONCEPT, SIGNATURE)` for each optional member of `graph_traits`. Is not left defined.
 #define ECHO_OPTIONAL_MEMBERS(member) \
     member(name, has_name, "name(const G&, node) -> string") \
     member(layer, has_layer, "layer(const G&, node) -> string") \
@@ -196,6 +197,7 @@ struct anything {
 // A member is there if it can be called with anything at all: up to five arguments, the graph and nodes among them so that
 // one of several overloads is chosen and a template can deduce what it wants. What a requires-clause takes away, or a base
 // that is private, is out of reach for Echo as well: that is how a host says that it has no such member.
+/// Whether the traits have the member as it must be called. Is not left defined.
 #define ECHO_MEMBER_FOUND(NAME, CONCEPT, SIGNATURE)                                                          \
     template <class T>                                                                                       \
     concept NAME##_is_no_function =                                                                          \
@@ -224,6 +226,8 @@ ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_FOUND)
 /// True; it does not compile where an optional member of `graph_traits<G>` is there but not as it is called.
 template <class G>
 consteval bool optional_members_are_sound() {
+/// @cond
+// Refuses a member that has the name and cannot be called like this. Is not left defined.
 #define ECHO_MEMBER_CHECKED(NAME, CONCEPT, SIGNATURE)                                                        \
     static_assert(NAME##_is_sound<G>,                                                                        \
                   "echo::graph_traits<G>::" #NAME                                                            \
@@ -231,6 +235,7 @@ consteval bool optional_members_are_sound() {
                   "public static function " SIGNATURE " (see the head of echo/graph/graph_traits.hpp)");
     ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_CHECKED)
 #undef ECHO_MEMBER_CHECKED
+    /// @endcond
     return true;
 }
 

@@ -14,7 +14,9 @@ namespace echo {
 /// Indices ordered by a key, among equal keys by a second one, then by index: a total order, so a deterministic one.
 class ranking {
 public:
+    /// Room for so many entries, so that `add` takes no memory.
     void reserve(std::size_t size) { entries_.reserve(size); }
+    /// One more entry. Ties of `key` are broken by `second`, and then by the index. O(1) amortised.
     void add(std::uint32_t index, std::uint64_t key, std::uint64_t second = 0) {
         entries_.push_back({key, second, index});
     }

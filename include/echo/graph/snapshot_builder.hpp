@@ -14,23 +14,23 @@ namespace echo {
 
 /// One node on its way into a snapshot.
 struct node_description {
-    std::string_view name{};
-    std::string_view op{};
-    std::string_view layer{};
-    echo::phase phase = phase::forward;
-    op_kind kind = op_kind::heavy;
-    rerun_kind rerun = rerun_kind::never;
-    bool keep = false;
-    bool fuses = true;
-    bool draws_by_element = false;
-    bool unknown_op = false;
-    std::span<const value_id> inputs{};
-    positions one_bit_inputs{}; ///< positions from 63 on are taken as "all bits needed"
-    std::span<const node_id> control{};
-    std::span<const tensor> outputs{};
-    double flops = 0;
-    std::uint64_t workspace = 0;
-    std::optional<double> time_us{};
+    std::string_view name{};              ///< What reports call it; empty: `#N`.
+    std::string_view op{};                ///< The name of the op.
+    std::string_view layer{};             ///< The layer that reports count it to.
+    echo::phase phase = phase::forward;   ///< What it is for.
+    op_kind kind = op_kind::heavy;        ///< How much work the op is.
+    rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
+    bool keep = false;                    ///< The host wishes its outputs to be kept.
+    bool fuses = true;                    ///< The host can recompute it inside others, or others in it.
+    bool draws_by_element = false;        ///< Seeded: the same numbers in whatever kernel.
+    bool unknown_op = false;              ///< Nothing is known of its op.
+    std::span<const value_id> inputs{};   ///< What it reads, in the op's order: values added earlier.
+    positions one_bit_inputs{};           ///< positions from 63 on are taken as "all bits needed"
+    std::span<const node_id> control{};   ///< Nodes added earlier that must run before it.
+    std::span<const tensor> outputs{};    ///< What it makes.
+    double flops = 0;                     ///< Floating-point operations of one run.
+    std::uint64_t workspace = 0;          ///< Bytes of scratch memory while it runs.
+    std::optional<double> time_us{};      ///< Measured, in microseconds.
 };
 
 /// Errors (all name the node and the key): a value or control node that does not stand earlier, a position
@@ -39,6 +39,7 @@ struct node_description {
 /// `add` is O(inputs + outputs) amortised, `finish` O(nodes + edges).
 class snapshot_builder {
 public:
+    /// Adds the next node in execution order and gives its id. Errors: as the head of the class says.
     node_id add(const node_description& d) {
         const node_id n(s_.nodes_.size());
         if (s_.nodes_.size() + 1 >= node_id::limit())
@@ -65,9 +66,13 @@ public:
         return n;
     }
 
+    /// Nodes added so far.
     std::size_t node_count() const noexcept { return s_.nodes_.size(); }
+    /// Output `k` of a node that was added.
     value_id output(node_id n, std::size_t k) const { return s_.output(n, k); }
+    /// How many outputs that node has.
     std::size_t output_count(node_id n) const { return s_.outputs(n).size(); }
+    /// What was added, without the readers of values, which `finish` finds.
     const snapshot& so_far() const noexcept { return s_; }
 
     /// The value that made the resident storage on which `v` lies in every schedule; `none()` if there is none.
@@ -76,6 +81,7 @@ public:
     /// From here on nodes are the backward skeleton, not the host's.
     void end_of_host() { host_nodes_ = s_.nodes_.size(); }
 
+    /// This value must exist at the end. Errors: there is no such value.
     void add_result(value_id v) {
         if (v.index() >= s_.values_.size())
             throw error({}, "outputs", "a graph output names no value of the graph",
@@ -83,6 +89,7 @@ public:
         s_.results_.push_back(v);
     }
 
+    /// The snapshot; the builder is empty then. O(nodes + edges).
     snapshot finish() && {
         s_.host_nodes_ = host_nodes_.value_or(s_.nodes_.size());
         s_.is_result_.assign(s_.values_.size(), 0);

@@ -15,6 +15,7 @@ struct tanh_op {
 template <>
 struct op_traits<tanh_op> : elementwise<tanh_op> {};
 
+/// 1 / (1 + e^−x). The gradient reads the output.
 struct sigmoid_op {
     static constexpr auto forward = [](auto x) { return sigmoid(x); };
     static constexpr auto gradient = [](auto dy, auto, auto y) { return dy * y * (1 - y); };
@@ -53,6 +54,7 @@ struct relu6_op {
 template <>
 struct op_traits<relu6_op> : elementwise<relu6_op> {};
 
+/// x, or e^x − 1 below 0. The gradient reads the output.
 struct elu_op {
     static constexpr auto forward = [](auto x) { return select(x > 0, x, exp(min(x, 0)) - 1); };
     static constexpr auto gradient = [](auto dy, auto, auto y) { return select(y > 0, dy, dy * (y + 1)); };

@@ -119,6 +119,7 @@ struct log_op {
 template <>
 struct op_traits<log_op> : elementwise<log_op> {};
 
+/// sin x. The gradient reads the input.
 struct sin_op {
     static constexpr auto forward = [](auto x) { return sin(x); };
     static constexpr auto gradient = [](auto dy, auto x, auto) { return dy * cos(x); };
@@ -126,6 +127,7 @@ struct sin_op {
 template <>
 struct op_traits<sin_op> : elementwise<sin_op> {};
 
+/// cos x. The gradient reads the input.
 struct cos_op {
     static constexpr auto forward = [](auto x) { return cos(x); };
     static constexpr auto gradient = [](auto dy, auto x, auto) { return -dy * sin(x); };

@@ -35,6 +35,7 @@ struct op_traits<batch_norm_op> : normalisation<batch_norm_op> {};
 
 /// The same op where it also updates its running statistics: a second run would update them twice.
 struct updating_batch_norm_op : batch_norm_op {};
+/// Batch normalisation that moves its running statistics: it has a side effect and runs once.
 template <>
 struct op_traits<updating_batch_norm_op> : normalisation<updating_batch_norm_op> {
     static constexpr rerun_kind rerun = rerun_kind::never;

@@ -17,7 +17,9 @@ template <class Rate = std::ratio<1, 10>>
 struct dropout_op {
     static constexpr std::string_view name = "dropout_op";
     static constexpr bool is_random = true;
+    /// The part of the elements that is dropped.
     static constexpr double rate = static_cast<double>(Rate::num) / static_cast<double>(Rate::den);
+    /// What the others are multiplied by.
     static constexpr double scale = 1 / (1 - rate);
     static_assert(0 <= rate && rate < 1, "echo: a dropout rate is at least 0 and below 1");
 

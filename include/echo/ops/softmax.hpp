@@ -22,6 +22,7 @@ struct softmax_op {
         return y * (dy - sum(dy * y, over(Axis).keep()));
     };
 };
+/// Each row is read before it is written.
 template <int Axis>
 struct op_traits<softmax_op<Axis>> : normalisation<softmax_op<Axis>> {
     static constexpr storage_pairs inplace{{0, 0}};
@@ -40,6 +41,7 @@ struct log_softmax_op {
         return dy - exp(y) * sum(dy, over(Axis).keep());
     };
 };
+/// Each row is read before it is written.
 template <int Axis>
 struct op_traits<log_softmax_op<Axis>> : normalisation<log_softmax_op<Axis>> {
     static constexpr storage_pairs inplace{{0, 0}};
@@ -59,6 +61,7 @@ struct softmax_cross_entropy_op {
         return std::tuple{broadcast(dy, shape_of(p)) * (p - one_hot(labels, shape_of(p))), no_gradient{}};
     };
 };
+/// The probabilities may be written over the scores.
 template <>
 struct op_traits<softmax_cross_entropy_op> : normalisation<softmax_cross_entropy_op> {
     static constexpr storage_pairs inplace{{1, 0}};

@@ -79,6 +79,7 @@ template <class E>
 constexpr auto dependencies() {
     return detail::leaves<E>::set;
 }
+/// The same of an expression at hand.
 template <class E>
 constexpr auto dependencies(const E&) {
     return detail::leaves<E>::set;

@@ -18,8 +18,8 @@ namespace echo::symbol {
 /// Shapes of a program's results (unknown for `no_gradient`) and its FLOPs, 0 if a shape they need is
 /// unknown.
 struct inference {
-    std::vector<shape> results;
-    double flops = 0;
+    std::vector<shape> results; ///< Of each result, in their order.
+    double flops = 0;           ///< Floating-point operations of one evaluation.
 };
 
 namespace detail {

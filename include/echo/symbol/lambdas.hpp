@@ -153,6 +153,7 @@ concept real_gradient =
 /// How many inputs `Op::forward` takes, and how many outputs it gives.
 template <has_forward Op>
 inline constexpr std::size_t input_count = symbol::detail::forward_call<Op>::inputs;
+/// How many outputs the forward lambda gives.
 template <has_forward Op>
 inline constexpr std::size_t output_count = symbol::detail::forward_call<Op>::outputs;
 
@@ -175,6 +176,7 @@ inline constexpr std::size_t gradient_count = symbol::detail::gradient_call<Op>:
 /// The same, flattened. Static: views of them stay valid.
 template <has_forward Op>
 inline constexpr auto forward_program = symbol::flatten(forward_expression<Op>());
+/// The gradient lambda as steps, at compile time.
 template <has_gradient Op>
 inline constexpr auto gradient_program = symbol::flatten(gradient_expression<Op>());
 

@@ -13,11 +13,12 @@ namespace echo {
 /// Axes of a reduction; negative ones count from the last. `over(-1)` removes the axis, `over(-1).keep()`
 /// leaves an extent of 1, `all_but(1)` reduces every other axis. A structural type, comparable.
 struct axes {
-    std::array<std::int8_t, 4> list{};
-    std::uint8_t count = 0;
-    bool complement = false;
-    bool kept = false;
+    std::array<std::int8_t, 4> list{}; ///< The axes, of which the first `count` are meant.
+    std::uint8_t count = 0;            ///< How many are named.
+    bool complement = false;           ///< True: all axes but these.
+    bool kept = false;                 ///< True: a reduced axis stays, with an extent of 1.
 
+    /// The same axes, each of which stays with an extent of 1.
     constexpr axes keep() const noexcept {
         axes result = *this;
         result.kept = true;
@@ -55,7 +56,8 @@ constexpr axes all_but(Axis... axis) noexcept {
 /// so an op can be a template over it. `kernel` matters to pooling only; a convolution reads it off its
 /// weights.
 struct window {
-    bool stated = false;
+    bool stated = false; ///< Whether the geometry is known.
+    /// Along each spatial axis.
     std::array<int, 3> kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
     friend constexpr bool operator==(const window&, const window&) = default;
 };
@@ -123,7 +125,9 @@ enum class operation : std::uint8_t {
     matmul
 };
 
+/// Whether it stands for what an op is given, and computes nothing.
 constexpr bool is_leaf(operation o) noexcept { return o <= operation::seed; }
+/// Whether it gives a truth and no number.
 constexpr bool is_mask(operation o) noexcept {
     return o >= operation::greater && o <= operation::logical_not;
 }
@@ -135,10 +139,10 @@ constexpr bool is_heavy(operation o) noexcept { return o >= operation::convoluti
 /// What an operation is told beside its operands. `number` is a literal's value or the axis of `along_axis`;
 /// `transposed` says which operands of `matmul` are read transposed.
 struct parameters {
-    double number = 0;
-    echo::axes axes{};
-    echo::window window{};
-    std::array<bool, 2> transposed{};
+    double number = 0;                ///< A literal's value, or an axis.
+    echo::axes axes{};                ///< What is reduced.
+    echo::window window{};            ///< How a window slides.
+    std::array<bool, 2> transposed{}; ///< Of `matmul`, for each operand.
     friend constexpr bool operator==(const parameters&, const parameters&) = default;
 };
 

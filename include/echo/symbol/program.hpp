@@ -17,10 +17,11 @@ namespace echo::symbol {
 
 /// One step: an operation on the results of earlier steps. A leaf keeps its index in `operands[0]`.
 struct step {
-    operation op = operation::literal;
-    std::array<std::uint16_t, 3> operands{};
-    std::uint8_t arity = 0;
-    parameters parameter{};
+    operation op = operation::literal;       ///< What is done.
+    std::array<std::uint16_t, 3> operands{}; ///< Numbers of earlier steps.
+    std::uint8_t arity = 0;                  ///< How many operands count.
+    parameters parameter{};                  ///< How it is done.
+    /// Equal where all members are.
     friend constexpr bool operator==(const step& a, const step& b) noexcept {
         return a.op == b.op && a.operands == b.operands && a.arity == b.arity && a.parameter == b.parameter;
     }
@@ -28,18 +29,19 @@ struct step {
 
 /// A program of any length. `results` are step numbers, `none` where a gradient does not exist.
 struct program_view {
-    static constexpr std::uint16_t none = 0xffff;
-    std::span<const step> steps;
-    std::span<const std::uint16_t> results;
+    static constexpr std::uint16_t none = 0xffff; ///< The number of no step.
+    std::span<const step> steps;                  ///< In an order in which each step reads earlier ones only.
+    std::span<const std::uint16_t> results;       ///< Numbers of the steps that are asked for.
 };
 
 /// At most `Capacity` steps with `Results` results.
 template <std::size_t Capacity, std::size_t Results>
 struct program {
-    std::array<step, Capacity> steps{};
-    std::size_t size = 0;
-    std::array<std::uint16_t, Results> results{};
+    std::array<step, Capacity> steps{};           ///< The first `size` of them count.
+    std::size_t size = 0;                         ///< How many steps there are.
+    std::array<std::uint16_t, Results> results{}; ///< Numbers of the steps that are asked for.
 
+    /// Refers to this program, which must outlive the view.
     constexpr program_view view() const noexcept { return {{steps.data(), size}, results}; }
 
     /// The number of an equal step, or of this one, appended.
@@ -49,14 +51,18 @@ struct program {
         steps[size] = s;
         return static_cast<std::uint16_t>(size++);
     }
+    /// The step of a leaf.
     template <operation R, std::size_t I>
     constexpr std::uint16_t append(leaf<R, I>) noexcept {
         return number({R, {static_cast<std::uint16_t>(I)}, 0, {}});
     }
+    /// The step of a constant.
     constexpr std::uint16_t append(literal l) noexcept {
         return number({operation::literal, {}, 0, {.number = l.value}});
     }
+    /// No step.
     constexpr std::uint16_t append(no_gradient) noexcept { return program_view::none; }
+    /// The step of an operation, with all that it needs before. O(steps²).
     template <operation O, class P, class... E>
     constexpr std::uint16_t append(const expression<O, P, E...>& e) noexcept {
         step s{O, {}, sizeof...(E), e.parameter};
@@ -92,6 +98,7 @@ constexpr auto flatten(const std::tuple<E...>& expressions) noexcept {
         expressions);
     return p;
 }
+/// The program of an expression: equal parts become one step. At compile time.
 template <symbolic E>
 constexpr auto flatten(const E& expression) noexcept {
     return flatten(std::tuple<E>(expression));

@@ -19,6 +19,7 @@ class real;
 template <class T>
 class truth {
 public:
+    /// This truth.
     explicit constexpr truth(bool holds) noexcept : holds_(holds) {}
     /// A comparison of tensors is no `bool`: write `select(mask, a, b)` instead of `if`.
     explicit operator bool() const = delete;
@@ -53,11 +54,14 @@ public:
     using value_type = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
     constexpr real() = default;
+    /// A number of `T`, or one that becomes one.
     template <class V>
         requires(std::is_arithmetic_v<V> || std::same_as<V, T>)
     ECHO_HOST_DEVICE constexpr real(V value) noexcept : value_(static_cast<value_type>(value)) {}
 
+    /// In the type that is computed in: float for types of 16 bits.
     ECHO_HOST_DEVICE constexpr value_type value() const noexcept { return value_; }
+    /// Rounded to `T`.
     ECHO_HOST_DEVICE explicit constexpr operator T() const noexcept { return static_cast<T>(value_); }
 
     ECHO_HOST_DEVICE friend constexpr real operator+(real a, real b) noexcept { return a.value_ + b.value_; }

@@ -46,10 +46,12 @@ template <numeric A>
 constexpr auto sum(A a, axes over) noexcept {
     return make_with<operation::sum>({.axes = over}, a);
 }
+/// Mean over those axes. One FLOP per element read, and one per element written.
 template <numeric A>
 constexpr auto mean(A a, axes over) noexcept {
     return make_with<operation::mean>({.axes = over}, a);
 }
+/// Largest over those axes. One FLOP per element read.
 template <numeric A>
 constexpr auto max(A a, axes over) noexcept {
     return make_with<operation::max_over>({.axes = over}, a);
@@ -94,10 +96,12 @@ template <numeric X, numeric W>
 constexpr auto convolution(X x, W w, window g = {}) noexcept {
     return make_with<operation::convolution>({.window = g}, x, w);
 }
+/// The gradient of a convolution's data, of the shape of `x`.
 template <numeric D, numeric W, shape_only S>
 constexpr auto convolution_data_gradient(D dy, W w, S x, window g = {}) noexcept {
     return make_with<operation::convolution_data_gradient>({.window = g}, dy, w, x);
 }
+/// The gradient of a convolution's weights, of the shape of `w`.
 template <numeric D, numeric X, shape_only S>
 constexpr auto convolution_weight_gradient(D dy, X x, S w, window g = {}) noexcept {
     return make_with<operation::convolution_weight_gradient>({.window = g}, dy, x, w);
@@ -108,6 +112,7 @@ template <numeric X>
 constexpr auto max_pool(X x, window g) noexcept {
     return make_with<operation::max_pool>({.window = g}, x);
 }
+/// Mean within each window.
 template <numeric X>
 constexpr auto mean_pool(X x, window g) noexcept {
     return make_with<operation::mean_pool>({.window = g}, x);
@@ -117,6 +122,7 @@ template <numeric D, numeric X, numeric Y>
 constexpr auto max_pool_gradient(D dy, X x, Y y, window g) noexcept {
     return make_with<operation::max_pool_gradient>({.window = g}, dy, x, y);
 }
+/// The gradient of a mean within windows, of the shape of `x`.
 template <numeric D, shape_only S>
 constexpr auto mean_pool_gradient(D dy, S x, window g) noexcept {
     return make_with<operation::mean_pool_gradient>({.window = g}, dy, x);

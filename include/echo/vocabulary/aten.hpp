@@ -66,6 +66,6 @@ private:
     static constexpr op_facts writing_heavy{.name = "writes an argument", .kind = op_kind::heavy};
 };
 
-inline constexpr aten_vocabulary aten{};
+inline constexpr aten_vocabulary aten{}; ///< The vocabulary itself, a constant.
 
 } // namespace echo

@@ -73,6 +73,7 @@ inline constexpr vocabulary_row mxnet_rows[] = {
 
 } // namespace detail
 
+/// MXNet's and NNVM's ops by the names that their graphs use.
 inline constexpr auto mxnet = make_vocabulary<detail::mxnet_rows>();
 
 } // namespace echo

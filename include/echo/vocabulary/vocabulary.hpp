@@ -16,8 +16,8 @@ namespace echo {
 
 /// Names, separated by spaces, that share facts. `facts.name` is set for each of them.
 struct vocabulary_row {
-    op_facts facts;
-    std::string_view names;
+    op_facts facts;         ///< What these ops share.
+    std::string_view names; ///< The names, parted by spaces.
 };
 
 /// The pessimistic facts of an op that nobody knows: it is left alone, and the report lists it.
@@ -32,6 +32,7 @@ constexpr op_facts unknown_op(std::string_view name) noexcept {
 template <std::size_t Size>
 class vocabulary {
 public:
+    /// Takes entries that are sorted by name.
     constexpr explicit vocabulary(const std::array<op_facts, Size>& sorted) : facts_(sorted) {}
 
     /// The facts of exactly that name, or nullptr. O(log Size).
@@ -47,8 +48,11 @@ public:
         if (const auto* const found = find(name)) return *found;
         return unknown_op(name);
     }
+    /// The first entry.
     constexpr const op_facts* begin() const noexcept { return facts_.data(); }
+    /// Behind the last entry.
     constexpr const op_facts* end() const noexcept { return facts_.data() + Size; }
+    /// How many ops it knows.
     static constexpr std::size_t size() noexcept { return Size; }
 
 private:

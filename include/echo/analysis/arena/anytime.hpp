@@ -35,7 +35,7 @@ constexpr std::size_t greedy_tries(std::size_t n) noexcept {
     return tries < 64 ? tries : 64;
 }
 
-/// The largest; of 0 and a number, that number. <numeric> has one, at the price of including it.
+/// The largest; of 0 and a number, that number. The standard library has one, at the price of including it.
 constexpr std::uint64_t common_divisor(std::uint64_t a, std::uint64_t b) noexcept {
     while (b) {
         const std::uint64_t rest = a % b;

@@ -16,11 +16,17 @@ public:
     /// All clear.
     explicit bit_row(std::size_t size) : words_(size / 64 + 1) {}
 
+    /// Whether the bit is set.
     bool operator[](std::size_t i) const { return words_[i / 64] >> i % 64 & 1; }
+    /// Sets one bit.
     void set(std::size_t i) { words_[i / 64] |= bit(i); }
+    /// Clears one bit.
     void clear(std::size_t i) { words_[i / 64] &= ~bit(i); }
+    /// Makes one bit so.
     void set(std::size_t i, bool to) { to ? set(i) : clear(i); }
+    /// Sets every bit, those behind the last one too.
     void set_all() { words_.assign(words_.size(), ~std::uint64_t{0}); }
+    /// Clears every bit.
     void clear_all() { words_.assign(words_.size(), 0); }
 
     /// The first bit set at `i` or after it; one must be. O(distance / 64), as `previous`.

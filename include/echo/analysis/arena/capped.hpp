@@ -30,6 +30,7 @@ struct capped_placement {
 template <class = void>
 class capped_placer {
 public:
+    /// Nothing is placed yet. The search's limit is shared out among the ways of choosing.
     capped_placer(std::span<const interval> items, std::span<const std::uint64_t> capacities,
                   const place_options& options)
         : items_(items), capacities_(capacities), options_(options) {

@@ -41,6 +41,7 @@ public:
 
     /// The best so far, one offset per item of the timeline, and its size. Bytes.
     const std::vector<std::uint64_t>& offsets() const noexcept { return best_; }
+    /// Bytes of the best so far.
     std::uint64_t bytes() const noexcept { return bytes_; }
     /// Of all calls, in units of `section_search::work`.
     std::uint64_t work() const noexcept { return work_; }

@@ -16,7 +16,9 @@ namespace echo::arena {
 
 /// Bytes needed from time `first` to time `last`, both included.
 struct interval {
+    /// Times, in whatever unit; both included.
     std::uint32_t first = 0, last = 0;
+    /// How much is needed.
     std::uint64_t bytes = 0;
     friend constexpr auto operator<=>(const interval&, const interval&) = default;
 };
@@ -24,6 +26,7 @@ struct interval {
 /// Indices of intervals by their first and by their last times, earliest first, among equals by index: what a
 /// sweep over time goes by. O(n log n).
 struct time_orders {
+    /// Sorts by both. O(n log n).
     explicit time_orders(std::span<const interval> items) {
         ranking by_start, by_end;
         by_start.reserve(items.size());
@@ -35,6 +38,7 @@ struct time_orders {
         starting = by_start.descending();
         ending = by_end.descending();
     }
+    /// Indices of the intervals.
     std::vector<std::uint32_t> starting, ending;
 };
 

@@ -83,6 +83,7 @@ public:
         free_.set(rank);
     }
 
+    /// How many blocks there are, free ones included.
     std::size_t count() const noexcept { return block_rank_.size(); }
     /// Of a block, bytes: the largest item so far.
     std::uint64_t bytes(std::size_t block) const { return sizes_[block_rank_[block]]; }

@@ -29,6 +29,7 @@ class sections {
 public:
     /// What to decide next: which item covers `moment` at the floor of the valley from `first` to `last`.
     struct question {
+        /// Times of the timeline: of the item, and of the valley's two ends, both included.
         std::uint32_t moment = 0, first = 0, last = 0;
         std::uint64_t wall = 0; ///< the lower of the floors beside the valley
     };

@@ -47,7 +47,9 @@ public:
 
     /// Items are the intervals that are not empty, with moments for times and padded bytes.
     std::size_t size() const noexcept { return items_.size(); }
+    /// An item.
     const interval& operator[](std::size_t i) const { return items_[i]; }
+    /// All items.
     std::span<const interval> items() const noexcept { return items_; }
     /// Which of the intervals given an item is.
     std::uint32_t origin(std::size_t i) const { return origin_[i]; }

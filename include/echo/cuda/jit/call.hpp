@@ -19,13 +19,15 @@ using fused::storage;
 
 /// An operand or a result of any type: `fused::whole(data, e)` and its like convert.
 struct any_operand {
-    void* data = nullptr;
-    storage kind = storage::f32;
-    fused::strides step{};
-    bool constant = false; ///< may be read only
+    void* data = nullptr;        ///< Where it lies.
+    storage kind = storage::f32; ///< How its elements are stored.
+    fused::strides step{};       ///< Elements between neighbours along each axis; 0 repeats.
+    bool constant = false;       ///< may be read only
 
     any_operand() = default;
+    /// Data of a type that is known at run time only.
     any_operand(void* at, storage k, const fused::strides& s) : data(at), kind(k), step(s) {}
+    /// An operand whose type is known.
     template <class T>
     any_operand(const fused::operand<T>& o)
         : data(const_cast<void*>(static_cast<const void*>(o.data))), kind(fused::storage_of<T>), step(o.step),

@@ -44,6 +44,7 @@ public:
         return {};
     }
 
+    /// Where files are kept; empty: nowhere.
     const std::filesystem::path& folder() const noexcept { return folder_; }
 
     /// The file of a key: 32 digits of two hashes.
@@ -54,7 +55,12 @@ public:
         return folder_ / name;
     }
 
-    enum class outcome : std::uint8_t { found, absent, damaged };
+    /// What was found under a key.
+    enum class outcome : std::uint8_t {
+        found,  ///< what was kept
+        absent, ///< nothing
+        damaged ///< there is a file, but it is cut, changed, or another key's
+    };
 
     /// The bytes kept under the key. `damaged`: there is a file, but it is cut, changed, or another key's.
     std::pair<outcome, std::string> load(std::string_view key) const {

@@ -22,9 +22,10 @@ struct opaque_function;
 /// Calls of libcuda. Each throws `error`: `no_driver` where the library is not, `no_device` where it finds no card.
 class driver {
 public:
-    using context = opaque_context*;
+    using context = opaque_context*; ///< A context of the driver's.
+    /// Loaded device code.
     using code_module = opaque_module*; // `module` at the start of a line is a directive
-    using function = opaque_function*;
+    using function = opaque_function*;  ///< A kernel in loaded code.
 
     /// The one of this process. Throws `error` (`no_driver`, `no_device`).
     static const driver& get() {
@@ -52,7 +53,8 @@ public:
     /// As nvcc numbers it: 90 of sm_90.
     int architecture() const {
         return 10 * attribute(75) + attribute(76);
-    }                                                     // COMPUTE_CAPABILITY_MAJOR, _MINOR
+    } // COMPUTE_CAPABILITY_MAJOR, _MINOR
+    /// Of the current context's device.
     int multiprocessors() const { return attribute(16); } // MULTIPROCESSOR_COUNT
 
     /// Loads device code into the current context.
@@ -62,7 +64,9 @@ public:
         check(module_load_(&loaded, terminated.c_str()), "cuModuleLoadData");
         return loaded;
     }
+    /// Takes the code out of its context.
     void unload(code_module m) const noexcept { module_unload_(m); }
+    /// The kernel of that name. Errors: `error` if there is none.
     function find(code_module m, const char* name) const {
         function found = nullptr;
         check(module_function_(&found, m, name), "cuModuleGetFunction");
@@ -74,6 +78,7 @@ public:
         check(occupancy_(&blocks, f, threads, 0), "cuOccupancyMaxActiveBlocksPerMultiprocessor");
         return blocks;
     }
+    /// Runs the kernel with one parameter block, in the stream's order. Errors: `error`.
     void launch(function f, unsigned blocks, unsigned threads, CUstream_st* stream, void** arguments) const {
         check(launch_(f, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr), "cuLaunchKernel");
     }

@@ -31,7 +31,7 @@ private:
     std::uint16_t at_ = 0xffff;
     std::uint32_t graph_ = 0;
 };
-inline constexpr value unused{};
+inline constexpr value unused{}; ///< Stands for an argument that the op's lambda does not read.
 
 /// A DAG of ops over operands. Each call links the op's program behind what is there, so that common parts stand once.
 ///

@@ -18,6 +18,7 @@ namespace echo::cuda::jit {
 /// NVRTC cannot be loaded, or lacks a function.
 class compiler_missing : public error {
 public:
+    /// `why` is what the loader says.
     explicit compiler_missing(std::string_view why)
         : error(fault::other, 0, "NVRTC", "cannot be loaded: " + std::string(why),
                 "install CUDA's libnvrtc, or name its file in the options") {}
@@ -26,11 +27,13 @@ public:
 /// NVRTC refused a generated source: a fault of Echo. `what()` has the first line of the log that names an error.
 class compile_error : public error {
 public:
+    /// `code` is NVRTC's, `log` all that it said.
     compile_error(int code, std::string log)
         : error(fault::other, code, "nvrtcCompileProgram", first_line(log),
                 "report it with log() and source"),
           log_(std::move(log)) {}
 
+    /// All that NVRTC said.
     const std::string& log() const noexcept { return log_; }
 
 private:
@@ -44,7 +47,7 @@ private:
 
 /// What a kernel is compiled to.
 struct device_code {
-    std::string bytes{};
+    std::string bytes{}; ///< A cubin or PTX.
     bool is_ptx = false; ///< else a cubin, for one architecture
     std::string log{};   ///< what NVRTC remarked; empty for code that was kept
 };

@@ -28,10 +28,12 @@ namespace echo::cuda::jit {
 /// A name that no op is registered under.
 class unknown_op : public argument_error {
 public:
+    /// `near` are names that look like it.
     unknown_op(std::string_view name, std::vector<std::string> near)
         : argument_error("op '" + std::string(name) + "'", "is not registered", advice(near)), name_(name),
           near_(std::move(near)) {}
 
+    /// The name that was asked for.
     const std::string& name() const noexcept { return name_; }
     /// Registered names that look like it, the nearest first.
     const std::vector<std::string>& near() const noexcept { return near_; }
@@ -50,12 +52,12 @@ private:
 
 /// What an op's lambdas say, as programs. `gradients` is how many dy its gradient takes; 0 if it has none.
 struct registered_op {
-    std::size_t inputs = 0;
-    std::size_t outputs = 0;
-    std::size_t gradients = 0;
-    bool draws = false; ///< takes a uniform draw behind its inputs
-    symbol::program_view forward{};
-    symbol::program_view gradient{};
+    std::size_t inputs = 0;          ///< How many inputs the op has.
+    std::size_t outputs = 0;         ///< How many outputs it has.
+    std::size_t gradients = 0;       ///< How many gradients its gradient takes.
+    bool draws = false;              ///< takes a uniform draw behind its inputs
+    symbol::program_view forward{};  ///< From inputs to outputs.
+    symbol::program_view gradient{}; ///< From gradients, inputs and outputs to the inputs' gradients.
 };
 
 /// Ops by name. An op with parameters in its type (a dropout's rate) is added under a name of its own, which says them.
@@ -82,8 +84,11 @@ public:
         if (found == ops_.end()) throw unknown_op(name, near(name));
         return found->second;
     }
+    /// Whether an op has that name. O(log n).
     bool contains(std::string_view name) const { return ops_.find(name) != ops_.end(); }
+    /// The first op by name.
     auto begin() const noexcept { return ops_.begin(); }
+    /// Behind the last op.
     auto end() const noexcept { return ops_.end(); }
 
     /// The ops of echo/ops that a fused kernel can hold and that have no parameters in their types, under their facts'

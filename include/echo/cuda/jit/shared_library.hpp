@@ -33,7 +33,9 @@ public:
         return out;
     }
 
+    /// Whether it could be loaded.
     bool loaded() const noexcept { return handle_ != nullptr; }
+    /// Why it could not be loaded.
     const std::string& problem() const noexcept { return problem_; }
 
     /// The function of that name and type, or null.

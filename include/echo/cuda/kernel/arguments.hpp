@@ -17,6 +17,7 @@ namespace echo::cuda {
 /// An argument that cannot be used. `what()` is one line: `ARGUMENT: PROBLEM; ADVICE`.
 class argument_error : public echo::error {
 public:
+    /// Each part of the message by itself.
     argument_error(std::string_view argument, std::string_view problem, std::string_view advice = {})
         : echo::error({}, argument, problem, advice) {}
 };
@@ -26,12 +27,13 @@ inline constexpr std::int64_t most_elements = std::int64_t{1} << 40;
 
 /// An array that a kernel reads or writes, as the checks see it.
 struct argument {
-    std::string_view name;
-    const void* at;
-    std::uint64_t bytes;
-    std::size_t align;
-    bool written = false;
+    std::string_view name; ///< What the caller's documentation calls it.
+    const void* at;        ///< Where it lies.
+    std::uint64_t bytes;   ///< How much is read or written.
+    std::size_t align;     ///< What its address must be a multiple of, in bytes.
+    bool written = false;  ///< Whether the kernel writes it.
 
+    /// Its first address, as a number.
     std::uintptr_t first() const noexcept { return reinterpret_cast<std::uintptr_t>(at); }
 };
 

@@ -43,8 +43,10 @@ struct positive_body {
         });
     }
 };
+/// Writes the mask alone.
 template <element T>
 using encode_body = positive_body<T, false>;
+/// Writes the mask and y.
 template <element T>
 using relu_forward_body = positive_body<T, true>;
 
@@ -119,6 +121,7 @@ encode_body<element_of_t<T>> encode(const T* x, std::uint32_t* mask, std::int64_
     return {detail::elements(x), nullptr, mask, n, alignment_of({detail::elements(x)})};
 }
 
+/// The arguments of `decode` in bitmask.cuh, checked. Errors: `argument_error`.
 template <class T>
 decode_body<element_of_t<T>> decode(const std::uint32_t* mask, T* y, std::int64_t n) {
     check_count("decode", n);
@@ -126,6 +129,7 @@ decode_body<element_of_t<T>> decode(const std::uint32_t* mask, T* y, std::int64_
     return {mask, detail::elements(y), n, alignment_of<element_of_t<T>>({detail::elements(y)})};
 }
 
+/// The arguments of `relu_forward` in bitmask.cuh, checked. Errors: `argument_error`.
 template <class T>
 relu_forward_body<element_of_t<T>> relu_forward(const T* x, T* y, std::uint32_t* mask, std::int64_t n) {
     check_count("relu_forward", n);
@@ -136,6 +140,7 @@ relu_forward_body<element_of_t<T>> relu_forward(const T* x, T* y, std::uint32_t*
             alignment_of<element_of_t<T>>({detail::elements(x), detail::elements(y)})};
 }
 
+/// The arguments of `relu_backward` in bitmask.cuh, checked. Errors: `argument_error`.
 template <class T>
 relu_backward_body<element_of_t<T>> relu_backward(const T* dy, const std::uint32_t* mask, T* dx,
                                                   std::int64_t n) {

@@ -40,8 +40,8 @@ struct dropout_draw_body {
     std::int64_t n;
     tile_alignment at;
     float scale;
-    dropout_seed seed;
-    drop_threshold threshold;
+    dropout_seed seed;        ///< What the draws depend on.
+    drop_threshold threshold; ///< Below it an element is dropped.
 
     ECHO_HOST_DEVICE constexpr std::int64_t tiles() const noexcept { return tiles_of(n); }
 
@@ -102,6 +102,7 @@ dropout_draw_body<element_of_t<T>, true> dropout_forward(const T* x, T* y, std::
             threshold_of(p)};
 }
 
+/// Checks and body of what draws its bits anew. Errors: `argument_error`.
 template <class T>
 dropout_draw_body<element_of_t<T>, false>
 dropout_draw(std::string_view operation, const T* in, std::string_view in_name, T* out,
@@ -120,18 +121,21 @@ dropout_draw(std::string_view operation, const T* in, std::string_view in_name, 
             threshold_of(p)};
 }
 
+/// Forward without a mask. Errors: `argument_error`.
 template <class T>
 dropout_draw_body<element_of_t<T>, false> dropout_forward(const T* x, T* y, std::int64_t n, double p,
                                                           const dropout_seed& seed) {
     return dropout_draw("dropout_forward", x, "x", y, "y", n, p, seed);
 }
 
+/// Backward by seed replay: the same bits as forward drew. Errors: `argument_error`.
 template <class T>
 dropout_draw_body<element_of_t<T>, false> dropout_backward(const T* dy, T* dx, std::int64_t n, double p,
                                                            const dropout_seed& seed) {
     return dropout_draw("dropout_backward", dy, "dy", dx, "dx", n, p, seed);
 }
 
+/// Backward from the mask. Errors: `argument_error`.
 template <class T>
 dropout_apply_body<element_of_t<T>> dropout_backward(const T* dy, const std::uint32_t* mask, T* dx,
                                                      std::int64_t n, double p) {

@@ -19,6 +19,7 @@ struct dropout_rates {
     double elements; ///< of random bits
 };
 
+/// How the backward pass comes by the mask.
 enum class dropout_mask : std::uint8_t {
     replayed, ///< 0 bits: backward draws the mask again
     one_bit,  ///< `bytes_required(n)` bytes live from forward to backward

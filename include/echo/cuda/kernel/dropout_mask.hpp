@@ -24,8 +24,8 @@ namespace echo::cuda {
 /// What a dropout's randomness depends on: the same two give the same mask again. Take another `offset` for
 /// every other dropout of a step, and for every step; all of them are independent.
 struct dropout_seed {
-    std::uint64_t seed = 0;
-    std::uint64_t offset = 0;
+    std::uint64_t seed = 0;   ///< Of the run.
+    std::uint64_t offset = 0; ///< Of this dropout in this step.
 
     friend constexpr bool operator==(const dropout_seed&, const dropout_seed&) = default;
 };

@@ -82,13 +82,16 @@ ECHO_HOST_DEVICE constexpr std::uint16_t bfloat16_of_float(float value) noexcept
 /// fp16: 1 sign, 5 exponent, 10 fraction bits. Layout of CUDA's `__half`. From `float` it rounds to nearest
 /// even; any NaN becomes 0x7fff. `echo::real<half>` computes with it.
 struct half {
-    std::uint16_t bits;
+    std::uint16_t bits; ///< As memory holds it.
 
     half() = default;
+    /// Rounds to nearest even.
     ECHO_HOST_DEVICE explicit constexpr half(float value) noexcept : bits(detail::half_of_float(value)) {}
+    /// Exactly.
     ECHO_HOST_DEVICE explicit constexpr operator float() const noexcept {
         return detail::float_of_half(bits);
     }
+    /// The element with these bits.
     ECHO_HOST_DEVICE static constexpr half from_bits(std::uint16_t bits) noexcept {
         return std::bit_cast<half>(bits);
     }
@@ -96,14 +99,17 @@ struct half {
 
 /// bf16: the upper half of a `float`. Layout of CUDA's `__nv_bfloat16`. Rounds and treats NaN as `half` does.
 struct bfloat16 {
-    std::uint16_t bits;
+    std::uint16_t bits; ///< As memory holds it.
 
     bfloat16() = default;
+    /// Rounds to nearest even.
     ECHO_HOST_DEVICE explicit constexpr bfloat16(float value) noexcept
         : bits(detail::bfloat16_of_float(value)) {}
+    /// Exactly.
     ECHO_HOST_DEVICE explicit constexpr operator float() const noexcept {
         return std::bit_cast<float>(std::uint32_t{bits} << 16);
     }
+    /// The element with these bits.
     ECHO_HOST_DEVICE static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
         return std::bit_cast<bfloat16>(bits);
     }
@@ -120,20 +126,24 @@ template <class T>
 struct element_of {
     static_assert(element<T>, "echo: kernels work on float, fp16 (echo::cuda::half, __half) and bf16 "
                               "(echo::cuda::bfloat16, __nv_bfloat16)");
-    using type = T;
+    using type = T; ///< The type that kernels compute on.
 };
+/// CUDA's fp16.
 template <>
 struct element_of<__half> {
-    using type = half;
+    using type = half; ///< The type of the same layout.
 };
+/// CUDA's bf16.
 template <>
 struct element_of<__nv_bfloat16> {
-    using type = bfloat16;
+    using type = bfloat16; ///< The type of the same layout.
 };
+/// What is only read.
 template <class T>
 struct element_of<const T> {
-    using type = const typename element_of<T>::type;
+    using type = const typename element_of<T>::type; ///< The same, only read.
 };
+/// The element type behind `T`.
 template <class T>
 using element_of_t = typename element_of<T>::type;
 
@@ -142,6 +152,7 @@ template <element T>
 ECHO_HOST_DEVICE consteval T zero() {
     return T(0.0f);
 }
+/// 1, as `zero` is 0.
 template <element T>
 ECHO_HOST_DEVICE consteval T one() {
     return T(1.0f);

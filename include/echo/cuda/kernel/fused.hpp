@@ -83,7 +83,7 @@ struct body {
 template <class F, class... Elements>
 struct elementwise_body : detail::body<F, Elements...> {
     static_assert(!F::by_row);
-    using base = detail::body<F, Elements...>;
+    using base = detail::body<F, Elements...>; ///< What both kinds of body have.
 
     ECHO_HOST_DEVICE std::int64_t tiles() const noexcept {
         return static_cast<std::int64_t>((this->shape.groups + warp_lanes - 1) / warp_lanes);
@@ -113,7 +113,7 @@ struct elementwise_body : detail::body<F, Elements...> {
 template <class F, class... Elements>
 struct row_body : detail::body<F, Elements...> {
     static_assert(F::by_row);
-    using base = detail::body<F, Elements...>;
+    using base = detail::body<F, Elements...>; ///< What both kinds of body have.
 
     ECHO_HOST_DEVICE std::int64_t tiles() const noexcept {
         return static_cast<std::int64_t>(this->shape.rows);

@@ -16,14 +16,14 @@ namespace echo::cuda::fused {
 /// The values of all steps. Indices are constants, so that on the device each is a register or nothing.
 template <class F>
 struct frame {
-    real<float> number[F::steps];
-    bool holds[F::steps];
+    real<float> number[F::steps]; ///< Of the steps that give a number.
+    bool holds[F::steps];         ///< Of the steps that give a truth.
 };
 
 /// Where an element stands in its row.
 struct row_place {
-    std::int64_t index = 0;
-    std::int64_t length = 0;
+    std::int64_t index = 0;  ///< Position in the row, from 0.
+    std::int64_t length = 0; ///< Elements of the row.
 };
 
 namespace detail {
@@ -149,9 +149,11 @@ ECHO_HOST_DEVICE constexpr void run_row(frame<F>& f, row_place at) noexcept {
 template <step_kind Kind>
 struct accumulator {
     static_assert(is_row_reduction(Kind));
+    /// What adding, or taking the larger, begins with.
     ECHO_HOST_DEVICE static constexpr float none() noexcept {
         return Kind == step_kind::row_sum ? 0.0f : std::bit_cast<float>(0xff800000u);
     }
+    /// The sum, or the larger one.
     ECHO_HOST_DEVICE static constexpr float both(float a, float b) noexcept {
         if constexpr (Kind == step_kind::row_sum)
             return a + b;

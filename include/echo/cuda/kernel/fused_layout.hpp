@@ -24,10 +24,10 @@ enum class access : std::uint32_t { vector = 0, scalar = 1, repeated = 2 };
 
 /// An operand as the kernel sees it. Plain data; the generated source declares the same.
 struct launch_operand {
-    void* data = nullptr;
-    std::int64_t step[merged_axes] = {};
-    access how = access::scalar;
-    std::uint32_t unused = 0;
+    void* data = nullptr;                ///< Where it lies.
+    std::int64_t step[merged_axes] = {}; ///< Elements between neighbours along each merged axis; 0 repeats.
+    access how = access::scalar;         ///< How a group of it is moved.
+    std::uint32_t unused = 0;            ///< Nothing: it fills the space.
 };
 
 /// What a launch is told: the last axis in groups of `width` elements, the others as counts to divide by. Elements of a
@@ -41,18 +41,18 @@ struct launch_shape {
     std::uint64_t outer[3] = {1, 1, 1}; ///< extents that a row's number is divided by
     std::uint64_t within[3] = {1, 1,
                                1}; ///< extents that a line's number is divided by: within the row, or in all
-    std::uint32_t shift = 0;
-    std::uint32_t unused = 0;
+    std::uint32_t shift = 0;       ///< Elements by which the first group begins early.
+    std::uint32_t unused = 0;      ///< Nothing: it fills the space.
 };
 
 /// What is to be laid out.
 struct layout_operand {
-    void* data = nullptr;
-    storage kind = storage::f32;
-    strides step{};
-    bool used = true; ///< its data is read or written
-    bool written = false;
-    bool per_row = false; ///< a result with one element per row
+    void* data = nullptr;        ///< Where it lies.
+    storage kind = storage::f32; ///< How its elements are stored.
+    strides step{};              ///< Elements between neighbours along each axis; 0 repeats.
+    bool used = true;            ///< its data is read or written
+    bool written = false;        ///< A result.
+    bool per_row = false;        ///< a result with one element per row
 };
 
 namespace detail {

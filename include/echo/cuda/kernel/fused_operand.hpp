@@ -68,17 +68,19 @@ inline constexpr std::size_t merged_axes = 4;
 /// The extents that a kernel covers, outermost first. A kernel that reduces does so over the last `row_axes` of them:
 /// `extents{batch, length}` over the last; `extents{channels, images, pixels}.with_rows_of(2)` over all but the first.
 struct extents {
-    std::array<std::int64_t, most_axes> of{};
-    std::size_t rank = 0;
-    std::size_t row_axes = 1;
+    std::array<std::int64_t, most_axes> of{}; ///< The extents, of which the first `rank` count.
+    std::size_t rank = 0;                     ///< How many axes there are.
+    std::size_t row_axes = 1;                 ///< How many of the last axes make up a row.
 
     constexpr extents() = default;
+    /// These extents; a row is the last one. Errors: `argument_error` for more than 8.
     constexpr extents(std::initializer_list<std::int64_t> axes) {
         if (axes.size() > most_axes)
             throw argument_error("extents", std::to_string(axes.size()) + " axes are more than 8",
                                  "merge axes");
         for (const auto extent : axes) of[rank++] = extent;
     }
+    /// The same extents, where a row is the last `axes` of them.
     constexpr extents with_rows_of(std::size_t axes) const {
         extents e = *this;
         e.row_axes = axes;
@@ -102,15 +104,15 @@ inline void check_rank(const extents& e) {
 
 } // namespace detail
 
-using strides = std::array<std::int64_t, most_axes>;
+using strides = std::array<std::int64_t, most_axes>; ///< Elements between neighbours along each axis.
 
 /// An operand or a result: `data` and, for each axis of the kernel's extents, how many elements lie between neighbours;
 /// 0 repeats it along that axis.
 template <class T>
 struct operand {
-    using element = T;
-    T* data = nullptr;
-    strides step{};
+    using element = T; ///< What it is made of.
+    T* data = nullptr; ///< Where it lies.
+    strides step{};    ///< Elements between neighbours along each axis; 0 repeats.
 };
 
 /// Strides of a tensor of these extents without gaps, laid over `over` from the last axis on: an extent of 1, or an axis

@@ -31,17 +31,19 @@ enum class step_kind : std::uint8_t {
     round_bf16,  ///< the value as bf16 would have stored it
 };
 
+/// Whether the step needs a whole row.
 constexpr bool is_row_reduction(step_kind k) noexcept {
     return k == step_kind::row_sum || k == step_kind::row_max;
 }
 
 /// One step; `operands` are numbers of earlier steps (of an operand: its number).
 struct step {
-    step_kind kind = step_kind::literal;
-    symbol::operation op = symbol::operation::literal;
-    std::uint8_t arity = 0;
-    std::array<std::uint16_t, 3> operands{};
-    double number = 0;
+    step_kind kind = step_kind::literal;               ///< What the step is.
+    symbol::operation op = symbol::operation::literal; ///< Of `elementwise`: what is done.
+    std::uint8_t arity = 0;                            ///< How many operands count.
+    std::array<std::uint16_t, 3> operands{};           ///< Numbers of earlier steps.
+    double number = 0;                                 ///< Of `literal`: the number.
+    /// Equal where all members are, the number by its bits.
     friend constexpr bool operator==(const step& a, const step& b) noexcept {
         return a.kind == b.kind && a.op == b.op && a.arity == b.arity && a.operands == b.operands &&
                std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
@@ -58,6 +60,7 @@ enum class link_fault : std::uint8_t {
     too_long,       ///< more steps than step numbers
 };
 
+/// The fault in words, for a message.
 constexpr std::string_view words_of(link_fault f) noexcept {
     switch (f) {
     case link_fault::none:
@@ -81,12 +84,12 @@ template <class Steps>
 struct linker {
     /// "No step": an argument that nobody reads.
     static constexpr std::uint16_t none = 0xffff;
-    static constexpr std::size_t most_steps = 4096;
+    static constexpr std::size_t most_steps = 4096; ///< Steps of one program at most.
 
-    Steps steps{};
-    axes reduced{};
-    bool reduces = false;
-    link_fault fault = link_fault::none;
+    Steps steps{};                       ///< What is linked so far.
+    axes reduced{};                      ///< The axes that reductions are over.
+    bool reduces = false;                ///< Whether there is a reduction yet.
+    link_fault fault = link_fault::none; ///< The first thing that could not be linked.
 
     /// The number of an equal step, or of this one, appended. O(steps).
     constexpr std::uint16_t number(const step& s) {
@@ -96,10 +99,13 @@ struct linker {
         steps.push_back(s);
         return static_cast<std::uint16_t>(steps.size() - 1);
     }
+    /// The step that reads operand `index`.
     constexpr std::uint16_t operand(std::size_t index) {
         return number({step_kind::operand, {}, 0, {static_cast<std::uint16_t>(index)}, 0});
     }
+    /// The step that does `kind` to step `a`.
     constexpr std::uint16_t unary(step_kind kind, std::uint16_t a) { return number({kind, {}, 1, {a}, 0}); }
+    /// The step that does `op` to these steps, element by element.
     constexpr std::uint16_t elementwise(symbol::operation op, std::uint8_t arity,
                                         std::array<std::uint16_t, 3> operands) {
         return number({step_kind::elementwise, op, arity, operands, 0});
@@ -231,10 +237,13 @@ private:
 /// A vector within a constant expression.
 template <class T, std::size_t Capacity>
 struct fixed_vector {
-    std::array<T, Capacity> items{};
-    std::size_t count = 0;
+    std::array<T, Capacity> items{}; ///< The first `count` are there.
+    std::size_t count = 0;           ///< How many are there.
+    /// How many are there.
     constexpr std::size_t size() const noexcept { return count; }
+    /// Adds one; there must be room.
     constexpr void push_back(const T& item) { items[count++] = item; }
+    /// One of them.
     constexpr const T& operator[](std::size_t i) const noexcept { return items[i]; }
 };
 

@@ -24,9 +24,9 @@ struct timing_of_step {
 
 /// A row is read in `passes` passes for its reductions and once more where a result differs from element to element.
 struct row_schedule {
-    std::uint8_t passes = 0;
-    bool writes_elements = false;
-    bool by_row = false; ///< the program knows rows at all
+    std::uint8_t passes = 0;      ///< Reductions that wait for each other.
+    bool writes_elements = false; ///< Whether a result differs from element to element.
+    bool by_row = false;          ///< the program knows rows at all
 };
 
 /// At most so many dependent reductions: softmax and the normalisations need two.

@@ -19,8 +19,9 @@ namespace echo::cuda::fused {
 /// Bytes over the memory bus, each element counted once: what is repeated along an axis, or read in several passes over a
 /// row, is read from memory once and then from a cache.
 struct traffic {
-    std::uint64_t read = 0;
-    std::uint64_t written = 0;
+    std::uint64_t read = 0;    ///< Bytes from memory.
+    std::uint64_t written = 0; ///< Bytes to memory.
+    /// Bytes both ways.
     constexpr std::uint64_t total() const noexcept { return read + written; }
     friend constexpr bool operator==(const traffic&, const traffic&) = default;
 };
@@ -28,17 +29,17 @@ struct traffic {
 /// One kernel against one per op. `between`: bytes of the values between the ops, which only the sequence writes, reads
 /// and holds.
 struct comparison {
-    traffic fused{};
-    traffic unfused{};
-    std::uint64_t between = 0;
+    traffic fused{};           ///< Of one kernel for all ops.
+    traffic unfused{};         ///< Of one kernel for each op.
+    std::uint64_t between = 0; ///< Bytes that only the sequence writes and reads.
     std::uint64_t kernels = 0; ///< of the sequence
     friend constexpr bool operator==(const comparison&, const comparison&) = default;
 };
 
 /// A tensor as the counts see it: how it is stored, and its own extents, laid over the others' from the last axis on.
 struct sized {
-    storage kind = storage::f32;
-    extents own{};
+    storage kind = storage::f32; ///< How its elements are stored.
+    extents own{};               ///< Without what broadcasting adds.
 };
 
 namespace detail {

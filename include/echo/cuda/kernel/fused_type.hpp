@@ -45,9 +45,11 @@ struct fuse {
     /// The distinct subexpressions, each behind what it reads.
     using expressions =
         typename detail::collected_all<detail::type_list<>, detail::canonical_t<Results>...>::type;
+    /// How many operands the kernel reads.
     static constexpr std::size_t inputs = detail::link_all<expressions>::operands;
+    /// How many results it writes.
     static constexpr std::size_t outputs = sizeof...(Results);
-    static constexpr std::size_t operands = inputs + outputs;
+    static constexpr std::size_t operands = inputs + outputs; ///< Both together: results stand first.
     static_assert(operands <= most_operands, "echo: a fused kernel has at most 16 operands and results");
     /// Where each result stands among `expressions`.
     static constexpr std::array<std::size_t, outputs> result_positions{
@@ -86,12 +88,14 @@ public:
         return live;
     }();
 
+    /// The steps and when each is known.
     struct program_type {
-        std::array<step, steps> of{};
-        std::array<std::uint16_t, outputs> results{};
-        std::array<timing_of_step, steps> timing{};
-        row_schedule rows{};
+        std::array<step, steps> of{};                 ///< What is computed, in this order.
+        std::array<std::uint16_t, outputs> results{}; ///< The step of each result.
+        std::array<timing_of_step, steps> timing{};   ///< When each step is known.
+        row_schedule rows{};                          ///< How often a row is read.
     };
+    /// The program, made at compile time.
     static constexpr program_type program = [] {
         program_type p;
         std::array<std::uint16_t, linked.made.steps.count + 1> moved{};

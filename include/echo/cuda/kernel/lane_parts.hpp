@@ -23,9 +23,9 @@
 
 namespace echo::cuda {
 
-inline constexpr int tile_elements = 1024;
-inline constexpr int tile_words = tile_elements / 32;
-inline constexpr int lane_elements = tile_elements / warp_lanes;
+inline constexpr int tile_elements = 1024;                       ///< Elements that a warp takes at once.
+inline constexpr int tile_words = tile_elements / 32;            ///< Words of mask of a tile.
+inline constexpr int lane_elements = tile_elements / warp_lanes; ///< Elements of a tile that are one lane's.
 
 /// Tiles of n elements.
 ECHO_HOST_DEVICE constexpr std::int64_t tiles_of(std::int64_t n) noexcept {

@@ -35,10 +35,10 @@ constexpr unsigned grid_for(std::int64_t tiles, int resident) noexcept {
 
 /// An emulated grid, and in which order its parts run. A body's results depend on neither.
 struct host_grid {
-    std::int64_t blocks = 1;
-    std::int64_t warps_per_block = 1;
-    bool warps_backwards = false;
-    bool lanes_backwards = false;
+    std::int64_t blocks = 1;          ///< Blocks of the emulated grid.
+    std::int64_t warps_per_block = 1; ///< Warps of each block.
+    bool warps_backwards = false;     ///< Whether the last warp runs first.
+    bool lanes_backwards = false;     ///< Whether the last lane runs first.
 };
 
 /// Runs the body on the host. Throws what a body's misaligned accesses throw.

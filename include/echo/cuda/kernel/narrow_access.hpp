@@ -21,13 +21,14 @@ class narrow_access {
 
 public:
     struct part_type {
-        T at[part_elements];
+        T at[part_elements]; ///< The elements.
 
         ECHO_HOST_DEVICE constexpr T get(int k) const noexcept { return at[k]; }
     };
     /// Lane i's is word i.
     using votes_type = std::uint32_t;
 
+    /// `count` elements, 1 to 1,024, wherever they lie.
     ECHO_HOST_DEVICE explicit constexpr narrow_access(int count) noexcept : count_(count) {}
 
     template <class F>

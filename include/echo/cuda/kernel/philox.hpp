@@ -12,7 +12,7 @@ namespace echo::cuda {
 
 /// Four 32-bit words: a counter, or what comes of it.
 struct philox_words {
-    std::uint32_t at[4];
+    std::uint32_t at[4]; ///< Four words, the lowest first.
 
     friend constexpr bool operator==(const philox_words&, const philox_words&) = default;
 };

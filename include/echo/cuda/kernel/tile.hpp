@@ -42,6 +42,7 @@ ECHO_HOST_DEVICE auto load_words(Warp& w, const std::uint32_t* from, int count) 
     return words;
 }
 
+/// Writes the words that hold bits of the first `count` elements; bits behind them are 0.
 template <class Warp>
 ECHO_HOST_DEVICE void store_words(Warp& w, std::uint32_t* to, int count,
                                   const typename Warp::template value<std::uint32_t>& words) {

@@ -14,7 +14,7 @@
 
 namespace echo::cuda {
 
-inline constexpr int warp_lanes = 32;
+inline constexpr int warp_lanes = 32; ///< Threads of a warp.
 
 /// A warp on the host. What a policy offers, here and on the device:
 /// - `value<T>`: one T for each lane, `v[lane]`;
@@ -27,10 +27,13 @@ inline constexpr int warp_lanes = 32;
 /// another lane wrote since the last vote.
 class host_warp {
 public:
+    /// One `T` for each lane.
     template <class T>
     class value {
     public:
+        /// A lane's.
         constexpr T& operator[](int lane) noexcept { return of_[lane]; }
+        /// A lane's.
         constexpr const T& operator[](int lane) const noexcept { return of_[lane]; }
 
     private:
@@ -41,14 +44,18 @@ public:
     constexpr host_warp(std::int64_t index, std::int64_t count, bool backwards = false) noexcept
         : index_(index), count_(count), backwards_(backwards) {}
 
+    /// Which warp of the grid it is.
     constexpr std::int64_t index() const noexcept { return index_; }
+    /// How many warps the grid has.
     constexpr std::int64_t count() const noexcept { return count_; }
 
+    /// Calls `f(lane)` for each lane.
     template <class F>
     constexpr void lanes(F&& f) const {
         for (int i = 0; i < warp_lanes; ++i) f(backwards_ ? warp_lanes - 1 - i : i);
     }
 
+    /// Bit i is `f(i)`.
     template <class F>
     constexpr std::uint32_t ballot(F&& f) const {
         std::uint32_t votes = 0;
@@ -56,6 +63,7 @@ public:
         return votes;
     }
 
+    /// Lane i gets what lane `source(i)` has.
     template <class T, class F>
     constexpr value<T> shuffle(const value<T>& from, F&& source) const {
         value<T> out;
@@ -63,6 +71,7 @@ public:
         return out;
     }
 
+    /// One access of the size of `V`. Errors: std::logic_error where the device would refuse the address.
     template <class V>
     static constexpr V load(const void* from) {
         expect_aligned<V>(from);
@@ -71,6 +80,7 @@ public:
         return out;
     }
 
+    /// One access of the size of `V`. Errors: std::logic_error where the device would refuse the address.
     template <class V>
     static constexpr void store(void* to, const V& v) {
         expect_aligned<V>(to);

@@ -58,7 +58,7 @@ class wide_access {
 
 public:
     struct part_type {
-        detail::sixteen_bytes at[part_accesses];
+        detail::sixteen_bytes at[part_accesses]; ///< Four accesses of 16 bytes.
 
         ECHO_HOST_DEVICE constexpr T get(int k) const noexcept {
             return at[k / per_access].template get<T>(k % per_access);
@@ -67,9 +67,10 @@ public:
 
     /// A lane's votes: those of the vectors that make up its word.
     struct votes_type {
-        std::uint32_t at[per_access] = {};
+        std::uint32_t at[per_access] = {}; ///< One word for each element of an access.
     };
 
+    /// `head` elements lie in front of the first aligned access.
     ECHO_HOST_DEVICE explicit constexpr wide_access(int head) noexcept : head_(head) {}
 
     template <class F>

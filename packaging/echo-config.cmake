@@ -1,0 +1,14 @@
+# What find_package(echo) reads.
+include(CMakeFindDependencyMacro)
+find_dependency(Boost 1.74)
+foreach(component IN LISTS echo_FIND_COMPONENTS)
+  if(component STREQUAL "cuda") # echo::cuda then links the runtime
+    find_dependency(CUDAToolkit)
+    set(echo_cuda_FOUND TRUE)
+  elseif(echo_FIND_REQUIRED_${component})
+    set(echo_FOUND FALSE)
+    set(echo_NOT_FOUND_MESSAGE "echo has no component ${component}: there is cuda")
+    return()
+  endif()
+endforeach()
+include("${CMAKE_CURRENT_LIST_DIR}/echo-targets.cmake")

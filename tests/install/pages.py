@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""The commands' pages of the manual and completions: they name every option that the command has, and no other.
+
+    pages.py FOLDER --program PATH…      FOLDER holds what the build has written: COMMAND/COMMAND.1, .bash, .fish, _COMMAND
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "packaging"))
+import man_page  # noqa: E402
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+given = argparse.Namespace(folder=pathlib.Path(), programs=[])
+
+
+def said(*command: object) -> str:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+
+
+def options_in_help(program: pathlib.Path) -> set[str]:
+    """Those that have a line of their own under OPTIONS."""
+    lines = dict(man_page.sections(said(program, "--help")))["OPTIONS"]
+    return {option for line in lines if re.match(r" {4}-", line) for option in OPTION.findall(line)}
+
+
+class Pages(unittest.TestCase):
+    def each(self, suffix: str, before: str = ""):
+        for program in given.programs:
+            file = given.folder / program.name / f"{before}{program.name}{suffix}"
+            yield program, file, file.read_text(encoding="utf-8")
+
+    def complete(self, program: pathlib.Path, file: pathlib.Path, *words: str) -> list[str]:
+        """What bash offers behind these words."""
+        function = "_" + program.name.replace("-", "_")
+        script = (f'compopt() {{ :; }}; source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        return said("bash", "-c", script, "bash", file, program.name, *words).split()
+
+    def test_bash(self):
+        for program, file, _ in self.each(".bash"):
+            self.assertEqual(set(self.complete(program, file, "--")), options_in_help(program))
+            self.assertEqual(self.complete(program, file, "--completion", ""), ["bash", "zsh", "fish"])
+            self.assertEqual(self.complete(program, file, "--completion", "=", "z"), ["zsh"])
+            self.assertIn(str(ROOT / "README.md"), self.complete(program, file, str(ROOT / "READ")))
+
+    def test_values(self):
+        for program, file, _ in self.each(".bash"):
+            if program.name == "echo-plan":
+                self.assertIn("min_cut", self.complete(program, file, "--strategy", "mi"))
+                self.assertEqual(self.complete(program, file, "--budget", ""), [])
+
+    def test_zsh(self):
+        for program, file, text in self.each("", "_"):
+            self.assertEqual(set(re.findall(r"^    '\*?(--[\w-]+)", text, re.MULTILINE)), options_in_help(program))
+            self.assertTrue(text.startswith(f"#compdef {program.name}\n"))
+            if shutil.which("zsh"):
+                said("zsh", "-n", file)
+
+    def test_fish(self):
+        for program, file, text in self.each(".fish"):
+            self.assertEqual({"--" + name for name in re.findall(r" -l ([\w-]+)", text)}, options_in_help(program))
+            if shutil.which("fish"):
+                said("fish", "-n", file)
+
+    def test_manual(self):
+        for program, file, text in self.each(".1"):
+            plain = text.replace("\\-", "-")
+            self.assertEqual({option for head in re.findall(r"^\.TP\n\\fB(-.*)\\fR", plain, re.MULTILINE)
+                              for option in OPTION.findall(head)}, options_in_help(program))
+            if shutil.which("man"):
+                done = subprocess.run(["man", "--warnings", "--encoding=UTF-8", "-l", file], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                for heading in dict(man_page.sections(said(program, "--help"))):
+                    self.assertIn(f"\n{heading}", done.stdout)
+
+    def test_another_shell_is_refused(self):
+        for program in given.programs:
+            done = subprocess.run([program, "--completion", "tcsh"], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+            self.assertIn("there are bash, zsh and fish", done.stderr)
+
+    def test_a_help_page_without_a_name_is_refused(self):
+        for text in ("NAME\n    command\n", "OPTIONS\n    --x\n", "no heading"):
+            with self.assertRaises(ValueError):
+                man_page.page(" " + text if text == "no heading" else text, "0", "")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--program", type=pathlib.Path, action="append", dest="programs")
+    given, rest = parser.parse_known_args(namespace=given)
+    unittest.main(argv=["pages.py", *rest])
