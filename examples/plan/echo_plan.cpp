@@ -9,6 +9,8 @@
 #include "plan/front.hpp"
 #include "plan/knee.hpp"
 #include "plan/load.hpp"
+#include "plan/report.hpp"
+#include "plan/report_folder.hpp"
 #include "plan/summary.hpp"
 #include "plan/trace.hpp"
 #include "plan/unmet.hpp"
@@ -67,8 +69,9 @@ void check_folder(const options& asked, const onnx_model& model) {
 }
 
 /// Either all files get their names, or none is left. Returns why a written model was not checked.
-std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
+std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made, progress& line) {
     std::optional<output_file> plan, onnx, dot, trace;
+    std::optional<report_folder> report;
     std::string unchecked;
     if (!asked.plan_file.empty()) {
         plan.emplace(asked.plan_file);
@@ -97,10 +100,15 @@ std::string write_files(const options& asked, const loaded_graph& g, const verif
         write_trace([&](std::string_view bytes) { trace->write(bytes); }, g.snapshot, made.plan.steps());
         trace->finish();
     }
+    if (!asked.report_dir.empty()) {
+        report.emplace(asked.report_dir);
+        report->write(report_page(g, asked, made, line));
+    }
     if (plan) plan->commit();
     if (onnx) onnx->commit();
     if (dot) dot->commit();
     if (trace) trace->commit();
+    if (report) report->commit();
     return unchecked;
 }
 
@@ -142,7 +150,7 @@ int run(const options& asked) {
         }
         const outcome all = run(asked, g, *line);
         line->stage("writing");
-        const std::string unchecked = write_files(asked, g, all.plans[all.chosen]);
+        const std::string unchecked = write_files(asked, g, all.plans[all.chosen], *line);
         line.reset();
         if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
         print(shown(asked, g, all));

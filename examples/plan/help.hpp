@@ -19,7 +19,7 @@ SYNOPSIS
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
               [--max-bytes BYTES] [--json] [--emit-plan FILE]
-              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
+              [--emit-onnx FILE] [--dot FILE] [--trace FILE] [--report DIR]
               [--compare | --pareto | --knee]
     echo-plan --help | --version
 
@@ -97,7 +97,9 @@ OPTIONS
         the least peak, its part of the peak without Echo, what it takes, and
         the gap to the bound within that time. With --json, one object.
     --report DIR
-        Not yet available.
+        Write DIR/index.html, a report for a browser, whole in one file: memory
+        over the step without Echo and with it, the arena, the front, and why
+        the largest values stay. DIR is made if it is not there.
 )";
     constexpr std::string_view end =
         R"(    3  a budget cannot be met: one line on standard error gives the certified

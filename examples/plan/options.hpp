@@ -8,6 +8,7 @@
 #include "plan/budget_text.hpp"
 #include "plan/help.hpp"
 #include "plan/strategy_text.hpp"
+#include "report/page.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -41,6 +42,7 @@ struct options {
     std::vector<std::pair<std::string, std::int64_t>> dims{};       ///< of an ONNX model
     std::string first_backward{};                                   ///< likewise; empty: found by names
     std::string plan_file{}, dot_file{}, onnx_file{}, trace_file{}; ///< empty: none
+    std::string report_dir{};                                       ///< likewise
     std::string print{};     ///< not empty: print this and do nothing else
     bool names_goal = false; ///< a strategy, a budget or an overhead was asked for
 
@@ -49,10 +51,12 @@ struct options {
 
 /// Errors: `usage_error` where a file would be written over the graph, or over another one.
 inline void check_files(const options& chosen) {
+    const std::string page = chosen.report_dir.empty() ? "" : chosen.report_dir + "/index.html";
     const std::pair<std::string_view, const std::string*> files[] = {{"--emit-plan", &chosen.plan_file},
                                                                      {"--emit-onnx", &chosen.onnx_file},
                                                                      {"--dot", &chosen.dot_file},
-                                                                     {"--trace", &chosen.trace_file}};
+                                                                     {"--trace", &chosen.trace_file},
+                                                                     {"--report", &page}};
     for (std::size_t i = 0; i < std::size(files); ++i) {
         const auto& [option, file] = files[i];
         if (file->empty()) continue;
@@ -93,7 +97,7 @@ inline void check_onnx(const options& chosen) {
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
-    std::string named, budget, overhead, report, max_bytes;
+    std::string named, budget, overhead, max_bytes;
     std::vector<std::string> dims;
     bool no_encode = false;
     CLI::App app;
@@ -111,18 +115,13 @@ inline options parse_options(int count, const char* const* arguments) {
     auto* const onnx_file = app.add_option("--emit-onnx", chosen.onnx_file);
     auto* const dot_file = app.add_option("--dot", chosen.dot_file);
     auto* const trace_file = app.add_option("--trace", chosen.trace_file);
-    app.add_option("--report", report);
+    auto* const report_dir = app.add_option("--report", chosen.report_dir);
     app.add_option("--max-bytes", max_bytes);
     app.add_flag("--compare", chosen.compare);
     app.add_flag("--pareto", chosen.pareto);
     app.add_flag("--knee", chosen.knee);
     chosen.print = parse(app, count, arguments, "echo-plan", help_text());
     if (!chosen.print.empty()) return chosen;
-
-    const auto not_yet = [](bool asked, std::string_view what) {
-        if (asked) throw usage_error(fmt::format("{} is not available yet", what));
-    };
-    not_yet(app.count("--report") > 0, "--report");
 
     if (app.count("--budget") > 0) chosen.budget = parse_budget(budget);
     if (app.count("--max-overhead") > 0) chosen.max_overhead = parse_overhead(overhead);
@@ -134,10 +133,11 @@ inline options parse_options(int count, const char* const* arguments) {
     chosen.names_goal = asks_budget || app.count("--strategy") > 0;
     const bool many = chosen.pareto || chosen.knee;
     const bool writes =
-        plan_file->count() > 0 || onnx_file->count() > 0 || dot_file->count() > 0 || trace_file->count() > 0;
+        plan_file->count() > 0 || onnx_file->count() > 0 || dot_file->count() > 0 || trace_file->count() > 0 ||
+        report_dir->count() > 0;
     if (many && (asks_budget || chosen.compare || writes))
         throw usage_error(fmt::format("{} goes with none of --budget, --max-overhead, --compare, "
-                                      "--emit-plan, --emit-onnx, --dot and --trace",
+                                      "--emit-plan, --emit-onnx, --dot, --trace and --report",
                                       chosen.pareto ? "--pareto" : "--knee"));
     if (many && chosen.how != strategy::budget)
         throw usage_error(
@@ -149,6 +149,10 @@ inline options parse_options(int count, const char* const* arguments) {
     if (onnx_file->count() > 0 && chosen.onnx_file.empty()) throw usage_error("--emit-onnx names no file");
     if (dot_file->count() > 0 && chosen.dot_file.empty()) throw usage_error("--dot names no file");
     if (trace_file->count() > 0 && chosen.trace_file.empty()) throw usage_error("--trace names no file");
+    if (report_dir->count() > 0 && chosen.report_dir.empty()) throw usage_error("--report names no folder");
+    if (report_dir->count() > 0 && !report::can_draw())
+        throw usage_error(fmt::format("--report needs uPlot, which this program was built without: {}",
+                                      report::how_to_draw()));
     if (first_backward->count() > 0 && chosen.first_backward.empty())
         throw usage_error("--first-backward names nothing");
     for (const auto& text : dims) chosen.dims.push_back(parse_dim(text));
