@@ -13,7 +13,8 @@
 namespace echo::format {
 
 /// The page of one plan. The front is searched for it, by the strategy `budget`. Errors: as `run_pass` and `report_of`.
-inline std::string report_page(const loaded_graph& g, const options& asked, const verified_plan& made, progress& line) {
+inline std::string report_page(const loaded_graph& g, const options& asked, const verified_plan& made,
+                               progress& line) {
     line.stage("searching the front");
     const auto show = [&](double part) { line.part_done(part); };
     plan_options wanted = plan_options_of(asked, g, strategy::budget);

@@ -2,11 +2,10 @@
 /// @file
 /// Puts the parts of a page into its template.
 
-#include "report/page.hpp"
-
 #include "command_line/one_line.hpp"
 #include "report/assets.hpp"
 #include "report/pack.hpp"
+#include "report/page.hpp"
 
 #include <echo/error.hpp>
 
@@ -20,11 +19,20 @@ namespace {
 std::string escaped(std::string_view text) {
     std::string made;
     for (const char c : format::one_line(text)) switch (c) {
-        case '&': made += "&amp;"; break;
-        case '<': made += "&lt;"; break;
-        case '>': made += "&gt;"; break;
-        case '"': made += "&quot;"; break;
-        default: made += c;
+        case '&':
+            made += "&amp;";
+            break;
+        case '<':
+            made += "&lt;";
+            break;
+        case '>':
+            made += "&gt;";
+            break;
+        case '"':
+            made += "&quot;";
+            break;
+        default:
+            made += c;
         }
     return made;
 }
@@ -65,7 +73,8 @@ std::string filled(std::string_view text, std::span<const part> parts) {
 bool can_draw() { return !assets::library.empty(); }
 
 std::string_view how_to_draw() {
-    return "run python3 examples/report/get_uplot.py (it takes uPlot from a package of PyPI), then configure and "
+    return "run python3 examples/report/get_uplot.py (it takes uPlot from a package of PyPI), then configure "
+           "and "
            "build again";
 }
 

@@ -16,9 +16,9 @@ struct tile {
 
 /// What stands on the page before any script runs.
 struct page_head {
-    std::string title{};                ///< of the graph
-    std::string subtitle{};             ///< such as "16,438 nodes · budget"
-    std::vector<tile> tiles{};          ///< the figures that matter most
+    std::string title{};                  ///< of the graph
+    std::string subtitle{};               ///< such as "16,438 nodes · budget"
+    std::vector<tile> tiles{};            ///< the figures that matter most
     std::vector<std::string> sentences{}; ///< a paragraph
 };
 

@@ -23,8 +23,8 @@ struct reason {
     storage_id storage{};
     node_id value{}; ///< made what is read
     reason_kind kind = reason_kind::light;
-    node_id reader{};      ///< the first that reads it in the backward pass; none for a result that nobody reads
-    node_id culprit{};     ///< the node that forbids it or takes longest
+    node_id reader{};  ///< the first that reads it in the backward pass; none for a result that nobody reads
+    node_id culprit{}; ///< the node that forbids it or takes longest
     std::size_t count = 0; ///< nodes that would run again
     ticks time = 0;        ///< theirs
 };

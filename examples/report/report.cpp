@@ -3,7 +3,6 @@
 /// The data of a report, and its page.
 
 #include "report/report.hpp"
-
 #include "report/side_data.hpp"
 #include "report/words.hpp"
 
@@ -88,7 +87,11 @@ std::string report_of(const subject& shown) {
 std::string comparison_of(const subject& before, const subject& after) {
     const std::array<side, 2> sides{
         side{.title = before.name, .of = before.graph, .steps = &before.made->steps()},
-        side{.title = after.name, .graph = 1, .of = after.graph, .steps = &after.made->steps(), .arena = after.arena}};
+        side{.title = after.name,
+             .graph = 1,
+             .of = after.graph,
+             .steps = &after.made->steps(),
+             .arena = after.arena}};
     return make_page(head_of(before, after), text_of([&](json_out& out) {
                          put_key(out, "graphs");
                          out.put("[");

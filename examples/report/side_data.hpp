@@ -49,7 +49,8 @@ inline void put_storages(json_out& out, const liveness& live, const std::vector<
     });
     put_sparse(out, "flags", count, [&](std::size_t i) { return at(i).holds_result + 2 * at(i).encoded; });
     if (arena)
-        put_column(out, "offset", count, [&](std::size_t i) { return arena->offset(at(i).maker).value_or(0); });
+        put_column(out, "offset", count,
+                   [&](std::size_t i) { return arena->offset(at(i).maker).value_or(0); });
     out.put("}");
 }
 

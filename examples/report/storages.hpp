@@ -14,14 +14,14 @@ namespace echo::report {
 /// A read in the backward pass of what was made before it.
 struct late_read {
     step_id reader{}; ///< none: there is no such read
-    copy_id copy{};   ///< what is read: it need not be what made the storage, which may be overwritten in place
+    copy_id copy{}; ///< what is read: it need not be what made the storage, which may be overwritten in place
 };
 
 struct storages {
     liveness live{};
     step_id boundary{};                       ///< the first step of the backward pass
     std::vector<late_read> first_late_read{}; ///< by storage
-    std::vector<step_id> last_write{};        ///< by storage: the last step that made or overwrote bytes of it
+    std::vector<step_id> last_write{}; ///< by storage: the last step that made or overwrote bytes of it
 };
 
 namespace detail {
@@ -45,8 +45,8 @@ inline void find_writes(const snapshot& s, const schedule& steps, storages& foun
     for (const auto t : steps.steps()) {
         if (steps[t].fused) continue;
         for (std::uint32_t k = 0; k < copy_count(s, steps[t]); ++k) {
-            const bool view = steps[t].kind != step_kind::encode &&
-                              s[s.output(steps[t].node, k)].view_of != no_input;
+            const bool view =
+                steps[t].kind != step_kind::encode && s[s.output(steps[t].node, k)].view_of != no_input;
             const storage_id on = found.live.storage({t, k});
             if (!view && on.valid()) found.last_write[on.index()] = t;
         }

@@ -37,15 +37,16 @@ inline std::string change_text(std::uint64_t before, std::uint64_t after) {
 /// What was asked for and what came of it.
 inline std::string outcome_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
-    std::string text =
-        fmt::format("Asked for {}. The peak falls from {} to {}", format::claim(*shown.made, shown.max_overhead),
-                    format::show_bytes(r.baseline_peak_bytes), format::show_bytes(r.peak_bytes));
+    std::string text = fmt::format(
+        "Asked for {}. The peak falls from {} to {}", format::claim(*shown.made, shown.max_overhead),
+        format::show_bytes(r.baseline_peak_bytes), format::show_bytes(r.peak_bytes));
     if (r.peak_bytes == r.baseline_peak_bytes)
-        text = fmt::format("Asked for {}. The peak stays at {}", format::claim(*shown.made, shown.max_overhead),
-                           format::show_bytes(r.peak_bytes));
-    return text + fmt::format("; {} again, which takes {:.2f} % of a step's time, and {} as one bit per element.",
-                              counted(r.recomputed_nodes, "node runs", "nodes run"), 100 * r.recompute_time_ratio,
-                              counted(r.encoded_values, "value waits", "values wait"));
+        text = fmt::format("Asked for {}. The peak stays at {}",
+                           format::claim(*shown.made, shown.max_overhead), format::show_bytes(r.peak_bytes));
+    return text +
+           fmt::format("; {} again, which takes {:.2f} % of a step's time, and {} as one bit per element.",
+                       counted(r.recomputed_nodes, "node runs", "nodes run"), 100 * r.recompute_time_ratio,
+                       counted(r.encoded_values, "value waits", "values wait"));
 }
 
 /// How far the peak lies above what is proved.
@@ -53,8 +54,8 @@ inline std::string bound_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
     if (shown.made->chosen_by() == strategy::baseline) return "The graph's own order was left as it is.";
     return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.",
-                       format::bound_claim(*shown.made, shown.max_overhead), format::show_bytes(r.lower_bound_bytes),
-                       format::show_gap(r));
+                       format::bound_claim(*shown.made, shown.max_overhead),
+                       format::show_bytes(r.lower_bound_bytes), format::show_gap(r));
 }
 
 inline std::vector<tile> plan_tiles(const subject& shown) {
@@ -77,8 +78,8 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
 
 inline page_head head_of(const subject& shown) {
     return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
-            .subtitle = fmt::format("{} nodes, planned by the strategy {}", grouped(shown.graph->node_count()),
-                                    name_of(shown.made->chosen_by())),
+            .subtitle = fmt::format("{} nodes, planned by the strategy {}",
+                                    grouped(shown.graph->node_count()), name_of(shown.made->chosen_by())),
             .tiles = plan_tiles(shown),
             .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
 }
@@ -88,7 +89,8 @@ inline page_head head_of(const subject& before, const subject& after) {
     const plan_report &a = before.made->report(), &b = after.made->report();
     using format::show_bytes;
     const auto tile_of = [](std::string label, std::uint64_t was, std::uint64_t is) {
-        return tile{std::move(label), show_bytes(is), "from " + show_bytes(was) + ", " + change_text(was, is)};
+        return tile{std::move(label), show_bytes(is),
+                    "from " + show_bytes(was) + ", " + change_text(was, is)};
     };
     return {.title = fmt::format("{} → {}", before.name, after.name),
             .subtitle = "two plans side by side",

@@ -16,14 +16,14 @@ class ArenaChart {
     this.stack = stack;
     this.load = stack.sides[1];
     this.plot?.destroy();
-    const range = () => this.range, heights = () => this.heights;
+    const range = () => [this.range[0], this.range[1] + 1], heights = () => this.heights;
     this.plot = new uPlot({ ...chartSize(this.host, 380), legend: { show: false },
       series: [{}, { points: { show: false }, paths: () => null }], axes: [stepAxis(), byteAxis()],
       scales: { x: { time: false, range }, y: { range: heights } },
       cursor: { points: { show: false }, drag: { x: true, y: true, uni: 30, setScale: false, dist: 4 },
         bind: { dblclick: () => () => { this.showAll(); } } },
       hooks: { drawSeries: [(u) => this.paint(u)], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
-    [[0, this.side.steps - 1], [null, null]], this.host);
+    [[0, this.side.steps], [null, null]], this.host);
   }
 
   showAll() {
@@ -35,7 +35,7 @@ class ArenaChart {
     this.range = [from, Math.max(from + 1, to)];
     if (from <= 0 && to >= this.side.steps - 1 && !this.keepHeights) this.heights = [0, this.side.arena];
     this.plot.batch(() => {
-      this.plot.setScale("x", { min: this.range[0], max: this.range[1] });
+      this.plot.setScale("x", { min: this.range[0], max: this.range[1] + 1 });
       this.plot.setScale("y", { min: this.heights[0], max: this.heights[1] });
     });
   }
@@ -48,7 +48,7 @@ class ArenaChart {
     const [from, to] = width < 4 ? this.range : [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     this.keepHeights = true;
-    this.zoomed(Math.max(0, Math.floor(from)), Math.min(this.side.steps - 1, Math.ceil(to)));
+    this.zoomed(Math.max(0, Math.floor(from)), Math.min(this.side.steps - 1, Math.ceil(to) - 1));
     this.keepHeights = false;
   }
 
@@ -102,12 +102,12 @@ function pixelOf(colour, shade = 1) {
 }
 
 function fillBlocks(pixels, width, height, chart) {
-  const { storages: st } = chart.side, { of } = chart.load, [from, to] = chart.range, [low, high] = chart.heights;
+  const { storages: st } = chart.side, { of } = chart.load, [from, last] = chart.range, to = last + 1, [low, high] = chart.heights;
   const colours = chart.stack.groups.map((_, g) => groupColour(chart.stack, g));
   const inner = colours.map((c) => pixelOf(c)), rim = colours.map((c) => pixelOf(c, 0.78));
   const across = width / (to - from), up = height / (high - low);
   for (let i = 0; i < st.count; ++i) {
-    if (st.first[i] > to || st.last[i] < from || st.offset[i] >= high || st.offset[i] + st.bytes[i] <= low) continue;
+    if (st.first[i] >= to || st.last[i] < from || st.offset[i] >= high || st.offset[i] + st.bytes[i] <= low) continue;
     const x0 = Math.max(0, Math.floor((st.first[i] - from) * across));
     const x1 = Math.min(width, Math.max(x0 + 1, Math.floor((st.last[i] + 1 - from) * across)));
     const bottom = height - Math.max(0, Math.floor((st.offset[i] - low) * up));

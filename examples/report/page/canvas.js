@@ -42,7 +42,7 @@ function markLine(u, scale, value, words, colour) {
   ctx.font = `${12 * ratio}px ${FONT.slice(5)}`;
   const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
   ctx.textAlign = across || !right ? "right" : "left";
-  ctx.fillText(words, across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, across ? at - 5 * ratio : top + 14 * ratio);
+  ctx.fillText(words, across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, across ? at - 5 * ratio : top + 30 * ratio);
   ctx.restore();
 }
 

@@ -5,7 +5,7 @@ class MemoryChart {
   /** `zoomed(from, to)` is called when a range of steps is chosen on the chart. */
   constructor(host, model, sideIndex, zoomed) {
     Object.assign(this, { host, model, sideIndex, zoomed, side: model.sides[sideIndex] });
-    this.range = [0, Math.max(1, this.side.steps - 1)];
+    this.range = [0, Math.max(1, this.side.steps - 1)]; // the first and the last step in sight
     this.tip = new Tooltip(host);
     this.step = this.side.peakStep;
     describeChart(host, `Memory over the steps, ${this.side.title}: the peak of ${showBytes(this.side.peak)} is at step ` +
@@ -24,7 +24,7 @@ class MemoryChart {
       width: 0, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }));
     const size = chartSize(this.host, 250);
     this.plot = new uPlot({ ...size, legend: { show: false }, series: [{}, ...series], axes: [stepAxis(), byteAxis()],
-      scales: { x: { time: false, range: () => this.range }, y: { range: () => [0, this.top] } },
+      scales: { x: { time: false, range: () => [this.range[0], this.range[1] + 1] }, y: { range: () => [0, this.top] } },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 },
         bind: { dblclick: () => () => { this.zoomed(0, this.side.steps - 1); } } },
       hooks: { draw: [() => this.mark()], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
@@ -40,7 +40,8 @@ class MemoryChart {
       for (let i = 0; i < steps.length; ++i) sum[i] += load[steps[i]];
       stacked.set(g, Array.from(sum));
     }
-    return [Array.from(steps), ...this.shown.map((g) => stacked.get(g))];
+    // The last step has a width as well.
+    return [[...steps, to + 1], ...this.shown.map((g) => [...stacked.get(g), stacked.get(g).at(-1)])];
   }
 
   setRange(from, to) {
@@ -48,7 +49,7 @@ class MemoryChart {
     const data = this.dataOf();
     this.plot.batch(() => {
       this.plot.setData(data, false);
-      this.plot.setScale("x", { min: this.range[0], max: this.range[1] });
+      this.plot.setScale("x", { min: this.range[0], max: this.range[1] + 1 });
     });
   }
 
@@ -57,14 +58,14 @@ class MemoryChart {
     if (width < 4) return;
     const from = u.posToVal(left, "x"), to = u.posToVal(left + width, "x");
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.zoomed(Math.floor(from), Math.ceil(to));
+    this.zoomed(Math.floor(from), Math.ceil(to) - 1);
   }
 
   mark() {
     const { side, plot, model } = this, other = model.sides[0];
     if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", side.boundary, "backward pass", styleColour("ink"));
-    if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak, ${other.title.toLowerCase()}`, styleColour("quiet"));
-    markDot(plot, side.peakStep, side.peak, styleColour("ink"));
+    if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak ${model.graphs.length === 1 ? lowered(other.title) : `of ${other.title}`}`, styleColour("quiet"));
+    markDot(plot, side.peakStep + 0.5, side.peak, styleColour("ink"));
   }
 
   hover(u) {

@@ -31,7 +31,7 @@ function peakTable(host, model, stack) {
     { title: titles[0], key: (r) => r.before, show: (r) => showBytes(r.before), className: "number" },
     { title: titles[1], key: (r) => r.after, show: (r) => showBytes(r.after), className: "number" },
     { title: "Change", key: (r) => r.after - r.before, show: (r) => changeCell(r.before, r.after), className: "number" },
-    { title: `Pale: ${titles[0].toLowerCase()}; full: ${titles[1].toLowerCase()}`, className: "bar",
+    { title: `Pale: ${lowered(titles[0])}; full: ${lowered(titles[1])}`, className: "bar",
       show: (r) => bars(r.before, r.after, most, groupColour(stack, at.get(r.name) ?? stack.groups.length - 1)) }] });
 }
 
@@ -117,9 +117,8 @@ function againTable(host, model) {
 function percentTable(host, model) {
   const { baselinePeak } = model.plan;
   return new SortedTable(host, { caption: "What each further percent buys", rows: percentRows(model), sortable: false, columns: [
-    { title: "Within", show: (r) => `${r.percent} %`, className: "number" },
+    { title: "Within", show: (r) => `${r.chosen ? "the plan: " : ""}${r.percent} %`, className: "number" },
     { title: "Least peak", show: (r) => showBytes(r.least), className: "number" },
     { title: "Smaller", show: (r) => `${(baselinePeak / r.least).toFixed(2)} ×`, className: "number" },
-    { title: "Buys, per percent", show: (r) => (r.buys === null ? "–" : showBytes(r.buys)), className: "number" },
-    { title: "", show: (r) => (r.chosen ? "the plan" : "") }] });
+    { title: "Buys, per percent", show: (r) => (r.buys === null ? "–" : showBytes(r.buys)), className: "number" }] });
 }

@@ -11,6 +11,9 @@ function showBytes(bytes) {
   return `${bytes < 0 ? "−" : ""}${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/** "without Echo": a title inside a sentence. */
+function lowered(text) { return text === "" ? text : text[0].toLowerCase() + text.slice(1); }
+
 function showCount(count) { return Math.round(count).toLocaleString("en-US"); }
 
 function showTime(ns) {
