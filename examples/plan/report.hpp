@@ -20,7 +20,8 @@ inline std::string report_page(const loaded_graph& g, const options& asked, cons
     plan_options wanted = plan_options_of(asked, g, strategy::budget);
     wanted.budget = any_peak;
     wanted.progress = show;
-    const plan_front found = front(g.snapshot, wanted);
+    constexpr std::size_t large = 10'000; // nodes, from which a search takes a second and more
+    const plan_front found = front(g.snapshot, wanted, g.snapshot.node_count() < large ? 24 : 10);
     line.stage("writing the report");
     return report::report_of({.name = g.name,
                               .graph = &g.snapshot,

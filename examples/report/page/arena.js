@@ -4,7 +4,7 @@
 class ArenaChart {
   constructor(host, model, zoomed) {
     Object.assign(this, { host, model, zoomed, sideIndex: 1, side: model.sides[1] });
-    this.range = [0, Math.max(1, this.side.steps - 1)];
+    this.range = [this.side.begin, Math.max(this.side.begin + 1, this.side.steps - 1)];
     this.heights = [0, this.side.arena];
     this.tip = new Tooltip(host);
     this.step = this.side.peakStep;
@@ -28,12 +28,12 @@ class ArenaChart {
 
   showAll() {
     this.heights = [0, this.side.arena];
-    this.zoomed(0, this.side.steps - 1);
+    this.zoomed(this.side.begin, this.side.steps - 1);
   }
 
   setRange(from, to) {
     this.range = [from, Math.max(from + 1, to)];
-    if (from <= 0 && to >= this.side.steps - 1 && !this.keepHeights) this.heights = [0, this.side.arena];
+    if (from <= this.side.begin && to >= this.side.steps - 1 && !this.keepHeights) this.heights = [0, this.side.arena];
     this.plot.batch(() => {
       this.plot.setScale("x", { min: this.range[0], max: this.range[1] + 1 });
       this.plot.setScale("y", { min: this.heights[0], max: this.heights[1] });

@@ -42,7 +42,13 @@ function markLine(u, scale, value, words, colour) {
   ctx.font = `${12 * ratio}px ${FONT.slice(5)}`;
   const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
   ctx.textAlign = across || !right ? "right" : "left";
-  ctx.fillText(words, across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, across ? at - 5 * ratio : top + 30 * ratio);
+  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 5 * ratio : top + 30 * ratio;
+  ctx.setLineDash([]);
+  ctx.lineWidth = 4 * ratio; // a rim, so that the words can be read on any colour
+  ctx.lineJoin = "round";
+  ctx.strokeStyle = styleColour("card");
+  ctx.strokeText(words, x, y);
+  ctx.fillText(words, x, y);
   ctx.restore();
 }
 

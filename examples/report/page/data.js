@@ -70,6 +70,7 @@ function unpackReasons(packed) {
 }
 
 const REASONS = ["result", "asked", "never", "unknown", "gone", "heavy", "light", "long_way"];
+const INPUT = 0; // a phase
 const RUN = 0, AGAIN = 1, ENCODE = 2, FUSED = 3;
 
 function unpackSide(side, graphs) {
@@ -79,7 +80,8 @@ function unpackSide(side, graphs) {
     if (kind[t] === RUN) stepOf[node[t]] = t;
     else if (kind[t] !== ENCODE) again.set(node[t], [...(again.get(node[t]) ?? []), t]);
   }
-  return { ...side, graph, sameGraph: side.graph === 0, node, kind, stepOf, again,
+  const begin = Math.max(0, node.findIndex((n) => graph.phase[n] !== INPUT)); // before it nothing but inputs is there
+  return { ...side, graph, begin, node, kind, stepOf, again,
     storages: unpackStorages(side.storages), reasons: unpackReasons(side.reasons) };
 }
 

@@ -56,8 +56,8 @@ class Report {
   /** One range of steps for all charts. */
   zoom(side, from, to) {
     const { sides } = this.model, clamp = (step, s) => Math.max(0, Math.min(sides[s].steps - 1, step));
-    const all = from <= 0 && to >= sides[side].steps - 1;
-    const ranges = sides.map((other, s) => all ? [0, other.steps - 1] : s === side ? [clamp(from, s), clamp(to, s)]
+    const all = from <= sides[side].begin && to >= sides[side].steps - 1;
+    const ranges = sides.map((other, s) => all ? [other.begin, other.steps - 1] : s === side ? [clamp(from, s), clamp(to, s)]
       : [mapStep(sides[side], other, clamp(from, side)), mapStep(sides[side], other, clamp(to, side))]);
     for (const chart of this.charts) chart.setRange(...ranges[chart.sideIndex]);
   }
@@ -74,7 +74,7 @@ class Report {
 
   addZoom() {
     const chart = this.charts[1], actions = { in: () => chart.zoomBy(0.5), out: () => chart.zoomBy(2), left: () => chart.zoomBy(1, -0.25),
-      right: () => chart.zoomBy(1, 0.25), all: () => chart.zoomed(0, chart.side.steps - 1), peak: () => this.zoomToPeak() };
+      right: () => chart.zoomBy(1, 0.25), all: () => chart.zoomed(chart.side.begin, chart.side.steps - 1), peak: () => this.zoomToPeak() };
     for (const button of document.querySelectorAll("[data-zoom]")) button.addEventListener("click", actions[button.dataset.zoom]);
   }
 

@@ -5,7 +5,7 @@ class MemoryChart {
   /** `zoomed(from, to)` is called when a range of steps is chosen on the chart. */
   constructor(host, model, sideIndex, zoomed) {
     Object.assign(this, { host, model, sideIndex, zoomed, side: model.sides[sideIndex] });
-    this.range = [0, Math.max(1, this.side.steps - 1)]; // the first and the last step in sight
+    this.range = [this.side.begin, Math.max(this.side.begin + 1, this.side.steps - 1)]; // the first and the last step in sight
     this.tip = new Tooltip(host);
     this.step = this.side.peakStep;
     describeChart(host, `Memory over the steps, ${this.side.title}: the peak of ${showBytes(this.side.peak)} is at step ` +
@@ -26,7 +26,7 @@ class MemoryChart {
     this.plot = new uPlot({ ...size, legend: { show: false }, series: [{}, ...series], axes: [stepAxis(), byteAxis()],
       scales: { x: { time: false, range: () => [this.range[0], this.range[1] + 1] }, y: { range: () => [0, this.top] } },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 },
-        bind: { dblclick: () => () => { this.zoomed(0, this.side.steps - 1); } } },
+        bind: { dblclick: () => () => { this.zoomed(this.side.begin, this.side.steps - 1); } } },
       hooks: { draw: [() => this.mark()], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
     this.dataOf(), this.host);
   }
@@ -124,7 +124,7 @@ function chartKeys(host, chart) {
     chart.zoomed(Math.round(first), Math.round(Math.min(chart.side.steps - 1, first + width)));
   };
   chart.zoomBy = zoomBy;
-  const keys = { "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), "0": () => chart.zoomed(0, chart.side.steps - 1) };
+  const keys = { "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), "0": () => chart.zoomed(chart.side.begin, chart.side.steps - 1) };
   host.addEventListener("keydown", (event) => {
     const sign = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (sign) event.shiftKey ? zoomBy(1, sign / 4) : chart.moveCursor(sign);

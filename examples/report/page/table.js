@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 // A table that can be sorted by each column, searched, and read to its end.
 
+/** A text that may be broken behind the dots and underscores of a name. */
+function breakable(text) {
+  return text.split(/(?<=[._/])/).flatMap((part, i) => (i === 0 ? [part] : [document.createElement("wbr"), part]));
+}
+
 /** A cell: text, or an element that is made anew for each row. */
 function fillCell(cell, content) {
   if (content instanceof Node) cell.append(content);
-  else cell.textContent = content;
+  else cell.append(...breakable(content));
 }
 
 class SortedTable {
@@ -35,9 +40,11 @@ class SortedTable {
   }
 
   /** A tick box that keeps rows of which `test` is true. */
-  addFilter(label, test) {
+  addFilter(label, test, on = false) {
     const outer = document.createElement("label"), box = Object.assign(document.createElement("input"), { type: "checkbox" });
     box.addEventListener("change", () => { this.filters[box.checked ? "add" : "delete"](test); this.fill(); });
+    box.checked = on && this.rows.some(test);
+    if (box.checked) box.dispatchEvent(new Event("change"));
     outer.append(box, ` ${label}`);
     this.above.append(outer);
   }

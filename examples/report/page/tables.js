@@ -60,7 +60,8 @@ function whyText(side, i, why, atPeak) {
 
 /** A name that shows its storage in the charts. */
 function link(text, label, action) {
-  const made = Object.assign(document.createElement("button"), { type: "button", className: "link", textContent: text });
+  const made = Object.assign(document.createElement("button"), { type: "button", className: "link" });
+  made.append(...breakable(text));
   made.setAttribute("aria-label", `${text}: ${label}`);
   made.addEventListener("click", action);
   return made;
@@ -78,7 +79,7 @@ function valuesTable(host, model, goTo) {
       { title: "At the peak", key: (r) => Number(r.atPeak), show: (r) => (r.atPeak ? "yes" : "no") },
       { title: "Why it stays", key: (r) => r.text, show: (r) => r.text, find: (r) => r.text, className: "text" }] });
   table.addFilter("live at the peak", (row) => row.atPeak);
-  table.addFilter("waits for the backward pass", (row) => row.waits);
+  table.addFilter("waits for the backward pass", (row) => row.waits, true);
   return table;
 }
 
