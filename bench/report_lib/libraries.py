@@ -20,11 +20,6 @@ LIBRARIES = {
               "window.plot = new uPlot({width: 1200, height: 300, scales: {x: {time: false}}, series: [{}, "
               "{stroke: 'navy', fill: 'skyblue'}]}, [xs, ys], host)",
               "plot.setScale('x', {min: a, max: b})"),
-    "ECharts": ("django-static-echarts==5.4.3.3", "echarts.min.js",
-                "host.style.cssText = 'width:1200px;height:300px'; window.plot = echarts.init(host); "
-                "plot.setOption({animation: false, xAxis: {type: 'value'}, yAxis: {}, dataZoom: [{type: 'inside'}], "
-                "series: [{type: 'line', areaStyle: {}, showSymbol: false, sampling: 'max', data: xs.map((x, i) => [x, ys[i]])}]})",
-                "plot.dispatchAction({type: 'dataZoom', startValue: a, endValue: b})"),
     "Plotly": ("plotly==6.3.0", "plotly.min.js",
                "await Plotly.newPlot(host, [{x: xs, y: ys, fill: 'tozeroy', mode: 'lines'}], {width: 1200, height: 300}); "
                "window.plot = host",

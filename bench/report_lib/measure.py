@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""What a report costs and how fast it is: measure.py [--quick] ECHO_PLAN. Run by bench/report."""
+"""What a report costs and how fast it is: measure.py [--quick | --picture] ECHO_PLAN. Run by bench/report."""
 from __future__ import annotations
 
 import argparse
@@ -91,15 +91,35 @@ def row(program: str, graph: pathlib.Path, folder: pathlib.Path, rounds: int) ->
             "MB": round(file.stat().st_size / 1e6, 2)} | made | showing(file, rounds)
 
 
+def picture(program: str, graph: pathlib.Path, folder: pathlib.Path, target: pathlib.Path) -> None:
+    """The head of the report and its charts, stacked by op, with the cursor on one."""
+    subprocess.run([program, graph, "--report", folder], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    with browser.Browser(1200, 1330) as page:
+        page.open(folder / "index.html")
+        page.run("document.querySelector('#stack input[value=op]').click()")
+        left, top, width, height = page.run(
+            "(() => { const r = document.querySelector('#before .u-over').getBoundingClientRect(); "
+            "return [r.left, r.top, r.width, r.height]; })()")
+        page.mouse("mouseMoved", left + 0.46 * width, top + 0.75 * height)
+        page.wait_for("!document.querySelector('#before .tip').hidden")
+        page.run("new Promise((done) => setTimeout(done, 300))")
+        page.screenshot(target)
+    print(f"written to {target}, {target.stat().st_size // 1000} kB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--picture", action="store_true")
     parser.add_argument("program")
     options = parser.parse_args()
     rounds = 1 if options.quick else ROUNDS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         graphs = [ROOT / "examples" / "graphs" / f"{graph}.json.gz" for graph in COMMITTED]
+        if options.picture:
+            picture(options.program, graphs[0], folder, ROOT / "docs" / "report.png")
+            return
         if not options.quick:
             large = folder / f"transformer_{NODES}.json"
             subprocess.run([sys.executable, ROOT / "bench" / "make_graph.py", "transformer", str(NODES), large],

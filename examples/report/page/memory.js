@@ -71,7 +71,9 @@ class MemoryChart {
   hover(u) {
     const { left, top } = u.cursor;
     if (left < 0 || left === undefined || u.cursor.left === null) return this.tip.hide();
-    const step = Math.min(this.side.steps - 1, Math.max(0, u.data[0][u.posToIdx(left)]));
+    // Where every step is drawn it is the one that the cursor is in, else the one that stands for those around it.
+    const every = this.range[1] - this.range[0] < u.data[0].length, at = every ? Math.floor(u.posToVal(left, "x")) : u.data[0][u.posToIdx(left)];
+    const step = Math.min(this.side.steps - 1, Math.max(0, at));
     this.say(step, this.groupAt(step, u.posToVal(top, "y")), left, top, false);
   }
 
