@@ -31,7 +31,7 @@ class Browser:
         from_there, to_here = os.pipe()
         self.program = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{from_here} 4>&{to_here}', "bash", str(find_chromium()),
-             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
              "--remote-debugging-pipe", f"--user-data-dir={self.folder.name}", f"--window-size={width},{height}",
              "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
