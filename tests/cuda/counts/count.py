@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSL-1.0
 """Counts what the kernels' machine code does, and from the counts predicts the part of copy bandwidth that they can reach.
 
-    count.py [--check | --write] [--nvcc NVCC] [--generated PROGRAM]
+    count.py [--check | --write] [--nvcc NVCC] [--cxx COMPILER]
 
 Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints a table. --check: fails
-where a count is above that of bench/results/cuda-counts.json, or where a kernel spills; --write: writes that file. PROGRAM
-prints the source of generated kernels (generated.cpp). Needs nvcc and cuobjdump, of the toolkit or of the Python
-package nvidia-cuda-cuobjdump, which it installs under build/ where it can. 77: without them.
+where a count is above that of bench/results/cuda-counts.json, or where a kernel spills; --write: writes that file. Generated
+kernels are those of generated.cpp, by NVRTC. Needs nvcc and cuobjdump, of the toolkit or of the Python package
+nvidia-cuda-cuobjdump, which it installs under build/ where it can. 77: without them.
 """
 import argparse
 import concurrent.futures
@@ -30,7 +30,7 @@ import results  # noqa: E402
 import sass  # noqa: E402
 
 RESULT = ROOT / "bench" / "results" / "cuda-counts.json"
-FLAGS = ["-std=c++20", "--expt-relaxed-constexpr", "--fmad=false", f"-I{ROOT / 'include'}"]
+FLAGS = ["-optf", str(ROOT / ".ci" / "nvcc.flags"), f"-I{ROOT / 'include'}"]
 ARCHITECTURES = (80, 90, 100, 120)
 COUNTED = {"H100": 90, "H200": 90, "B200": 100}
 SKIPPED = 77
@@ -51,6 +51,14 @@ class Kernel:
     loop: int = 0
     asked: float = 0.95  # part of copy bandwidth on H100
     cached: float = 0.0  # bytes for each element that are read again and again, from a cache
+
+
+def generated(name: str, read: int, **more) -> list[Kernel]:
+    """A generated kernel for each type; their PTX is the source."""
+    cached = more.pop("cached", 0)
+    return [Kernel(f"{name} {kind}", f"generated.{short}", ("echo_fused",), 16 // size * 32, read * size, size,
+                   cached=cached * size, **more)
+            for short, kind, size in (("f32", "float", 4), ("f16", "half", 2), ("bf16", "bfloat16", 2))]
 
 
 def one_bit(name: str, words: str, read: int, written: int, mask_in: bool, mask_out: bool, **more) -> list[Kernel]:
@@ -81,6 +89,8 @@ KERNELS = [
     *fused("tanh(q+k)'s gradient", "15tanh_recomputed", 3),
     *fused("tanh(q+k)'s gradient, q [B,1,H]", "15tanh_recomputed", 2, loop=1, asked=0.9, cached=1),
     *fused("tanh(q+k)'s gradient, q [B,1,H], k [1,T,H]", "15tanh_recomputed", 1, loop=1, asked=0.9, cached=2),
+    *generated("generated: tanh(q+k)'s gradient", 3),
+    *generated("generated: tanh(q+k)'s gradient, q [B,1,H]", 2, loop=1, asked=0.9, cached=1),
 ]
 
 
@@ -130,6 +140,22 @@ def ptx_of(nvcc: str, source: pathlib.Path, folder: pathlib.Path) -> pathlib.Pat
     return ptx
 
 
+def generated_ptx(compiler: str, folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The PTX that NVRTC makes of the generated kernels; nothing without NVRTC."""
+    program = folder / "generated"
+    subprocess.run([compiler, "-std=c++20", f"-I{ROOT / 'include'}", FOLDER / "generated.cpp", "-o", program, "-ldl"], check=True)
+    found = {}
+    for kind in ("f32", "f16", "bf16"):
+        made = subprocess.run([program, kind], capture_output=True, text=True, check=False)
+        if made.returncode == SKIPPED:
+            print(f"generated kernels are not counted: {made.stderr.strip()}")
+            return {}
+        made.check_returncode()
+        found[f"generated.{kind}"] = folder / f"generated.{kind}.ptx"
+        found[f"generated.{kind}"].write_text(made.stdout, encoding="utf-8")
+    return found
+
+
 def assembled(ptxas: str, cuobjdump: str, ptx: pathlib.Path, architecture: int) -> Compiled:
     """The machine code of a PTX file."""
     cubin = ptx.with_suffix(f".{architecture}.cubin")
@@ -155,9 +181,9 @@ def counts_of(kernel: Kernel, made: Compiled, architecture: int) -> dict:
     """The counts of one kernel on one architecture."""
     name = find(kernel, made)
     hot = sass.hot_paths(made.functions[name])
-    if not hot:  # one loop serves all layouts
+    if len(hot) <= kernel.loop:
         raise RuntimeError(f"{kernel.name}: {len(hot)} hot loops, no number {kernel.loop}")
-    path, longest = hot[min(kernel.loop, len(hot) - 1)]
+    path, longest = hot[kernel.loop]
     pipes: dict[str, int] = {}
     for one in path:
         pipes[one.pipe] = pipes.get(one.pipe, 0) + 1
@@ -186,20 +212,22 @@ def predicted(kernel: Kernel, counts: dict, card: model.Card) -> tuple[float, st
                               sector_efficiency=min(1.0, least / asked))
 
 
-def all_counts(nvcc: str, cuobjdump: str, generated: pathlib.Path | None) -> tuple[dict, list[str]]:
+def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str]]:
     """Everything that the file has, and what is wrong with it."""
-    sources = sorted({kernel.source for kernel in KERNELS})
+    sources = sorted({kernel.source for kernel in KERNELS if kernel.source.endswith(".cu")})
     ptxas = str(pathlib.Path(nvcc).resolve().parent / "ptxas")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
+        beside = pool.submit(generated_ptx, compiler, folder)
         texts = dict(zip(sources, pool.map(lambda source: ptx_of(nvcc, FOLDER / source, folder), sources)))
+        texts |= beside.result()
         jobs = {(source, a): pool.submit(assembled, ptxas, cuobjdump, texts[source], a)
-                for source in sources for a in ARCHITECTURES}
+                for source in texts for a in ARCHITECTURES}
         made = {key: job.result() for key, job in jobs.items()}
     rows, faults = [], []
     for (source, a), one in made.items():
         faults += [f"{name} of {source} keeps {size} bytes in local memory on sm_{a}" for name, size in one.spilled.items() if size]
-    for kernel in KERNELS:
+    for kernel in (one for one in KERNELS if one.source in texts):
         row = {"kernel": kernel.name, "elements": kernel.elements, "counts": {}, "predicted": {}}
         for a in sorted(set(COUNTED.values())):
             row["counts"][f"sm_{a}"] = counts_of(kernel, made[kernel.source, a], a)
@@ -221,7 +249,8 @@ RATCHETS = ("instructions", "registers", "spilled", "sectors_read", "sectors_wri
 def grown(old: dict, new: dict) -> list[str]:
     """Counts above those of the file; a kernel that the file lacks is new, and one that is missing is a fault."""
     known = {row["kernel"]: row for row in old["kernels"]}
-    found = [f"{name}: is no longer counted" for name in known if name not in {row["kernel"] for row in new["kernels"]}]
+    found = [f"{name}: is no longer counted" for name in known
+             if name not in {row["kernel"] for row in new["kernels"]} and not name.startswith("generated")]
     for row in new["kernels"]:
         for a, counts in row["counts"].items():
             before = known.get(row["kernel"], {}).get("counts", {}).get(a, {})
@@ -251,7 +280,7 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nvcc", default="nvcc")
-    parser.add_argument("--generated", type=pathlib.Path)
+    parser.add_argument("--cxx", default="g++")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -260,7 +289,7 @@ def main() -> int:
     if not nvcc or not cuobjdump:
         print(f"skipped: there is no {'cuobjdump' if nvcc else 'nvcc'}")
         return SKIPPED
-    result, faults = all_counts(nvcc, cuobjdump, options.generated)
+    result, faults = all_counts(nvcc, cuobjdump, options.cxx)
     print("\n".join(table(result)))
     if options.check:
         faults += grown(json.loads(RESULT.read_text(encoding="utf-8")), result)

@@ -29,8 +29,7 @@ void all(T* to, const T* from, const extents& e, echo::cuda::stream_ref s) {
 
 } // namespace counted
 
-void all_counted(void* to, const void* from, const echo::cuda::fused::extents& e,
-                 echo::cuda::stream_ref s) {
+void all_counted(void* to, const void* from, const echo::cuda::fused::extents& e, echo::cuda::stream_ref s) {
     counted::all(static_cast<float*>(to), static_cast<const float*>(from), e, s);
     counted::all(static_cast<__half*>(to), static_cast<const __half*>(from), e, s);
     counted::all(static_cast<__nv_bfloat16*>(to), static_cast<const __nv_bfloat16*>(from), e, s);

@@ -17,6 +17,7 @@ ACCESS = re.compile(r"^(LDG|STG)\.E\S*")
 ADDRESS = re.compile(r"\[(\w+)(?:\.64)?(?:\.U32)?(?:\+(U?R?Z?\w*))?(?:\+(-?0x[0-9a-f]+))?\]$")
 REGISTER = re.compile(r"\bR(\d+)\b")
 LANES = 32
+WIDEST = 16
 SECTOR = 32
 
 # Which pipeline an instruction keeps busy, besides a slot of the scheduler; the first that matches. What is in none of
@@ -176,7 +177,8 @@ class Function:
         if last.target is not None and last.guard and to is not None and last.target != self.after(block):
             opposite = last.guard[1:] if last.guard.startswith("!") else "!" + last.guard
             never = opposite if to == last.target else last.guard
-        return sum(one.width ** 2 for one in self.blocks[block] if not one.guard or one.guard != never)
+        return sum(one.width ** 2 for one in self.blocks[block]
+                   if not one.guard or (one.guard != never and one.width == WIDEST))
 
     def after(self, block: int) -> int | None:
         """The block that stands behind it."""
@@ -226,12 +228,19 @@ def hot_paths(instructions: list[Instruction]) -> list[tuple[list[Instruction], 
     return sorted(found, key=lambda one: len(one[0]))
 
 
+def happening(path: list[Instruction]) -> list[Instruction]:
+    """Without the narrower one of two accesses of which a predicate chooses one."""
+    wide = {one.guard for one in path if one.width == WIDEST and one.guard}
+    opposite = {guard[1:] if guard.startswith("!") else "!" + guard for guard in wide}
+    return [one for one in path if not (0 < one.width < WIDEST and one.guard in opposite)]
+
+
 def sectors(path: list[Instruction], operation: str) -> int:
     """Sectors of 32 bytes that a warp's loads or stores ask for. Neighbouring lanes have neighbouring packets; a packet that
     is taken apart, accesses of one register's address that follow each other without a gap, is asked for anew by each."""
     total = 0
     places: dict[str, list[tuple[int, int]]] = {}
-    for one in path:
+    for one in happening(path):
         if one.is_a(operation) and one.width and (place := one.place()):
             places.setdefault(place[0], []).append((place[1], one.width))
     for accesses in places.values():
@@ -253,7 +262,7 @@ def most_in_flight(path: list[Instruction]) -> int:
     overwrites what a load brings, that load and those before it are waited for."""
     waiting: list[tuple[list[int], int]] = []
     most = 0
-    for one in path:
+    for one in happening(path):
         used = {int(n) for n in REGISTER.findall(one.text)}
         # A wide access names only the first of its registers.
         if one.is_a("STG"):

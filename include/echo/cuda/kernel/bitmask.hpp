@@ -88,7 +88,7 @@ struct relu_backward_body {
         for_each_tile<T>(w, n, at, [&](auto access, std::int64_t first) {
             const auto bits = access.unpack(w, load_words(w, mask + first / 32, access.count()));
             map_kept<false>(w, access, dy + first, dx + first, bits,
-                     [](T v, bool kept) { return kept ? v : zero<T>(); });
+                            [](T v, bool kept) { return kept ? v : zero<T>(); });
         });
     }
 };

@@ -55,7 +55,7 @@ struct dropout_draw_body {
             });
             if constexpr (WithMask) store_words(w, mask + first / 32, access.count(), words);
             map_kept<true>(w, access, x + first, y + first, access.unpack(w, words),
-                     [&](T v, bool kept) { return dropped(v, kept, scale); });
+                           [&](T v, bool kept) { return dropped(v, kept, scale); });
         });
     }
 };
@@ -77,7 +77,7 @@ struct dropout_apply_body {
         for_each_tile<T>(w, n, at, [&](auto access, std::int64_t first) {
             const auto bits = access.unpack(w, load_words(w, mask + first / 32, access.count()));
             map_kept<true>(w, access, dy + first, dx + first, bits,
-                     [&](T v, bool kept) { return dropped(v, kept, scale); });
+                           [&](T v, bool kept) { return dropped(v, kept, scale); });
         });
     }
 };
