@@ -20,7 +20,7 @@ template <class Id, class T>
 class id_vector {
 public:
     id_vector() = default;
-    explicit id_vector(std::size_t size, const T& value = T()) : items_(size, value) {}
+    explicit id_vector(std::size_t size, const T& each = T()) : items_(size, each) {}
 
     T& operator[](Id i) { return items_[i.index()]; }
     const T& operator[](Id i) const { return items_[i.index()]; }
@@ -34,11 +34,11 @@ public:
     std::span<const T> values() const noexcept { return items_; }
     const T& back() const { return items_.back(); }
 
-    void assign(std::size_t size, const T& value) { items_.assign(size, value); }
-    void resize(std::size_t size, const T& value = T()) { items_.resize(size, value); }
+    void assign(std::size_t size, const T& each) { items_.assign(size, each); }
+    void resize(std::size_t size, const T& each = T()) { items_.resize(size, each); }
     void reserve(std::size_t size) { items_.reserve(size); }
     void clear() noexcept { items_.clear(); }
-    void push_back(const T& value) { items_.push_back(value); }
+    void push_back(const T& item) { items_.push_back(item); }
 
     friend bool operator==(const id_vector&, const id_vector&) = default;
 
