@@ -32,6 +32,7 @@ public:
     /// The values, in the order of their ids.
     std::span<T> values() noexcept { return items_; }
     std::span<const T> values() const noexcept { return items_; }
+    T& back() { return items_.back(); }
     const T& back() const { return items_.back(); }
 
     void assign(std::size_t size, const T& each) { items_.assign(size, each); }
@@ -46,35 +47,39 @@ private:
     detail::large_vector<T> items_;
 };
 
-/// Some of the ids from 0 to a size.
+/// Some of the ids from 0 to a size: one byte each, which is faster than a bit.
 template <class Id>
 class id_set {
 public:
     id_set() = default;
     /// Of so many ids none, or all.
-    explicit id_set(std::size_t size, bool all = false) : has_(size, all) {}
+    explicit id_set(std::size_t size, bool all = false) : has_(size, {all}) {}
 
-    /// Whether the id is in the set. O(1).
-    bool operator[](Id i) const { return has_[i] != 0; }
-    void insert(Id i) { has_[i] = 1; }
-    void erase(Id i) { has_[i] = 0; }
-    /// In the set or not, as `is` says.
-    void put(Id i, bool is) { has_[i] = is; }
+    /// Whether the id is in the set; to be assigned, too. O(1).
+    bool operator[](Id i) const { return has_[i.index()].is; }
+    bool& operator[](Id i) { return has_[i.index()].is; }
+    void insert(Id i) { (*this)[i] = true; }
+    void erase(Id i) { (*this)[i] = false; }
     /// Inserts the id. Whether it was not in the set before.
-    [[nodiscard]] bool add(Id i) { return std::exchange(has_[i], std::uint8_t{1}) == 0; }
+    [[nodiscard]] bool add(Id i) { return !std::exchange((*this)[i], true); }
 
     /// Of so many ids none, or all.
-    void assign(std::size_t size, bool all = false) { has_.assign(size, all); }
+    void assign(std::size_t size, bool all = false) { has_.assign(size, {all}); }
     /// Ids that are new are not in the set.
-    void resize(std::size_t size) { has_.resize(size, 0); }
+    void resize(std::size_t size) { has_.resize(size); }
     /// How many ids there are, in the set or not.
     std::size_t size() const noexcept { return has_.size(); }
     bool empty() const noexcept { return has_.empty(); }
+    id_range<Id> ids() const noexcept { return {0, has_.size()}; }
 
     friend bool operator==(const id_set&, const id_set&) = default;
 
 private:
-    id_vector<Id, std::uint8_t> has_;
+    struct flag {
+        bool is = false;
+        friend bool operator==(flag, flag) = default;
+    };
+    detail::large_vector<flag> has_;
 };
 
 /// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the same
