@@ -1,5 +1,5 @@
-# `cpack` in the build tree: echo-VERSION-SYSTEM.tar.gz with everything, libecho-dev_VERSION_all.deb with the headers and
-# echo-tools_VERSION_ARCH.deb with the commands.
+# `cpack` in the build tree: echo-VERSION-SYSTEM.tar.gz with everything, libecho-dev_VERSION_all.deb with the headers
+# and echo-tools_VERSION_ARCH.deb with the commands.
 set(CPACK_GENERATOR TGZ)
 find_program(dpkg_deb dpkg-deb)
 if(dpkg_deb)

@@ -1,4 +1,5 @@
-# Runs within cpack before a package is closed: what Debian's policy asks for besides. For other packages it does nothing.
+# Runs within cpack before a package is closed: what Debian's policy asks for besides. For other packages it does
+# nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
