@@ -3,8 +3,9 @@
 """The commands' pages of the manual and completions: they name every option that the command has,
 and no other.
 
-pages.py FOLDER --program PATH…      FOLDER holds what the build has written:
-.bash, .fish, _COMMAND
+    pages.py FOLDER --program PATH…
+
+FOLDER holds what the build has written: COMMAND/COMMAND.1, COMMAND.bash, COMMAND.fish and _COMMAND.
 """
 
 import argparse
