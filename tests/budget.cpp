@@ -50,8 +50,8 @@ struct far_apart {
 TEST_CASE("a copy is there until it is forgotten", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::layout lay(m.s, c);
-    auto decided = echo::choice::nothing(m.s);
+    echo::schedule_builder lay(m.s, c);
+    auto decided = echo::decision::nothing(m.s);
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 8");
     decided.forget(m.at(m.a), m.at(m.d2));
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 2' 8");
@@ -69,8 +69,8 @@ TEST_CASE("a copy is there until it is forgotten", "[budget]") {
 TEST_CASE("what will be needed can be made early", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::layout lay(m.s, c);
-    auto decided = echo::choice::nothing(m.s);
+    echo::schedule_builder lay(m.s, c);
+    auto decided = echo::decision::nothing(m.s);
     decided.forget(m.at(m.a), m.at(m.d1));
     decided.make_early(m.at(m.a), echo::node_id(4));
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8"); // there was a copy then: nothing to make
@@ -85,8 +85,8 @@ TEST_CASE("what will be needed can be made early", "[budget]") {
 TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::layout lay(m.s, c);
-    auto decided = echo::choice::nothing(m.s);
+    echo::schedule_builder lay(m.s, c);
+    auto decided = echo::decision::nothing(m.s);
     decided.again[m.at(m.a).index()] = 1;
     decided.make_early(m.at(m.a), echo::node_id(4));
     decided.forget(m.at(m.a), m.at(m.d1)); // the copy made early; another is made for d1
@@ -97,13 +97,13 @@ TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const auto d = g.backward({g.backward({loss}, 8), x, mask}, 8);                              // 4 5
     const auto s = g.finish({loss, d});
     const auto facts = echo::find_candidates(s), bound = echo::find_candidates(s, {.move = false});
-    auto late = echo::choice::nothing(s);
+    auto late = echo::decision::nothing(s);
     late.forget(s[mask].producer, s[d].producer);
     const auto steps =
-        echo::layout(s, facts)(late); // only gradients read the mask: its first run is the late one
+        echo::schedule_builder(s, facts)(late); // only gradients read the mask: its first run is the late one
     CHECK(text(steps) == "0 1 3 4 2 5");
     CHECK(steps[echo::step_id(4)].kind == echo::step_kind::run);
-    CHECK(text(echo::layout(s, bound)(late)) == "0 1 2 3 4 2' 5");
+    CHECK(text(echo::schedule_builder(s, bound)(late)) == "0 1 2 3 4 2' 5");
 }
 
 TEST_CASE("views are forgotten with what they look at", "[budget]") {
@@ -114,9 +114,9 @@ TEST_CASE("views are forgotten with what they look at", "[budget]") {
     const auto d2 = g.backward({d1, seen, x}, 8);                                       // 7
     const auto s = g.finish({loss, d2});
     const auto c = echo::find_candidates(s);
-    auto decided = echo::choice::nothing(s);
+    auto decided = echo::decision::nothing(s);
     decided.forget(s[a].producer, s[d2].producer);
-    CHECK(text(echo::layout(s, c)(decided)) == "0 1 2 3 4 5 6 2' 3' 7");
+    CHECK(text(echo::schedule_builder(s, c)(decided)) == "0 1 2 3 4 5 6 2' 3' 7");
 }
 
 TEST_CASE("between two readers far apart a map is made twice where that pays", "[budget]") {
@@ -174,7 +174,7 @@ TEST_CASE("a load profile is what its changes sum to", "[budget]") {
 TEST_CASE("a front falls and rises, and each of its points is a budget that can be met", "[budget]") {
     support::check(0.05, [] {
         const auto s = support::build(*support::recipes());
-        const auto found = echo::front(s, {.exchange_replays = 100}, 6);
+        const auto found = echo::front(s, {.local_search_replays = 100}, 6);
         const auto& points = found.points;
         support::require(!points.empty(), "a front without points");
         support::require(points.front().recompute_time_ratio == 0, "the front begins with recomputation");
@@ -202,13 +202,14 @@ TEST_CASE("a budget never costs more than min_cut does for that peak, nor reache
         if (cut.recompute_time_ratio <= 0) return;
         ++counted;
         // Without exchanges, which find better plans in graphs as small as these.
-        const auto cheapest = echo::make_plan(s, {.budget = cut.peak_bytes, .exchange_replays = 0}).report();
+        const auto cheapest =
+            echo::make_plan(s, {.budget = cut.peak_bytes, .local_search_replays = 0}).report();
         support::require(cheapest.peak_bytes <= cut.peak_bytes, "the budget is not met");
         support::require(cheapest.recompute_time_ratio <= cut.recompute_time_ratio * (1 + 1e-12),
                          "the budget costs more than min_cut");
         const auto lowest = echo::make_plan(s, {.how = echo::strategy::budget,
                                                 .max_overhead = cut.recompute_time_ratio * (1 + 1e-12),
-                                                .exchange_replays = 0})
+                                                .local_search_replays = 0})
                                 .report();
         support::require(lowest.peak_bytes <= cut.peak_bytes, "min_cut's peak is lower for the same time");
     });
@@ -218,7 +219,7 @@ TEST_CASE("a budget never costs more than min_cut does for that peak, nor reache
 TEST_CASE("no regret: no plan that is known keeps to a budget with less recomputation", "[budget]") {
     support::check(0.1, [] {
         const auto s = support::build(*support::recipes());
-        const echo::plan_options options{.exchange_replays = 25};
+        const echo::plan_options options{.local_search_replays = 25};
         struct known_plan {
             std::uint64_t peak_bytes;
             double overhead;
@@ -230,7 +231,7 @@ TEST_CASE("no regret: no plan that is known keeps to a budget with less recomput
             limits.push_back(point.peak_bytes);
         }
         const auto plan = [&](echo::plan_options asked) {
-            asked.exchange_replays = options.exchange_replays;
+            asked.local_search_replays = options.local_search_replays;
             const auto r = echo::make_plan(s, asked).report();
             known.push_back({r.peak_bytes, r.recompute_time_ratio});
             return r;

@@ -108,12 +108,11 @@ TEST_CASE(
         const auto c = echo::find_candidates(s);
         const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
         echo::evaluator evaluate(s, c);
-        echo::trial cut{.decided = echo::choice::nothing(s)};
-        echo::min_cut(s, c)(needs, {}, cut.decided);
-        evaluate(cut);
-        echo::trial pass{.decided = echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs)};
-        evaluate(pass);
-        CHECK(cut.footprint.stash_bytes <= pass.footprint.stash_bytes);
+        auto decided = echo::decision::nothing(s);
+        echo::min_cut(s, c)(needs, {}, decided);
+        const auto cut = evaluate(decided);
+        const auto pass = evaluate(echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs));
+        CHECK(cut.footprint().stash_bytes <= pass.footprint().stash_bytes);
 
         const auto best = echo::make_plan(s, {.how = echo::strategy::min_cut}).report();
         CHECK(best.lower_bound_bytes <= best.peak_bytes);

@@ -4,8 +4,8 @@
 #include "hosts/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
-#include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 #include <echo/cuda/arena.hpp>
 
 #include <catch2/catch.hpp>
@@ -137,10 +137,10 @@ TEST_CASE("random plans run in their arenas", "[cuda][arena]") {
             encoded += make.encoded;
             recomputed += make.recomputed;
         } else {
-            auto chosen = echo::choice::nothing(s);
+            auto chosen = echo::decision::nothing(s);
             for (auto& again : chosen.again) again = d.chance(60);
             for (auto& encode : chosen.encoded) encode = d.chance(40);
-            steps = echo::layout(s, echo::find_candidates(s, {}))(chosen);
+            steps = echo::schedule_builder(s, echo::find_candidates(s, {}))(chosen);
         }
         echo::memory_options options{.align = d.chance(80) ? 256u : 16u, .limit = 0.0};
         auto plan = echo::plan_memory(s, steps, options);

@@ -236,6 +236,97 @@ TEST_CASE("every head, tail and alignment of a contiguous chain", "[fused]") {
     every(bfloat16{});
 }
 
+TEST_CASE("a divisor gives what division gives", "[fused]") {
+    using echo::cuda::division;
+    using echo::cuda::divisor;
+    constexpr std::uint64_t most = std::uint64_t{1} << 31; // numbers are below it
+    static_assert(divisor(7).quotient(48) == 6 && division(48, divisor(7)).rest == 6);
+    static_assert(divisor(1).quotient(most - 1) == most - 1 && divisor(most).quotient(most - 1) == 0);
+    const auto check = [](std::uint64_t n, std::uint64_t by) {
+        const divisor d(by);
+        REQUIRE(d.value() == by);
+        REQUIRE(d.quotient(static_cast<std::uint32_t>(n)) == n / by);
+        REQUIRE(division(n, d).rest == n % by);
+    };
+    for (std::uint64_t by = 1; by <= 300; ++by)
+        for (std::uint64_t n = 0; n <= 1000; ++n) check(n, by);
+    // A quotient is next to wrong where the number is one less than a multiple.
+    numbers draw(11);
+    for (int times = 0; times < 100000; ++times) {
+        const std::uint64_t by = 1 + draw.below(std::size_t{1} << (1 + draw.below(31)));
+        const std::uint64_t multiple = draw.below(static_cast<std::size_t>((most - 1) / by) + 1) * by;
+        check(multiple, by);
+        if (multiple != 0) check(multiple - 1, by);
+        check(most - 1, by);
+    }
+}
+
+TEST_CASE("groups are found the short way where the layout allows it", "[fused]") {
+    using sum = fuse<apply<echo::add_op, apply<echo::multiply_op, arg<0>, arg<1>>, arg<2>>>;
+    numbers draw(12);
+    const auto every = [&]<class T>(T) {
+        const auto width = static_cast<std::int64_t>(16 / sizeof(T));
+        struct expected {
+            extents all, first, second;
+            std::size_t early;
+            walking how;
+        };
+        const std::int64_t h = 5 * width;
+        for (const auto& [e, of_q, of_k, early, how] :
+             {expected{{3, 7, h}, {3, 7, h}, {3, 7, h}, 0, walking::flat},
+              expected{{3, 7, h}, {3, 7, h}, {3, 7, h}, 1, walking::flat},
+              expected{{h + 1}, {h + 1}, {h + 1}, 3, walking::flat}, expected{{1}, {1}, {1}, 1, walking::any},
+              expected{{3, 7, h}, {3, 1, h}, {3, 7, h}, 0, walking::lines},
+              expected{{3, 7, h}, {3, 1, h}, {1, 7, h}, 0, walking::lines},
+              expected{{2, 3, 5, h}, {2, 1, 5, h}, {1, 3, 1, h}, 0, walking::lines},
+              expected{{3, 70, h}, {h}, {3, 70, h}, 0, walking::lines},
+              expected{{3, 7, h}, {3, 7, 1}, {3, 7, h}, 0, walking::repeating},
+              expected{{3, 7, h}, {7, 1}, {3, 1, h}, 0, walking::repeating},
+              expected{{3, 7, h}, {3, 1, h}, {3, 7, h}, 1, walking::any},
+              expected{{3, 7, h + 1}, {3, 1, h + 1}, {3, 7, h + 1}, 0, walking::any},
+              expected{{3, h}, {1}, {3, h}, 0, walking::any}}) {
+            const auto n = static_cast<std::size_t>(e.elements());
+            exact<T> q(static_cast<std::size_t>(of_q.elements()), early),
+                k(static_cast<std::size_t>(of_k.elements()), early), b(n, early), to(n, early);
+            for (auto* x : {&q, &k, &b})
+                for (std::size_t i = 0; i < x->size(); ++i) (*x)[i] = T(draw());
+            const auto at_q = spread(q.data(), of_q, e), at_k = spread(k.data(), of_k, e);
+            const auto body =
+                body_of<sum>(results(whole(to.data(), e)), operands(at_q, at_k, whole(b.data(), e)), e);
+            CHECK(body.shape.walk == how);
+            for (const echo::cuda::host_grid grid : {echo::cuda::host_grid{}, random_grid(draw)}) {
+                std::memset(static_cast<void*>(to.data()), 0x55, n * sizeof(T));
+                echo::cuda::host_launch(body, grid);
+                for (std::size_t i = 0; i < n; ++i) {
+                    std::size_t rest = i, from_q = 0, from_k = 0;
+                    for (std::size_t a = e.rank; a-- > 0;) {
+                        const auto extent = static_cast<std::size_t>(e.of[a]);
+                        from_q += rest % extent * static_cast<std::size_t>(at_q.step[a]);
+                        from_k += rest % extent * static_cast<std::size_t>(at_k.step[a]);
+                        rest /= extent;
+                    }
+                    REQUIRE(same_bits(as_float(to[i]), as_float(T(as_float(q[from_q]) * as_float(k[from_k]) +
+                                                                  as_float(b[i])))));
+                }
+            }
+        }
+    };
+    every(float{});
+    every(half{});
+    every(bfloat16{});
+    // Beyond 32 bits there is no short way: the places of the last groups would not fit. Nothing is read here.
+    const std::int64_t far = std::int64_t{1} << 32;
+    const extents wide{2, 8, 4};
+    const auto at = [](std::uintptr_t address) { return reinterpret_cast<float*>(address << 40); };
+    for (const std::int64_t step : {far, far / 8}) {
+        const auto body = body_of<sum>(
+            results(strided(at(1), {step, 4, 1})),
+            operands(strided(at(2), {0, 0, 1}), strided(at(3), {0, 0, 1}), strided(at(4), {step, 4, 1})),
+            wide);
+        CHECK(body.shape.walk == (step == far ? walking::any : walking::lines));
+    }
+}
+
 TEST_CASE("random extents, strides, broadcasts, gaps, alignments and grids", "[fused]") {
     using mixed = fuse<attention_gradient, attention>;
     STATIC_REQUIRE(mixed::outputs == 2);

@@ -460,6 +460,27 @@ TEST_CASE("rows near 2^31 and up to 2^40 elements", "[fused]") {
     });
 }
 
+TEST_CASE("few long rows are no work for a card, and are refused with a sentence", "[fused]") {
+    const auto said = [](std::uint64_t rows, std::int64_t length) -> std::string {
+        launch_shape shape;
+        shape.rows = rows;
+        shape.row_length = length;
+        try {
+            check_row_count(shape);
+        } catch (const echo::cuda::argument_error& refused) {
+            return refused.what();
+        }
+        return "none";
+    };
+    CHECK(said(64, 401408) == "fused, extents: 64 rows of 401408 elements would keep only 64 warps of the "
+                              "card busy; reduce parts of "
+                              "each row, as rows of their own, and their results in a second call");
+    CHECK(said(1, (1 << 18) + 1) != "none");
+    CHECK(said(1, 1 << 18) == "none");
+    CHECK(said(1023, 1 << 19) != "none");
+    CHECK(said(1024, 1 << 19) == "none");
+}
+
 TEST_CASE("labels are compared with positions in rows of several lines, up to where a float counts them",
           "[fused]") {
     using loss = apply<echo::softmax_cross_entropy_op, arg<0>, arg<1>>;

@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_80", "sm_90"]
-FLAGS = ["--std=c++20", "--expt-relaxed-constexpr", "-Werror", "all-warnings"]
+FLAGS = ["-optf", str(ROOT / ".ci" / "nvcc.flags"), "-Werror", "all-warnings"]
 
 COMPILING = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 PROPERTIES = re.compile(r"Function properties for (\w+)")

@@ -29,10 +29,10 @@ struct stashes {
 
 stashes stashes_of(const echo::snapshot& s, bool encode = true) {
     const auto c = echo::find_candidates(s);
-    echo::layout lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     echo::replay judge;
     stashes found{};
-    const auto of = [&](const echo::choice& chosen, std::size_t* again, std::size_t* encoded) {
+    const auto of = [&](const echo::decision& chosen, std::size_t* again, std::size_t* encoded) {
         const auto& steps = lay_out(chosen);
         for (const auto t : steps.steps()) {
             const bool recompute = steps[t].kind == echo::step_kind::recompute;
@@ -40,13 +40,13 @@ stashes stashes_of(const echo::snapshot& s, bool encode = true) {
             if (encoded) *encoded += steps[t].kind == echo::step_kind::encode;
             found.heavy_again += recompute && s[steps[t].node].kind == echo::op_kind::heavy;
         }
-        return judge(s, steps).stash_bytes;
+        return judge(s, steps).footprint.stash_bytes;
     };
     const echo::gradient_needs needs(s, c, encode);
     const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
-    auto cut = echo::choice::nothing(s);
+    auto cut = echo::decision::nothing(s);
     echo::min_cut(s, c)(when, {.encode = encode}, cut);
-    found.baseline = judge(s, echo::baseline_schedule(s)).stash_bytes;
+    found.baseline = judge(s, echo::baseline_schedule(s)).footprint.stash_bytes;
     found.printed = of(echo::echo_as_printed(s, c, needs), nullptr, nullptr);
     found.echo = of(echo::echo_pass(s, c, needs, when), &found.echo_again, &found.echo_encoded);
     found.min_cut = of(cut, &found.cut_again, nullptr);
@@ -325,10 +325,9 @@ TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]")
     echo::evaluator evaluate(s, c);
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     const auto peak_at = [&](std::uint32_t distance) {
-        echo::trial t{.decided = echo::choice::nothing(s)};
-        echo::min_cut(s, c)(echo::anchor_finder(s, c)(distance), {}, t.decided);
-        evaluate(t);
-        return t.footprint.peak_bytes;
+        auto decided = echo::decision::nothing(s);
+        echo::min_cut(s, c)(echo::anchor_finder(s, c)(distance), {}, decided);
+        return evaluate(decided).peak_bytes();
     };
     std::uint64_t best = ~std::uint64_t{0};
     const auto spans = echo::anchor_finder(s, c)(echo::no_anchor).largest_span;

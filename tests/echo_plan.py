@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import pathlib
+import pickle
 import pty
 import resource
 import subprocess
@@ -187,7 +188,7 @@ class Plan(command.Command):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
                          "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot", "--trace",
-                         "--report", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
+                         "--report", "--memory-snapshot", "diff", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
         self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
@@ -388,7 +389,7 @@ class Plan(command.Command):
         link.symlink_to(self.graph.name)
         hard.hardlink_to(self.graph)
         names = [self.graph, f"{self.folder}/./graph.json", f"{self.folder}/../{self.folder.name}/graph.json", link, hard]
-        for option in ("--emit-plan", "--dot", "--trace"):
+        for option in ("--emit-plan", "--dot", "--trace", "--memory-snapshot"):
             for name in names:
                 with self.subTest(option, name=str(name)):
                     self.assertIn(f"{option} would overwrite the graph", self.bad(2, self.graph, option, name))
@@ -398,10 +399,103 @@ class Plan(command.Command):
         self.assertEqual(self.graph.read_bytes(), before)
         self.good(self.graph, "--emit-plan", self.write("graph.json.plan", ""), "--dot", self.folder / "none.dot")
 
-    def test_what_is_not_there_yet(self):
-        for arguments in (["--report", "folder"],):
-            with self.subTest(arguments):
-                self.assertIn("not available yet", self.bad(2, self.graph, *arguments))
+    # Other ways out
+
+    def can_report(self):
+        return self.call(self.graph, "--report", self.folder / "try").returncode == 0
+
+    def test_a_report_is_the_same_file_twice_and_whole_or_not_there(self):
+        if not self.can_report():
+            self.skipTest("built without uPlot")
+        first, second = self.folder / "a", self.folder / "b"
+        self.good(self.graph, "--report", first)
+        self.good(self.graph, "--report", second)
+        self.assertEqual((first / "index.html").read_bytes(), (second / "index.html").read_bytes())
+        self.assertEqual([file.name for file in first.iterdir()], ["index.html"])
+        self.bad(1, self.graph, "--report", self.graph, words=("cannot be a folder",))
+        self.bad(1, self.graph, "--report", self.folder / "no" / "such", words=("cannot be a folder",))
+        self.bad(1, self.graph, "--report", self.folder / "c", "--emit-plan", self.folder)
+        self.bad(2, self.graph, "--report", "", words=("names no folder",))
+        self.bad(2, self.graph, "--pareto", "--report", self.folder / "c", words=("--report",))
+        (self.folder / "full").mkdir()
+        (self.folder / "full" / "index.html").mkdir()
+        self.bad(1, self.graph, "--report", self.folder / "full", words=("is a directory",))
+        index = first / "index.html"
+        (first / "g.json").write_bytes(self.graph.read_bytes())
+        index.unlink()
+        index.hardlink_to(first / "g.json")
+        self.bad(2, first / "g.json", "--report", first, words=("--report would overwrite the graph",))
+
+    def test_curves_of_memory_in_the_summary(self):
+        for language, wanted in (("C.UTF-8", "█"), ("C", "9")):
+            done = subprocess.run([self.program, self.graph], stdin=subprocess.DEVNULL, capture_output=True, check=True,
+                                  env={"LC_ALL": language})
+            lines = [line for line in done.stdout.decode().splitlines() if line.endswith((" without Echo", " with Echo"))]
+            self.assertEqual(len(lines), 2)
+            self.assertIn(wanted, lines[0])
+
+    def test_a_memory_snapshot_allocates_what_the_plan_needs(self):
+        for graph in (self.graph, GRAPHS / "mobilenet_v3_large_b64.json.gz"):
+            file = self.folder / "snapshot.pickle"
+            report = json.loads(self.good(graph, "--memory-snapshot", file, "--json"))
+            found = pickle.loads(file.read_bytes())
+            held, live, peak = {}, 0, 0
+            for event in found["device_traces"][0]:
+                if event["action"] == "alloc":
+                    self.assertNotIn(event["addr"], held)
+                    held[event["addr"]] = event["size"]
+                    live += event["size"]
+                elif event["action"] == "free_completed":
+                    live -= held.pop(event["addr"])
+                peak = max(peak, live)
+            arena, workspace, resident = found["segments"]
+            self.assertEqual(peak, report["peak_bytes"])
+            self.assertEqual((arena["total_size"], resident["total_size"]), (report["arena_bytes"], report["resident_bytes"]))
+            self.assertEqual(sum(held.values()), arena["allocated_size"])
+            for segment in found["segments"]:
+                at = segment["address"]
+                for block in segment["blocks"]:
+                    self.assertEqual(block["address"], at)
+                    at += block["size"]
+                self.assertEqual(at, segment["address"] + segment["total_size"])
+            self.assertTrue(held.keys() <= {b["address"] for b in arena["blocks"] if b["state"] == "active_allocated"})
+
+    def test_diff(self):
+        other = small_graph()
+        other["nodes"][2]["outputs"][0]["shape"] = [2048]
+        larger = self.write("larger.json", json.dumps(other))
+        same = self.good("diff", self.graph, self.graph, "--fail-above", "0%")
+        self.assertIn("+0.00 %", same)
+        self.assertIn("at the peak, by layer", same)
+        done = self.call("diff", self.graph, larger, "--fail-above", "2%")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr.decode(), r"^echo-plan: peak grew by \d+\.\d\d % .*; at most 2 % is allowed\n$")
+        self.assertEqual(self.call("diff", self.graph, larger, "--fail-above", "0.9").returncode, 0)
+        self.good("diff", larger, self.graph, "--fail-above", "0")
+        found = json.loads(self.good("diff", self.graph, larger, "--json"))
+        figures = {row["name"]: row for row in found["figures"]}
+        for name, file in (("a", self.graph), ("b", larger)):
+            self.assertEqual(figures["peak"][name], json.loads(self.good(file, "--json"))["peak_bytes"])
+        plans = [self.folder / "a.json", self.folder / "b.json.gz"]
+        for graph, plan in zip((self.graph, larger), plans):
+            self.good(graph, "--emit-plan", plan)
+        read = {row["name"]: row for row in json.loads(self.good("diff", *plans, "--json"))["figures"]}
+        self.assertEqual(read["peak"], figures["peak"])
+        self.assertEqual(self.call("diff", *plans, "--fail-above=2%").returncode, 4)
+        self.assertIn("NAME", self.good("diff", "--help"))
+
+    def test_diff_of_what_cannot_be_compared(self):
+        plan = self.folder / "plan.json"
+        self.good(self.graph, "--emit-plan", plan)
+        for arguments in ([], [self.graph], [self.graph, self.graph, "--fail-above", "-1"], [self.graph, self.graph, self.graph],
+                          [self.graph, self.graph, "--fail-above", "2,5%"], [self.graph, self.graph, "--fail-above", "x"],
+                          [self.graph, self.graph, "--strategy", "none"]):
+            self.bad(2, "diff", *arguments)
+        self.bad(1, "diff", self.graph, self.folder / "none.json", words=("none.json",))
+        self.bad(1, "diff", self.graph, self.write("bad.json", "{}"), words=("bad.json",))
+        self.bad(1, "diff", plan, self.write("old.json", '{"format": "echo-plan/1"}'), words=("old.json", "peak_bytes"))
+        if self.can_report():
+            self.bad(1, "diff", plan, plan, "--report", self.folder / "r", words=("give the graphs",))
 
     def test_budgets_that_mean_nothing(self):
         for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB", "0x10",

@@ -114,6 +114,7 @@ public:
     std::uint64_t scratch(const op& o, tensor_span in, tensor_span out) { return cpu_.scratch(o, in, out); }
 
     void run(const op& o, const call& c) {
+        if (memory_.recording && refuses_in_recording) throw std::runtime_error("refused while recording");
         memory_.add([this, kept = std::make_shared<const issued_op>(o, c)] { run_now(*kept); });
         if (!memory_.recording) ++issued;
     }
@@ -140,6 +141,7 @@ public:
     }
 
     std::size_t issued = 0;
+    bool refuses_in_recording = false;
 
 private:
     /// All of a call by value, as a kernel has its arguments.
@@ -338,6 +340,24 @@ TEST_CASE("the first step is issued, the second is recorded, and the loss is rea
     other.fill(plain.outside(), 1);
     for (int i = 0; i < 3; ++i) plain.step();
     CHECK(!plain.execution().recorded());
+}
+
+TEST_CASE("a recording that is refused midway is ended, and the next step runs") {
+    task t, other;
+    far_backend on, plain(false);
+    session<far_backend> s(t.graph, on, {}), expected(other.graph, plain, {});
+    t.fill(s.outside(), 1);
+    other.fill(expected.outside(), 1);
+    CHECK(s.step() == expected.step());
+    auto& log = on.far().log;
+    log.clear();
+    on.refuses_in_recording = true;
+    CHECK_THROWS_WITH(s.step(), "refused while recording");
+    CHECK(log == std::vector<std::string>{"begin", "end"});
+    CHECK(!s.execution().recorded());
+    on.refuses_in_recording = false;
+    s.step();
+    CHECK(s.execution().recorded());
 }
 
 TEST_CASE("a loss that is not finite stops a recorded step before anything is updated") {

@@ -46,9 +46,9 @@ echo::schedule fused(const echo::snapshot& s, const std::vector<int>& nodes,
                      echo::fusion_limits limits = {}) {
     const auto c = echo::find_candidates(s, fuses);
     auto steps = steps_of(s, nodes);
-    echo::replay judge;
-    const auto before = judge(s, steps);
-    echo::fuser<>(s, c, limits)(steps, judge);
+    const auto judged = echo::replay{}(s, steps);
+    const auto before = judged.footprint;
+    echo::fuser<>(s, c, limits)(steps, judged);
     const auto after = support::require_sound(s, steps);
     CHECK(after.peak_bytes <= before.peak_bytes);
     CHECK(echo::detail::checked_replay(s, steps, fuses).after.peak_bytes == after.peak_bytes);
@@ -232,9 +232,7 @@ TEST_CASE("what is packed is not fused", "[fusion]") {
     steps.read({echo::step_id(4), 0});
     steps.read({echo::step_id(7), 0});
     const auto c = echo::find_candidates(s, fuses);
-    echo::replay judge;
-    judge(s, steps);
-    echo::fuser<>(s, c)(steps, judge);
+    echo::fuser<>(s, c)(steps, echo::replay{}(s, steps));
     CHECK(shown(steps) == "0 1 2 3 4 2~ 3' 3\" 5");
 }
 
@@ -406,8 +404,7 @@ TEST_CASE("the same steps are fused every time", "[fusion]") {
     std::vector<echo::schedule> all;
     for (int i = 0; i < 3; ++i) {
         all.push_back(plain.steps());
-        judge(a.s, all.back());
-        fuse(all.back(), judge);
+        fuse(all.back(), judge(a.s, all.back()));
     }
     CHECK(all[0] == all[1]);
     CHECK(all[0] == all[2]);

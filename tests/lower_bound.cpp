@@ -113,11 +113,11 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         const support::choices all(s, c, !no_encode);
         if (all.size() > 10) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::layout lay_out(s, c);
+        echo::schedule_builder lay_out(s, c);
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
-        all.for_each(s, false, [&](const echo::choice& chosen) {
-            least = std::min(least, judge(s, lay_out(chosen)).peak_bytes);
+        all.for_each(s, false, [&](const echo::decision& chosen) {
+            least = std::min(least, judge(s, lay_out(chosen)).footprint.peak_bytes);
         });
         seen.of("tight", bound == least);
         seen.of("within a tenth", bound * 10 >= least * 9);
@@ -157,14 +157,13 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
         const support::choices all(s, c, !no_encode);
         if (all.size() > 7) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::layout lay_out(s, c);
+        echo::schedule_builder lay_out(s, c);
         echo::evaluator evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
-        all.for_each(s, false, [&](const echo::choice& chosen) {
-            echo::trial t{.decided = chosen};
-            evaluate(t);
+        all.for_each(s, false, [&](const echo::decision& chosen) {
+            const auto plan = evaluate(chosen);
             const auto& steps = lay_out(chosen);
-            least = std::min({least, t.footprint.peak_bytes, least_fused(s, steps)});
+            least = std::min({least, plan.peak_bytes(), least_fused(s, steps)});
             plain = std::min(plain, echo::footprint(s, steps).peak_bytes);
         });
         fused.of("tight", bound == least);

@@ -33,14 +33,16 @@ recipe countable(recipe r) {
 
 struct stash_of {
     const echo::snapshot& s;
-    echo::layout lay_out;
+    echo::schedule_builder lay_out;
     echo::replay judge{};
     stash_of(const echo::snapshot& graph, const echo::candidates& c) : s(graph), lay_out(graph, c) {}
-    std::uint64_t operator()(const echo::choice& chosen) { return judge(s, lay_out(chosen)).stash_bytes; }
+    std::uint64_t operator()(const echo::decision& chosen) {
+        return judge(s, lay_out(chosen)).footprint.stash_bytes;
+    }
 };
 
-echo::choice cut(const echo::snapshot& s, const echo::candidates& c, bool encode) {
-    auto chosen = echo::choice::nothing(s);
+echo::decision cut(const echo::snapshot& s, const echo::candidates& c, bool encode) {
+    auto chosen = echo::decision::nothing(s);
     echo::min_cut(s, c)(echo::anchor_finder(s, c)(echo::no_anchor), {.encode = encode}, chosen);
     return chosen;
 }
@@ -59,8 +61,8 @@ TEST_CASE("no choice at all stashes less than the cut", "[min_cut]") {
         if (all.size() > 10) return;
         stash_of stash(s, c);
         std::uint64_t least = ~std::uint64_t{0};
-        all.for_each(s, false, [&](const echo::choice& chosen) { least = std::min(least, stash(chosen)); });
-        const auto found = stash(cut(s, c, encode)), nothing = stash(echo::choice::nothing(s));
+        all.for_each(s, false, [&](const echo::decision& chosen) { least = std::min(least, stash(chosen)); });
+        const auto found = stash(cut(s, c, encode)), nothing = stash(echo::decision::nothing(s));
         seen.of("less than keeping everything", found < nothing);
         seen.of("six choices or more", all.size() >= 6);
         RC_LOG() << "cut " << found << ", least " << least << ", nothing made again " << nothing << '\n';
@@ -79,7 +81,7 @@ TEST_CASE("no other strategy stashes less than the cut", "[min_cut]") {
         const auto found = stash(cut(s, c, encode));
         const echo::gradient_needs needs(s, c, encode);
         const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
-        RC_ASSERT(found <= stash(echo::choice::nothing(s)));
+        RC_ASSERT(found <= stash(echo::decision::nothing(s)));
         RC_ASSERT(found <= stash(echo::mirror(s, c)));
         RC_ASSERT(found <= stash(echo::echo_as_printed(s, c, needs)));
         RC_ASSERT(found <= stash(echo::echo_pass(s, c, needs, when)));
@@ -92,7 +94,7 @@ using support::toy_graph;
 using value = toy_graph::value;
 
 struct solved {
-    echo::choice chosen;
+    echo::decision chosen;
     std::uint64_t stash;
     std::size_t recomputes = 0, encodes = 0;
     double cost_bytes;
@@ -100,11 +102,11 @@ struct solved {
 
 solved solve(const echo::snapshot& s, bool encode = true) {
     const auto c = echo::find_candidates(s);
-    solved found{.chosen = echo::choice::nothing(s), .stash = 0, .cost_bytes = 0};
+    solved found{.chosen = echo::decision::nothing(s), .stash = 0, .cost_bytes = 0};
     echo::min_cut solver(s, c);
     solver(echo::anchor_finder(s, c)(echo::no_anchor), {.encode = encode}, found.chosen);
     found.cost_bytes = solver.cost_bytes();
-    echo::layout lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     const auto& steps = lay_out(found.chosen);
     for (const auto t : steps.steps()) {
         found.recomputes += steps[t].kind == echo::step_kind::recompute;
@@ -213,7 +215,7 @@ TEST_CASE("an all-light chain with one reader takes no quadratic time", "[min_cu
     const auto c = echo::find_candidates(s);
     const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
     echo::min_cut solver(s, c);
-    auto chosen = echo::choice::nothing(s);
+    auto chosen = echo::decision::nothing(s);
     for (const echo::time_price price : {echo::time_price{},
                                          {1, echo::ticks{1} << 50},
                                          {1, echo::ticks{1} << 40},

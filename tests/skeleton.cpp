@@ -175,10 +175,10 @@ struct stash {
 
 stash stash_of(const echo::snapshot& s) {
     const auto steps = echo::baseline_schedule(s);
-    echo::replay replay;
-    stash found{.bytes = replay(s, steps).stash_bytes};
+    const auto replayed = echo::replay{}(s, steps);
+    stash found{.bytes = replayed.footprint.stash_bytes};
     const auto boundary = echo::first_backward_step(s, steps);
-    const auto& live = replay.live();
+    const auto& live = replayed.live;
     for (const auto i : live.storages()) {
         const auto& storage = live[i];
         if (storage.resident || storage.maker.step >= boundary || !storage.last_read.valid() ||

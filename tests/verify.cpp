@@ -1407,11 +1407,11 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
                 continue;
             }
             const auto found = echo::detail::replay_machine(s, steps)();
-            echo::replay planner;
-            const auto expected = planner(s, given);
+            const auto judged = echo::replay{}(s, given);
+            const auto& expected = judged.footprint;
             REQUIRE(found.peak_bytes == expected.peak_bytes);
             REQUIRE(found.stash_bytes == expected.stash_bytes);
-            const auto& storages = planner.live();
+            const auto& storages = judged.live;
             REQUIRE(found.storages.size() == storages.storage_count());
             for (const auto k : storages.storages()) {
                 const auto& a = found.storages[k.index()];

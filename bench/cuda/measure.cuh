@@ -27,6 +27,7 @@ public:
     explicit memory(std::size_t bytes) {
         echo::cuda::check_allocation(cudaMalloc(&data_, bytes), "cudaMalloc", bytes);
         echo::cuda::check(cudaMemset(data_, 0x3c, bytes), "cudaMemset");
+        echo::cuda::wait_for_default_stream(); // streams of a benchmark do not
     }
     memory(memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
     memory& operator=(memory&&) = delete;

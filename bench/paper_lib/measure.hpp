@@ -89,12 +89,10 @@ namespace detail {
 
 inline echo::schedule everything_again(const echo::snapshot& s) {
     const auto c = echo::find_candidates(s);
-    auto all = echo::choice::nothing(s);
+    auto all = echo::decision::nothing(s);
     all.again = c.rerunnable;
     echo::evaluator evaluate(s, c);
-    echo::trial t{.decided = std::move(all)};
-    evaluate(t);
-    return evaluate.steps();
+    return evaluate(all).steps();
 }
 
 inline echo::strategy strategy_of(std::string_view name) {

@@ -267,14 +267,34 @@ private:
         else
             return false;
     }
+    /// A recording in the making. Where issuing throws, it is ended all the same, as nothing else can be done in a stream
+    /// that is captured; what there is of it is never replayed.
+    class recording_scope {
+    public:
+        explicit recording_scope(Backend& backend) : backend_(&backend) { backend_->begin_recording(); }
+        recording_scope(const recording_scope&) = delete;
+        recording_scope& operator=(const recording_scope&) = delete;
+        ~recording_scope() {
+            if (!backend_) return;
+            try {
+                static_cast<void>(backend_->end_recording());
+            } catch (...) { // the first error is on its way already
+            }
+        }
+        std::size_t end() { return std::exchange(backend_, nullptr)->end_recording(); }
+
+    private:
+        Backend* backend_;
+    };
+
     void record() {
         if constexpr (requires { backend_.records(); }) {
             counts_ = {};
             std::vector<std::size_t> made;
             for (const std::size_t end : {loss_step_ + 1, steps_.size()}) {
-                backend_.begin_recording();
+                recording_scope recording(backend_);
                 issue(made.empty() ? 0 : loss_step_ + 1, end);
-                made.push_back(backend_.end_recording());
+                made.push_back(recording.end());
             }
             recordings_ = std::move(made);
         }

@@ -60,7 +60,7 @@ private:
     echo::plan_options options() const {
         echo::plan_options o;
         o.encode = false;
-        if (!exchange_) o.exchange_replays = 0;
+        if (!exchange_) o.local_search_replays = 0;
         o.host =
             echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
         return o;

@@ -5,16 +5,21 @@
 #include "command_line/print.hpp"
 #include "format/output_file.hpp"
 #include "format/write_plan.hpp"
+#include "plan/diff.hpp"
 #include "plan/dot.hpp"
 #include "plan/front.hpp"
 #include "plan/knee.hpp"
 #include "plan/load.hpp"
+#include "plan/memory_snapshot.hpp"
+#include "plan/report.hpp"
+#include "plan/report_folder.hpp"
 #include "plan/summary.hpp"
 #include "plan/trace.hpp"
 #include "plan/unmet.hpp"
 
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -26,7 +31,7 @@ namespace {
 using namespace echo::format;
 
 /// What the exit status says.
-enum status : int { success = 0, bad_input = 1, bad_usage = 2, budget_unmet = 3 };
+enum status : int { success = 0, bad_input = 1, bad_usage = 2, budget_unmet = 3, has_grown = 4 };
 
 struct outcome {
     std::vector<verified_plan> plans; ///< of every strategy, or of the chosen one
@@ -66,41 +71,55 @@ void check_folder(const options& asked, const onnx_model& model) {
                       "write into the folder of the model");
 }
 
-/// Either all files get their names, or none is left. Returns why a written model was not checked.
-std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made) {
-    std::optional<output_file> plan, onnx, dot, trace;
+/// Files on their way: all of them get their names, or none is left.
+class output_files {
+public:
+    template <class Write>
+    void add(const std::string& path, const Write& write) {
+        if (path.empty()) return;
+        files_.push_back(std::make_unique<output_file>(path));
+        write([file = files_.back().get()](std::string_view bytes) { file->write(bytes); });
+        files_.back()->finish();
+    }
+    void commit() {
+        for (const auto& file : files_) file->commit();
+    }
+
+private:
+    std::vector<std::unique_ptr<output_file>> files_;
+};
+
+void write_plan_file(const byte_sink& sink, const loaded_graph& g, const verified_plan& made) {
+    report_extras extras = made.extras;
+    extras.strategy = {}; // stands beside the report already
+    write_plan(sink, g.snapshot, document(g.snapshot, made.plan, made.arena, g.name),
+               report_text(made.plan.report(), extras, " "));
+}
+
+/// Returns why a written model was not checked.
+std::string write_files(const options& asked, const loaded_graph& g, const verified_plan& made,
+                        progress& line) {
+    const echo::schedule& steps = made.plan.steps();
     std::string unchecked;
-    if (!asked.plan_file.empty()) {
-        plan.emplace(asked.plan_file);
-        report_extras extras = made.extras;
-        extras.strategy = {}; // stands beside the report already
-        write_plan([&](std::string_view bytes) { plan->write(bytes); }, g.snapshot,
-                   document(g.snapshot, made.plan, made.arena, g.name),
-                   report_text(made.plan.report(), extras, " "));
-        plan->finish();
-    }
-    if (!asked.onnx_file.empty()) {
+    output_files files;
+    files.add(asked.plan_file, [&](const byte_sink& sink) { write_plan_file(sink, g, made); });
+    files.add(asked.onnx_file, [&](const byte_sink& sink) {
         check_folder(asked, *g.model);
-        onnx.emplace(asked.onnx_file);
-        const written_model model = g.model->write(g.snapshot, made.plan.steps());
-        onnx->write(model.bytes);
-        onnx->finish();
+        const written_model model = g.model->write(g.snapshot, steps);
+        sink(model.bytes);
         unchecked = model.unchecked;
+    });
+    files.add(asked.dot_file, [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
+    files.add(asked.trace_file, [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
+    files.add(asked.snapshot_file,
+              [&](const byte_sink& sink) { write_memory_snapshot(sink, g.snapshot, steps, made.arena); });
+    std::optional<report_folder> report;
+    if (!asked.report_dir.empty()) {
+        report.emplace(asked.report_dir);
+        report->write(report_page(g, asked, made, line));
     }
-    if (!asked.dot_file.empty()) {
-        dot.emplace(asked.dot_file);
-        write_dot([&](std::string_view bytes) { dot->write(bytes); }, g.snapshot, made.plan.steps());
-        dot->finish();
-    }
-    if (!asked.trace_file.empty()) {
-        trace.emplace(asked.trace_file);
-        write_trace([&](std::string_view bytes) { trace->write(bytes); }, g.snapshot, made.plan.steps());
-        trace->finish();
-    }
-    if (plan) plan->commit();
-    if (onnx) onnx->commit();
-    if (dot) dot->commit();
-    if (trace) trace->commit();
+    files.commit();
+    if (report) report->commit();
     return unchecked;
 }
 
@@ -142,7 +161,7 @@ int run(const options& asked) {
         }
         const outcome all = run(asked, g, *line);
         line->stage("writing");
-        const std::string unchecked = write_files(asked, g, all.plans[all.chosen]);
+        const std::string unchecked = write_files(asked, g, all.plans[all.chosen], *line);
         line.reset();
         if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
         print(shown(asked, g, all));
@@ -159,10 +178,32 @@ int run(const options& asked) {
     }
 }
 
+int run(const diff_options& asked) {
+    std::optional<progress> line(std::in_place);
+    try {
+        const std::string why = run_diff(asked, line);
+        if (why.empty()) return success;
+        complain("", why);
+        return has_grown;
+    } catch (const std::bad_alloc&) {
+        line.reset();
+        return complain("", "not enough memory for graphs of this size");
+    } catch (const std::exception& e) {
+        line.reset();
+        return complain("", e.what());
+    }
+}
+
 } // namespace
 
 int main(int count, char** arguments) {
     try {
+        if (count > 1 && std::string_view(arguments[1]) == "diff") {
+            const diff_options asked = parse_diff(count, arguments);
+            if (asked.print.empty()) return run(asked);
+            print(asked.print);
+            return success;
+        }
         const options asked = parse_options(count, arguments);
         if (asked.print.empty()) return run(asked);
         print(asked.print);

@@ -20,8 +20,10 @@ SYNOPSIS
               [--dim NAME=VALUE]... [--first-backward NAME]
               [--max-bytes BYTES] [--json] [--emit-plan FILE]
               [--emit-onnx FILE] [--dot FILE] [--trace FILE]
+              [--memory-snapshot FILE] [--report DIR]
               [--compare | --pareto | --knee]
-    echo-plan --help | --version
+    echo-plan diff A B [--fail-above PERCENT] ...
+    echo-plan --help | diff --help | --version
 
 DESCRIPTION
     Reads a training graph, decides which feature maps to stash, which to
@@ -86,6 +88,9 @@ OPTIONS
     --trace FILE
         Write what runs when and what is live then, without Echo and with it,
         for Perfetto (https://ui.perfetto.dev). Compressed if FILE ends in .gz.
+    --memory-snapshot FILE
+        Write the planned step as a memory snapshot of PyTorch, for its viewer
+        (https://pytorch.org/memory_viz): every tensor at its place.
     --compare
         Print one row for every strategy, the default first. The files are
         still those of --strategy.
@@ -97,7 +102,9 @@ OPTIONS
         the least peak, its part of the peak without Echo, what it takes, and
         the gap to the bound within that time. With --json, one object.
     --report DIR
-        Not yet available.
+        Write DIR/index.html, a report for a browser, whole in one file: memory
+        over the step without Echo and with it, the arena, the front, and why
+        the largest values stay. DIR is made if it is not there.
 )";
     constexpr std::string_view end =
         R"(    3  a budget cannot be met: one line on standard error gives the certified
@@ -109,6 +116,10 @@ EXAMPLES
         What can be saved for at most 5 % of a step's time.
     echo-plan resnet50.json.gz --knee
         Whether less time, or more, would buy much.
+    echo-plan resnet50.json.gz --report resnet50
+        Look at it: open resnet50/index.html.
+    echo-plan diff last-release.json.gz resnet50.json.gz --fail-above 2%
+        Fail where a change of the model costs memory or time.
     echo-plan resnet50.json.gz --compare
         All strategies side by side.
     echo-plan resnet50.json.gz --budget 8GiB --emit-plan plan.json

@@ -7,6 +7,7 @@
 #include "plan/claim_text.hpp"
 #include "plan/fused_text.hpp"
 #include "plan/pass.hpp"
+#include "plan/spark.hpp"
 #include "plan/table.hpp"
 #include "plan/units.hpp"
 
@@ -51,6 +52,13 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
          show_bytes(made.extras.arena_lower_bound_bytes));
     line("time", "{:.1f} ms for the pass, {:.1f} ms for reading the file", made.extras.pass_ms,
          made.extras.load_ms);
+    replay judge;
+    const auto curve = [&](std::string_view what, const schedule& steps, std::string_view whose) {
+        judge(g.snapshot, steps);
+        line(what, "{} {}", spark(judge.load(), r.baseline_peak_bytes, shows_utf8()), whose);
+    };
+    curve("memory", baseline_schedule(g.snapshot), "without Echo");
+    curve("", made.plan.steps(), "with Echo");
     const memory_profile before = profile(g.snapshot, baseline_schedule(g.snapshot));
     const memory_profile after = profile(g.snapshot, made.plan.steps());
     line("at the peak", "{} -> {}", one_line(before.at), one_line(after.at));

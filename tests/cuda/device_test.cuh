@@ -87,6 +87,7 @@ public:
     void upload() const {
         echo::cuda::check(cudaMemcpy(device_.get(), host_.get(), bytes_, cudaMemcpyHostToDevice),
                           "cudaMemcpy");
+        echo::cuda::wait_for_default_stream(); // a copy from pageable memory may still be under way
     }
     /// What the device has now.
     std::vector<std::byte> download() const {

@@ -30,7 +30,7 @@ private:
 /// Whether the schedule reads nothing that was written over.
 inline bool legal(const echo::snapshot& s, const echo::schedule& steps) {
     try {
-        echo::liveness_analysis{}(s, steps);
+        static_cast<void>(echo::liveness_analysis{}(s, steps));
         return true;
     } catch (const echo::error&) {
         return false;

@@ -92,7 +92,7 @@ class SameBits(Case):
                 super().__init__(host, steps)
                 again.extend(
                     host.calls[node].node.name + host.calls[node].part
-                    for node, is_again, _ in steps
+                    for node, is_again, *_ in steps
                     if is_again
                 )
 

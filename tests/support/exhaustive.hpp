@@ -5,7 +5,7 @@
 #pragma once
 
 #include <echo/analysis/footprint.hpp>
-#include <echo/analysis/lay_out.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -38,7 +38,7 @@ struct choices {
     template <class Visit>
     void for_each(const echo::snapshot& s, bool heavy, const Visit& visit) const {
         for (std::size_t bits = 0; bits < std::size_t{1} << size(); ++bits) {
-            auto chosen = echo::choice::nothing(s);
+            auto chosen = echo::decision::nothing(s);
             chosen.heavy = heavy;
             for (std::size_t i = 0; i < nodes.size(); ++i) chosen.again[nodes[i].index()] = bits >> i & 1U;
             for (std::size_t i = 0; i < values.size(); ++i)

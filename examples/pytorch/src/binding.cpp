@@ -21,8 +21,9 @@ namespace {
 
 /// `{position, output}`: a value names the node that makes it, a copy of one the step.
 using place = std::pair<std::uint32_t, std::uint32_t>;
-/// One step: its node, whether it has run before, and the copy of each input that it reads.
-using step = std::tuple<std::uint32_t, bool, std::vector<place>>;
+/// One step: its node, whether it has run before, the copy of each input that it reads, and the input over which its
+/// first output is written.
+using step = std::tuple<std::uint32_t, bool, std::vector<place>, std::optional<std::uint32_t>>;
 /// One output: bytes, and the input on whose storage it lies or that it may take over.
 using output = std::tuple<std::uint64_t, std::optional<std::size_t>, std::optional<std::size_t>>;
 
@@ -140,11 +141,21 @@ echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
                         "strategy");
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
-    options.exchange_replays =
-        std::min<std::size_t>(options.exchange_replays, 2 * nodes); // planning stays short
+    options.local_search_replays =
+        std::min<std::size_t>(options.local_search_replays, 2 * nodes); // planning stays short
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;
+}
+
+/// The input whose storage the first output of a step takes; none where it gets its own.
+std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::schedule& steps,
+                                          const echo::liveness& live, echo::step_id t) {
+    const auto outputs = s.outputs(steps[t].node);
+    if (std::ranges::empty(outputs)) return {};
+    const std::uint32_t k = s[*std::ranges::begin(outputs)].inplace;
+    const bool takes = k != echo::no_input && live.storage({t, 0}) == live.storage(steps.inputs(t)[k]);
+    return takes ? std::optional(k) : std::nullopt;
 }
 
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
@@ -157,11 +168,13 @@ planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64
     echo::verify(s, made);
     planned result{.steps = {}, .report = made.report()};
     const echo::schedule& steps = made.steps();
+    echo::liveness_analysis analyse;
+    const echo::liveness& live = analyse(s, steps);
     for (const auto t : steps.steps()) {
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
         result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads));
+                                  std::move(reads), written_over(s, steps, live, t));
     }
     return result;
 }
@@ -196,14 +209,14 @@ using replayed =
 replayed replay(graph& g, const std::vector<std::uint32_t>& order) {
     const echo::snapshot s = read(g);
     const echo::schedule steps = scheduled(s, order);
-    echo::replay judge;
-    const auto result = judge(s, steps);
+    const auto judged = echo::replay{}(s, steps);
+    const auto& result = judged.footprint;
     const auto times = echo::times_of(s);
     echo::ticks again = 0;
     for (const auto t : steps.steps())
         if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node.index()];
     replayed found{result.peak_bytes, times.part(again), {}};
-    const echo::liveness& live = judge.live();
+    const echo::liveness& live = judged.live;
     for (const auto i : live.storages()) {
         const auto& storage = live[i];
         if (storage.resident || storage.first > result.peak_step || storage.last < result.peak_step) continue;

@@ -6,9 +6,11 @@
 #include <echo/analysis/budget.hpp>
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/host_allocator.hpp>
+#include <echo/analysis/tuning.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace echo {
@@ -24,51 +26,46 @@ public:
         : evaluate_(evaluate), allocate_(allocate), search_(search) {}
 
     /// The plan that takes least of those that recompute for at most `most`. The allocator is asked of the lowest
-    /// peaks, at most `questions` times.
-    trial smallest(ticks most) {
+    /// peaks, at most `tuning::most_questions` times.
+    [[nodiscard]] evaluated_plan smallest(ticks most) {
         ask(search_.lowest(most));
         const auto known = search_.known();
         std::size_t asked = 1;
-        for (auto t = known.rbegin(); t != known.rend() && asked < questions; ++t) {
+        for (auto t = known.rbegin(); t != known.rend() && asked < tuning::most_questions; ++t) {
             if (t->recompute > most) continue;
-            ask(*t);
+            ask(evaluate_(t->decided));
             ++asked;
         }
-        return std::move(best_);
+        return *std::move(best_);
     }
 
     /// The plan of least recomputation that takes at most `limit`: lower and lower peaks are searched until one does,
     /// at most to three quarters of it. Without one, the plan that takes least.
-    trial cheapest(std::uint64_t limit) {
-        constexpr std::uint64_t parts = 64;
-        for (std::uint64_t i = 0; i < questions; ++i) {
-            const std::uint64_t target = limit - limit / parts * i;
-            trial t = search_.cheapest(target);
-            const bool met = t.footprint.peak_bytes <= target;
-            ask(std::move(t));
+    [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
+        for (std::uint64_t i = 0; i < tuning::most_questions; ++i) {
+            const std::uint64_t target = limit - limit / tuning::limit_parts * i;
+            evaluated_plan plan = search_.cheapest(target);
+            const bool met = plan.peak_bytes() <= target;
+            ask(std::move(plan));
             if (least_ <= limit || !met) break; // lower targets are not met either
         }
-        return std::move(best_);
+        return *std::move(best_);
     }
 
 private:
-    static constexpr std::size_t questions = 16;
-
-    void ask(trial t) {
-        evaluate_(t);
-        const std::uint64_t bytes = allocate_(evaluate_.steps());
-        if (is_asked_ && (bytes > least_ || (bytes == least_ && !(t.recompute < best_.recompute)))) return;
-        is_asked_ = true;
+    void ask(evaluated_plan plan) {
+        const std::uint64_t bytes = allocate_(plan.steps());
+        if (best_ && (bytes > least_ || (bytes == least_ && !(plan.recompute() < best_->recompute()))))
+            return;
         least_ = bytes;
-        best_ = std::move(t);
+        best_ = std::move(plan);
     }
 
     evaluator& evaluate_;
     const host_allocator& allocate_;
     budget_search<>& search_;
-    trial best_;
+    std::optional<evaluated_plan> best_;
     std::uint64_t least_ = 0; // bytes of the best
-    bool is_asked_ = false;
 };
 
 } // namespace detail

@@ -27,7 +27,7 @@ struct candidates {
     std::vector<std::uint8_t> forward_needed;   ///< forward node: the forward pass itself needs it
     std::vector<value_id> base;                 ///< value: the maker of its storage, through views
     std::vector<std::uint8_t> resident;         ///< value: it lies on resident storage
-    std::vector<std::uint8_t> free; ///< base value: resident or a result, so it costs nothing to keep
+    std::vector<std::uint8_t> costless; ///< base value: resident or a result, so it costs nothing to keep
     std::vector<std::uint8_t>
         hoistable; ///< backward view of a forward value: may run right after what it looks at
     std::vector<std::uint8_t> packable; ///< value: an encoding of it could be made in the forward pass
@@ -63,7 +63,7 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
         if (!c.live[i] || !is_backward(s[n].phase) || c.hoistable[i]) continue;
         for (std::size_t k = 0; const auto v : s.inputs(n)) {
             const value_id base = c.base[v.index()];
-            if (s[s[base].producer].phase == phase::forward && !c.free[base.index()])
+            if (s[s[base].producer].phase == phase::forward && !c.costless[base.index()])
                 visit(v, encode && encodable(s, c, n, k));
             ++k;
         }
@@ -105,7 +105,7 @@ private:
     /// with one root share a resident storage, and a write ends the earlier ones.
     void find_bases() {
         c_.base.resize(s_.value_count());
-        c_.free.assign(s_.value_count(), 0);
+        c_.costless.assign(s_.value_count(), 0);
         root_.resize(s_.value_count());
         c_.resident.assign(s_.value_count(), 0);
         writes_resident_.assign(s_.node_count(), 0);
@@ -127,8 +127,8 @@ private:
                     c_.resident[v.index()] = 1;
                     writes_resident_[n.index()] = s_[n].phase != phase::input;
                 }
-                if (c_.resident[v.index()]) c_.free[c_.base[v.index()].index()] = 1;
-                if (s_.is_result(v)) c_.free[c_.base[v.index()].index()] = 1;
+                if (c_.resident[v.index()]) c_.costless[c_.base[v.index()].index()] = 1;
+                if (s_.is_result(v)) c_.costless[c_.base[v.index()].index()] = 1;
             }
         }
     }

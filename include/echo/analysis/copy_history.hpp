@@ -5,10 +5,11 @@
 
 #include <echo/analysis/liveness.hpp>
 #include <echo/analysis/read_walk.hpp>
+#include <echo/graph/id_vector.hpp>
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <utility>
 
 namespace echo {
 
@@ -29,19 +30,13 @@ public:
               const liveness& live) {
         latest_.assign(s.node_count(), step_id::none());
         earlier_.assign(steps.size(), step_id::none());
-        first_.assign(live.storage_count() + 1, 0);
+        reads_.begin(live.storage_count());
         for (const auto t : steps.steps()) {
-            if (steps[t].kind != step_kind::encode) {
-                auto& latest = latest_[steps[t].node.index()];
-                earlier_[t.index()] = latest;
-                latest = t;
-            }
+            if (steps[t].kind != step_kind::encode) earlier_[t] = std::exchange(latest_[steps[t].node], t);
             if (steps[t].fused) continue;
-            walk_(steps, t, [&](std::uint32_t, copy_id c) { ++first_[live.storage(c).index() + 1]; });
+            walk_(steps, t, [&](std::uint32_t, copy_id c) { reads_.count(live.storage(c)); });
         }
-        for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-        next_.assign(first_.begin(), first_.end() - 1);
-        reads_.resize(first_.back());
+        reads_.lay_out();
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue;
             walk_(steps, t, [&](std::uint32_t, copy_id c) {
@@ -49,31 +44,27 @@ public:
                 const node_id content = maker.kind == step_kind::encode
                                             ? maker.node
                                             : s[base[s.output(maker.node, c.output).index()]].producer;
-                reads_[next_[live.storage(c).index()]++] = {t, content};
+                reads_.add(live.storage(c), {t, content});
             });
         }
     }
 
     /// The last step before `t` that runs the node, or none. O(runs of the node).
     step_id run_before(node_id n, step_id t) const {
-        step_id run = latest_[n.index()];
-        while (run.valid() && run >= t) run = earlier_[run.index()];
+        step_id run = latest_[n];
+        while (run.valid() && run >= t) run = earlier_[run];
         return run;
     }
     /// The step that ran the same node before, or none. O(1).
-    step_id earlier(step_id run) const { return earlier_[run.index()]; }
+    step_id earlier(step_id run) const { return earlier_[run]; }
 
     /// All reads of a storage, in step order. O(1).
-    std::span<const storage_read> reads(storage_id i) const {
-        return {reads_.data() + first_[i.index()], reads_.data() + first_[i.index() + 1]};
-    }
+    std::span<const storage_read> reads(storage_id i) const { return reads_[i]; }
 
 private:
-    std::vector<step_id> latest_;      ///< node: the last step that runs it
-    std::vector<step_id> earlier_;     ///< step: the one that ran its node before
-    std::vector<std::uint32_t> first_; ///< storage: its first place in `reads_`
-    std::vector<std::uint32_t> next_;  ///< scratch: the next free one
-    std::vector<storage_read> reads_;
+    id_vector<node_id, step_id> latest_;  ///< the last step that runs it
+    id_vector<step_id, step_id> earlier_; ///< the one that ran its node before
+    id_lists<storage_id, storage_read> reads_;
     read_walk walk_;
 };
 

@@ -13,8 +13,8 @@
 
 #include <echo/analysis/anchors.hpp>
 #include <echo/analysis/echo_printed.hpp>
-#include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/partition.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -34,7 +34,7 @@ struct gradient_needs {
         });
         for (const auto v : s.values()) {
             const value_id base = c.base[v.index()];
-            if (full[base.index()] || c.free[base.index()]) one_bit[v.index()] = 0;
+            if (full[base.index()] || c.costless[base.index()]) one_bit[v.index()] = 0;
         }
     }
 };
@@ -46,7 +46,7 @@ public:
     echo_trimmer(const snapshot& s, const candidates& c, const gradient_needs& needs)
         : s_(s), c_(c), needs_(needs) {}
 
-    void run(const backward_needs& when, choice& out) {
+    void run(const backward_needs& when, decision& out) {
         start(when);
         // Views are on no path, they follow what they lie on; but they connect.
         const node_groups subgraphs = node_groups::connected(s_, [&](node_id n) {
@@ -77,10 +77,10 @@ private:
     }
 
     value_id base(value_id v) const { return c_.base[v.index()]; }
-    std::uint64_t price(value_id b) const { return c_.free[b.index()] ? 0 : s_[b].bytes; }
+    std::uint64_t price(value_id b) const { return c_.costless[b.index()] ? 0 : s_[b].bytes; }
     /// Bytes of keeping a storage for the backward pass are paid whatever the path is.
     bool paid_anyway(value_id b) const {
-        return c_.free[b.index()] || (needs_.full[b.index()] && !on_path_[s_[b].producer.index()]);
+        return c_.costless[b.index()] || (needs_.full[b.index()] && !on_path_[s_[b].producer.index()]);
     }
     bool demanded(value_id b) const { return needs_.full[b.index()] || readers_[b.index()] > 0; }
     bool makes_storage(node_id n) const {
@@ -201,9 +201,9 @@ private:
 /// The paper's pass as its prose has it, with the anchors that `when` names. Each trimming step costs the
 /// edges it touches; rounds are repeated until nothing changes, in practice two or three times. Always ends:
 /// every round removes a node.
-inline choice echo_pass(const snapshot& s, const candidates& c, const gradient_needs& needs,
-                        const backward_needs& when) {
-    choice out = choice::nothing(s);
+inline decision echo_pass(const snapshot& s, const candidates& c, const gradient_needs& needs,
+                          const backward_needs& when) {
+    decision out = decision::nothing(s);
     detail::echo_trimmer(s, c, needs).run(when, out);
     return out;
 }
@@ -212,8 +212,8 @@ inline choice echo_pass(const snapshot& s, const candidates& c, const gradient_n
 /// one node at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are
 /// wide (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
 /// one node that reads them all makes it quadratic.
-inline choice echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
-    choice out = choice::nothing(s);
+inline decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
+    decision out = decision::nothing(s);
     const node_groups subgraphs = partition(s, c);
     detail::printed_comparison compare(s, subgraphs);
     enum : std::uint8_t { not_asked, keep, remove };

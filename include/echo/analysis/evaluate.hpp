@@ -1,104 +1,90 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// From a choice to its replayed figures: what every strategy asks before it prefers one choice to another.
+/// `evaluator`: from a decision to a plan with its replayed figures: what every strategy asks before it prefers one decision to
+/// another.
 #pragma once
 
-#include <echo/analysis/footprint.hpp>
+#include <echo/analysis/evaluated_plan.hpp>
 #include <echo/analysis/fusion.hpp>
-#include <echo/analysis/lay_out.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 #include <cstddef>
-#include <span>
-#include <vector>
+#include <utility>
 
 namespace echo {
 
-/// A choice and its replayed figures.
-struct trial {
-    choice decided;
-    footprint_result footprint{};
-    ticks recompute = 0; ///< time of the steps that run a node again, those fused left out
+/// Time of the steps that run a node again and are not fused. O(steps).
+inline ticks recompute_time(const candidates& c, const schedule& steps) {
+    ticks sum = 0;
+    for (const auto t : steps.steps())
+        if (steps[t].kind == step_kind::recompute && !steps[t].fused)
+            sum += c.times.of_node[steps[t].node.index()];
+    return sum;
+}
 
-    /// A lower peak, or of equal peaks, less recomputation.
-    bool better_than(const trial& other) const {
-        if (footprint.peak_bytes != other.footprint.peak_bytes)
-            return footprint.peak_bytes < other.footprint.peak_bytes;
-        return recompute < other.recompute;
-    }
-};
-
-/// Lays out, fuses if the host does, and replays; scratch memory is kept between calls. Snapshot and candidates must
-/// outlive it.
+/// Builds schedules, fuses if the host does, and replays. It keeps no plan, only memory for the next ones. Snapshot and
+/// candidates must outlive it, and it the plans that it makes.
 class evaluator {
 public:
-    evaluator(const evaluator&) = delete; // it points into itself
+    evaluator(const evaluator&) = delete; // plans point to it
     evaluator& operator=(const evaluator&) = delete;
-    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), layout_(s, c), fuse_(s, c) {}
+    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), build_(s, c), fuse_(s, c) {}
 
-    /// Fills in the figures of `t`. O(nodes + edges + steps). Errors: as `replay`.
-    void operator()(trial& t) {
-        steps_ = &layout_(t.decided);
-        t.footprint = replay_(s_, *steps_);
-        moments_ = layout_.moments();
-        if (c_.host.fuse) {
-            t.footprint = fuse(*steps_, t.footprint, fused_);
-            steps_ = &fused_;
-        }
-        t.recompute = recompute_time(*steps_);
+    /// The plan of a decision. O(nodes + edges + steps). Errors: as `replay`.
+    [[nodiscard]] evaluated_plan operator()(const decision& decided) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        data.rated.decided = decided;
+        build_(decided, data.steps, data.homes);
+        rate(data);
         ++count_;
+        return c_.host.fuse ? fused(std::move(plan)) : std::move(plan);
     }
-    /// Fuses what may be fused in `plain`, of which nothing is yet; its peak does not rise. Errors: as `replay`.
-    footprint_result fuse(const schedule& plain, schedule& fused) {
-        return fuse(plain, replay_(s_, plain), fused);
+    /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does not
+    /// rise by it. Errors: as `replay`.
+    [[nodiscard]] evaluated_plan fused(const schedule& plain) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        data.rated.decided = {};
+        data.steps = plain;
+        data.homes.clear();
+        rate(data);
+        return fused(std::move(plan));
     }
-    /// Evaluations so far.
+
+    /// Decisions evaluated so far.
     std::size_t count() const noexcept { return count_; }
-
-    /// Time of the steps that run a node again and are not fused. O(steps).
-    ticks recompute_time(const schedule& steps) const {
-        ticks sum = 0;
-        for (const auto t : steps.steps())
-            if (steps[t].kind == step_kind::recompute && !steps[t].fused)
-                sum += c_.times.of_node[steps[t].node.index()];
-        return sum;
-    }
-
-    /// Of the last evaluation.
-    const schedule& steps() const noexcept { return *steps_; }
-    /// Of the last evaluation.
-    const replay& last() const noexcept { return replay_; }
-    /// Of the last evaluation, by step: the node in whose place or for whose sake it runs.
-    std::span<const node_id> moments() const noexcept { return moments_; }
     const snapshot& graph() const noexcept { return s_; }
     const candidates& facts() const noexcept { return c_; }
 
 private:
-    /// `found`: what the replay of `plain`, the last one, has found.
-    footprint_result fuse(const schedule& plain, const footprint_result& found, schedule& fused) {
-        fused = plain;
-        if (fuse_(fused, replay_) == 0) return found;
-        const footprint_result after = replay_(s_, fused);
-        if (after.peak_bytes > found.peak_bytes) {
-            fused = plain;
-            return replay_(s_, plain);
-        }
-        if (&plain == &layout_.steps()) {
-            fused_moments_.clear();
-            for (const step_id t : fuse_.origins()) fused_moments_.push_back(layout_.moments()[t.index()]);
-            moments_ = fused_moments_;
-        }
-        return after;
+    void rate(detail::plan_data& data) {
+        replay_(s_, data.steps, data.judged);
+        data.rated.footprint = data.judged.footprint;
+        data.rated.recompute = recompute_time(c_, data.steps);
+    }
+
+    evaluated_plan fused(evaluated_plan plain) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        detail::plan_data& before = *plain.data_;
+        data.steps = before.steps;
+        if (fuse_(data.steps, before.judged) == 0) return plain;
+        rate(data);
+        if (plan.peak_bytes() > plain.peak_bytes()) return plain;
+        std::swap(data.rated.decided, before.rated.decided);
+        data.homes.clear();
+        if (!before.homes.empty())
+            for (const step_id t : fuse_.origins()) data.homes.push_back(before.homes[t]);
+        return plan;
     }
 
     const snapshot& s_;
     const candidates& c_;
-    layout layout_;
+    detail::plan_pool pool_;
+    schedule_builder build_;
     fuser<> fuse_;
     replay replay_;
-    schedule fused_; // of the last evaluation, if the host fuses
-    std::span<const node_id> moments_;
-    std::vector<node_id> fused_moments_;
-    const schedule* steps_ = &layout_.steps();
     std::size_t count_ = 0;
 };
 

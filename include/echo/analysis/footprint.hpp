@@ -6,6 +6,7 @@
 #include <echo/analysis/liveness.hpp>
 
 #include <cstdint>
+#include <span>
 
 namespace echo {
 
@@ -27,39 +28,47 @@ inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
     return step_id(steps.size());
 }
 
+/// A schedule replayed: its figures, what is live when, and the load of each step.
+struct replayed {
+    footprint_result footprint{};
+    liveness live{};
+    detail::large_vector<std::uint64_t> loads{}; ///< by step: live bytes and workspace; and one entry more
+    std::span<const std::uint64_t> load() const noexcept { return {loads.data(), loads.size() - 1}; }
+};
+
 /// Replays schedules; scratch memory is kept between calls.
 class replay {
 public:
     /// O(steps + copies). Errors: as `liveness_analysis`.
-    footprint_result operator()(const snapshot& s, const schedule& steps) {
-        const liveness& live = analyse_(s, steps);
-        load_.assign(steps.size() + 1, 0);
-        for (const auto i : live.storages()) {
-            const storage_record& storage = live[i];
-            if (storage.resident) continue;
-            load_[storage.first.index()] += storage.bytes;
-            load_[storage.last.index() + 1] -= storage.bytes; // wraps; the running sum does not
-        }
-        footprint_result result;
-        std::uint64_t now = 0;
-        for (const auto t : steps.steps()) {
-            now += load_[t.index()];
-            const step_record& step = steps[t];
-            load_[t.index()] = now + (step.kind == step_kind::encode ? 0 : s[step.node].workspace);
-            if (load_[t.index()] > result.peak_bytes || !result.peak_step.valid()) {
-                result.peak_bytes = load_[t.index()];
-                result.peak_step = t;
-            }
-        }
-        result.stash_bytes = stash_bytes(live, first_backward_step(s, steps));
-        live_ = &live;
+    [[nodiscard]] replayed operator()(const snapshot& s, const schedule& steps) {
+        replayed result;
+        (*this)(s, steps, result);
         return result;
     }
-
-    /// Of the last replay: live bytes and workspace at each step.
-    std::span<const std::uint64_t> load() const noexcept { return {load_.data(), load_.size() - 1}; }
-    /// Of the last replay.
-    const liveness& live() const noexcept { return *live_; }
+    /// The same into `result`, whose memory is used again.
+    void operator()(const snapshot& s, const schedule& steps, replayed& result) {
+        analyse_(s, steps, result.live);
+        auto& load = result.loads;
+        load.assign(steps.size() + 1, 0);
+        for (const auto i : result.live.storages()) {
+            const storage_record& storage = result.live[i];
+            if (storage.resident) continue;
+            load[storage.first.index()] += storage.bytes;
+            load[storage.last.index() + 1] -= storage.bytes; // wraps; the running sum does not
+        }
+        result.footprint = {};
+        std::uint64_t now = 0;
+        for (const auto t : steps.steps()) {
+            now += load[t.index()];
+            const step_record& step = steps[t];
+            load[t.index()] = now + (step.kind == step_kind::encode ? 0 : s[step.node].workspace);
+            if (load[t.index()] > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
+                result.footprint.peak_bytes = load[t.index()];
+                result.footprint.peak_step = t;
+            }
+        }
+        result.footprint.stash_bytes = stash_bytes(result.live, first_backward_step(s, steps));
+    }
 
 private:
     /// A value read at or after the boundary has its storage live there; results that nobody reads are no
@@ -74,12 +83,12 @@ private:
     }
 
     liveness_analysis analyse_;
-    detail::large_vector<std::uint64_t> load_;
-    const liveness* live_ = nullptr;
 };
 
 /// The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.
-inline footprint_result footprint(const snapshot& s, const schedule& steps) { return replay{}(s, steps); }
+inline footprint_result footprint(const snapshot& s, const schedule& steps) {
+    return replay{}(s, steps).footprint;
+}
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own
 /// order.

@@ -35,12 +35,12 @@ public:
     fuser(const snapshot& s, const candidates& c, fusion_limits limits = {})
         : s_(s), c_(c), limits_(limits) {}
 
-    /// Marks steps as fused; none is yet. `last`: the replay of these very steps. Returns how many are fused. First runs
+    /// Marks steps as fused; none is yet. `last`: these very steps replayed. Returns how many are fused. First runs
     /// of views may be put in: `origins` says where.
     /// O(steps + reads + recomputes × log steps), and as often again as passes find something, at most three.
-    std::size_t operator()(schedule& steps, const replay& last) {
+    std::size_t operator()(schedule& steps, const replayed& last) {
         steps_ = &steps;
-        live_ = &last.live();
+        live_ = &last.live;
         load_profile profile(last.load());
         profile_ = &profile;
         most_ = profile.most();

@@ -18,12 +18,12 @@ namespace echo {
 class known_plans {
 public:
     /// Keeps `t`, unless a known plan is as good in both; forgets what `t` beats. O(known).
-    void add(trial t) {
+    void add(rated_decision t) {
         const auto place = first_within(t.footprint.peak_bytes);
         // Behind `place` stand peaks as low or lower; a plan as good as `t` is one of them that takes no longer.
         if (place != plans_.end() && place->recompute <= t.recompute) return;
-        const auto first =
-            std::find_if(plans_.begin(), place, [&](const trial& p) { return p.recompute >= t.recompute; });
+        const auto first = std::find_if(plans_.begin(), place,
+                                        [&](const rated_decision& p) { return p.recompute >= t.recompute; });
         const auto last = place != plans_.end() && place->footprint.peak_bytes == t.footprint.peak_bytes
                               ? place + 1
                               : place;
@@ -32,32 +32,32 @@ public:
     }
 
     /// The plan of least recomputation whose peak is at most `limit`; null if there is none. O(log known).
-    const trial* within(std::uint64_t limit) const {
+    const rated_decision* within(std::uint64_t limit) const {
         const auto place = first_within(limit);
         return place == plans_.end() ? nullptr : &*place;
     }
     /// The plan of the least peak that recomputes for at most `most`; null if there is none. O(log known).
-    const trial* within_time(ticks most) const {
+    const rated_decision* within_time(ticks most) const {
         const auto place = std::partition_point(plans_.begin(), plans_.end(),
-                                                [&](const trial& p) { return p.recompute <= most; });
+                                                [&](const rated_decision& p) { return p.recompute <= most; });
         return place == plans_.begin() ? nullptr : &*(place - 1);
     }
     /// The plan of the least peak. There must be one.
-    const trial& lowest() const { return plans_.back(); }
+    const rated_decision& lowest() const { return plans_.back(); }
     /// All of them, in order.
-    std::span<const trial> all() const noexcept { return plans_; }
+    std::span<const rated_decision> all() const noexcept { return plans_; }
 
 private:
-    std::vector<trial>::iterator first_within(std::uint64_t limit) {
+    std::vector<rated_decision>::iterator first_within(std::uint64_t limit) {
         return std::partition_point(plans_.begin(), plans_.end(),
-                                    [&](const trial& p) { return p.footprint.peak_bytes > limit; });
+                                    [&](const rated_decision& p) { return p.footprint.peak_bytes > limit; });
     }
-    std::vector<trial>::const_iterator first_within(std::uint64_t limit) const {
+    std::vector<rated_decision>::const_iterator first_within(std::uint64_t limit) const {
         return std::partition_point(plans_.begin(), plans_.end(),
-                                    [&](const trial& p) { return p.footprint.peak_bytes > limit; });
+                                    [&](const rated_decision& p) { return p.footprint.peak_bytes > limit; });
     }
 
-    std::vector<trial> plans_;
+    std::vector<rated_decision> plans_;
 };
 
 } // namespace echo

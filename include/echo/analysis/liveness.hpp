@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace echo {
 
@@ -59,7 +60,20 @@ public:
     /// Errors: a value is read, or is a graph output, after a step wrote over its storage in place (the
     /// graph's own order is then wrong); what a fused step makes is a graph output, is packed, or has a view that is
     /// not fused. O(steps + copies), and what is read through fused steps.
-    const liveness& operator()(const snapshot& s, const schedule& steps) {
+    [[nodiscard]] liveness operator()(const snapshot& s, const schedule& steps) {
+        liveness live;
+        (*this)(s, steps, live);
+        return live;
+    }
+    /// The same into `live`, whose memory is used again.
+    void operator()(const snapshot& s, const schedule& steps, liveness& live) {
+        std::swap(live_, live); // worked on here, and given back below
+        analyse(s, steps);
+        std::swap(live_, live);
+    }
+
+private:
+    void analyse(const snapshot& s, const schedule& steps) {
         index_copies(s, steps);
         find_last_reads(s, steps);
         auto& storages = live_.storages_;
@@ -87,10 +101,8 @@ public:
             if (const copy_id c{last_copy_[s[v].producer.index()], s.output_index(v)};
                 c.step.valid() && overwritten(c))
                 refuse_overwritten(s, steps, c, "a graph output is written over in place");
-        return live_;
     }
 
-private:
     void index_copies(const snapshot& s, const schedule& steps) {
         auto& first = live_.first_copy_;
         first.resize(steps.size() + 1);

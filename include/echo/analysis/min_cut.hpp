@@ -12,8 +12,8 @@
 #pragma once
 
 #include <echo/analysis/anchors.hpp>
-#include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/max_flow.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -91,14 +91,14 @@ public:
         return v != no_vertex && flow_.on_source_side(v);
     }
 
-    /// The choice that the cut stands for.
-    void read_choice(choice& out) const {
+    /// The decision that the cut stands for.
+    void read_choice(decision& out) const {
         for (const auto n : s_.nodes()) out.again[n.index()] = made_again(n);
         std::fill(out.encoded.begin(), out.encoded.end(), std::uint8_t{0});
         for (const auto v : one_bit_) {
             const value_id base = c_.base[v.index()];
             const auto vertex = available_[base.index()];
-            out.encoded[v.index()] = !c_.free[base.index()] && !required_[base.index()] &&
+            out.encoded[v.index()] = !c_.costless[base.index()] && !required_[base.index()] &&
                                      vertex != no_vertex && !flow_.on_source_side(vertex);
         }
     }
@@ -108,7 +108,7 @@ public:
 private:
     static constexpr flow_network::vertex no_vertex = ~flow_network::vertex{0};
 
-    bool is_free(value_id base) const { return c_.free[base.index()] != 0; }
+    bool is_free(value_id base) const { return c_.costless[base.index()] != 0; }
 
     flow_network::vertex available(value_id base) {
         auto& vertex = available_[base.index()];
@@ -223,7 +223,7 @@ public:
 
     /// `needs` say which nodes are anchors. O(nodes + edges) to build; near-linear to solve in practice.
     /// `out` must have the snapshot's sizes.
-    void operator()(const backward_needs& needs, const cut_options& options, choice& out) {
+    void operator()(const backward_needs& needs, const cut_options& options, decision& out) {
         network_.begin();
         for_each_gradient_read(s_, c_, options.encode, node_id::none(), [&](value_id v, bool one_bit) {
             one_bit ? network_.require_one_bit(v) : network_.require(v);

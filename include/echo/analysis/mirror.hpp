@@ -6,13 +6,13 @@
 /// Nothing is estimated.
 #pragma once
 
-#include <echo/analysis/lay_out.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 namespace echo {
 
 /// O(nodes + edges).
-inline choice mirror(const snapshot& s, const candidates& c) {
-    choice out = choice::nothing(s);
+inline decision mirror(const snapshot& s, const candidates& c) {
+    decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {
         return c.rerunnable[n.index()] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;
     };

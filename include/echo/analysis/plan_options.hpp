@@ -33,7 +33,7 @@ struct plan_options {
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
     /// How many replays `budget` spends on exchanging runs one by one at most; large graphs get fewer, or none.
-    std::size_t exchange_replays = 4000;
+    std::size_t local_search_replays = 4000;
     progress_callback progress{}; ///< called now and then with the part done, 0 to 1
 };
 

@@ -81,8 +81,8 @@ inline data_structure structure_of(const snapshot& s, const schedule& steps, con
 inline memory_profile profile(const snapshot& s, const schedule& steps) {
     memory_profile out;
     if (steps.empty()) return out;
-    replay judge;
-    const footprint_result result = judge(s, steps);
+    const replayed found = replay{}(s, steps);
+    const footprint_result& result = found.footprint;
     const node_id at = steps[result.peak_step].node;
     out.peak_bytes = result.peak_bytes;
     out.at = s.name(at);
@@ -98,7 +98,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
         layers[s[maker].layer].bytes += bytes;
         ops[s[maker].op].bytes += bytes;
     };
-    const liveness& live = judge.live();
+    const liveness& live = found.live;
     for (const auto i : live.storages()) {
         const storage_record& storage = live[i];
         const bool there = storage.first <= result.peak_step && storage.last >= result.peak_step;

@@ -13,7 +13,8 @@ public:
     progress_callback() = default;
     /// Refers to what is given, which must outlive the call that it is passed to.
     template <class F>
-        requires std::is_invocable_v<F&, double>
+        requires(!std::is_same_v<std::remove_cvref_t<F>, progress_callback>) &&
+                    std::is_invocable_v<F&, double>
     progress_callback(F&& call) // NOLINT: meant to convert
         : object_(const_cast<void*>(static_cast<const void*>(&call))), call_([](void* object, double part) {
               (*static_cast<std::remove_reference_t<F>*>(object))(part);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The promise: a plan's replayed peak is never above the baseline's. A choice that breaks it is taken back
+/// The promise: a plan's replayed peak is never above the baseline's. A decision that breaks it is taken back
 /// subgraph by subgraph, those that hold most at the peak first, until it keeps it.
 #pragma once
 
@@ -8,7 +8,8 @@
 #include <echo/analysis/partition.hpp>
 #include <echo/graph/ranking.hpp>
 
-#include <algorithm>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -16,12 +17,12 @@ namespace detail {
 
 /// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
 /// copies made again, and kept values that only runs after the peak read. O(steps + copies).
-inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, const node_groups& groups) {
-    const snapshot& s = last.graph();
-    const schedule& steps = last.steps();
-    const liveness& live = last.last().live();
+inline std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan& plan,
+                                        const node_groups& groups) {
+    const schedule& steps = plan.steps();
+    const liveness& live = plan.live();
     std::vector<std::uint64_t> sum(groups.size(), 0);
-    const step_id peak = t.footprint.peak_step;
+    const step_id peak = plan.footprint().peak_step;
     std::vector<std::uint8_t> seen(live.storage_count(), 0);
     const auto charge = [&](storage_id i, node_id n) {
         if (!i.valid()) return; // fused
@@ -33,7 +34,7 @@ inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, c
     const step_id boundary = first_backward_step(s, steps);
     for (const auto step : steps.steps()) {
         const step_record& record = steps[step];
-        if (record.kind == step_kind::encode || step < boundary || !t.decided.again[record.node.index()])
+        if (record.kind == step_kind::encode || step < boundary || !plan.decided().again[record.node.index()])
             continue;
         for (std::uint32_t k = 0; k < s.outputs(record.node).size(); ++k)
             charge(live.storage({step, k}), record.node);
@@ -45,37 +46,39 @@ inline std::vector<std::uint64_t> blame(const evaluator& last, const trial& t, c
 
 } // namespace detail
 
-/// Takes subgraphs of `t` back until its peak is at most `limit`; returns how many were taken back. With
-/// nothing left the trial is the baseline without its dead nodes, which the caller still compares. Every
-/// round takes back at least twice as many as the one before, so there are O(log subgraphs) replays.
-inline std::size_t roll_back(evaluator& evaluate, trial& t, std::uint64_t limit) {
+/// What a roll-back leaves, and how many subgraphs it has taken back.
+struct rolled_back {
+    evaluated_plan plan;
+    std::size_t subgraphs = 0;
+};
+
+/// Takes subgraphs of the plan back until its peak is at most `limit`. With nothing left it is the baseline without its dead
+/// nodes, which the caller still compares. Every round takes back at least twice as many as the one before, so there are
+/// O(log subgraphs) replays.
+[[nodiscard]] inline rolled_back roll_back(evaluator& evaluate, evaluated_plan plan, std::uint64_t limit) {
     const snapshot& s = evaluate.graph();
     std::size_t taken_back = 0;
-    for (std::size_t batch = 1; t.footprint.peak_bytes > limit; batch *= 2) {
-        evaluate(t);
+    for (std::size_t batch = 1; plan.peak_bytes() > limit; batch *= 2) {
+        decision next = plan.decided();
         const node_groups groups =
-            node_groups::connected(s, [&](node_id n) { return t.decided.again[n.index()] != 0; });
-        const auto blames = detail::blame(evaluate, t, groups);
+            node_groups::connected(s, [&](node_id n) { return next.again[n.index()] != 0; });
+        const auto blames = detail::blame(s, plan, groups);
         ranking by_blame;
         for (std::uint32_t g = 0; g < groups.size(); ++g) by_blame.add(g, blames[g]);
         const auto order = by_blame.descending();
-        if (order.empty() || blames[order[0]] == 0) {
-            taken_back += groups.size();
-            t.decided = choice::nothing(s);
-            evaluate(t);
-            break;
-        }
+        if (order.empty() || blames[order[0]] == 0)
+            return {evaluate(decision::nothing(s)), taken_back + groups.size()};
         std::uint64_t relieved = 0;
-        const std::uint64_t excess = t.footprint.peak_bytes - limit;
+        const std::uint64_t excess = plan.peak_bytes() - limit;
         for (std::size_t i = 0; i < order.size() && (i < batch || relieved < excess); ++i) {
             if (blames[order[i]] == 0) break;
             relieved += blames[order[i]];
-            for (const auto n : groups.members(order[i])) t.decided.again[n.index()] = 0;
+            for (const auto n : groups.members(order[i])) next.again[n.index()] = 0;
             ++taken_back;
         }
-        evaluate(t);
+        plan = evaluate(next);
     }
-    return taken_back;
+    return {std::move(plan), taken_back};
 }
 
 } // namespace echo

@@ -42,7 +42,7 @@ struct search_effort {
 
     /// Replays for exchanges at a front point: many in small graphs, where each takes microseconds. None where single
     /// limits are searched: what luck finds at one of them is missed at the next.
-    std::size_t most_exchanges() const noexcept {
+    std::size_t most_local_replays() const noexcept {
         if (!whole_front()) return 0;
         const std::size_t nodes = size + 1;
         return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;

@@ -100,12 +100,13 @@ public:
     }
 
     /// Runs on the stream, in the current context, into which the first call loads the code (that allocates; not while
-    /// capturing). Errors: `argument_error` as `fused::lay_out` says, and for other counts or types than the graph's;
+    /// capturing). Errors: `argument_error` as `fused::run` says, and for other counts or types than the graph's;
     /// `error` without a driver, a device or a context, and if the launch is refused.
     void operator()(std::span<const any_operand> to, std::span<const any_operand> from,
                     const fused::extents& e, stream_ref stream) const {
         detail::parameters arguments;
         if (!prepare(to, from, e, arguments)) return;
+        if (by_row()) fused::check_row_count(arguments.shape);
         const auto loaded = self_->here();
         const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
             (arguments.tiles(by_row()) + 3) / 4, static_cast<std::uint64_t>(loaded.resident)));

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace echo::cuda {
@@ -59,9 +60,29 @@ void launch(std::string_view name, const Body& body, stream_ref stream) {
     Body copy = body;
     void* arguments[] = {&copy};
     const unsigned blocks = grid_for(tiles, detail::resident_blocks_of<Body>());
-    if (cudaLaunchKernel(reinterpret_cast<const void*>(&detail::run_kernel<Body>), dim3(blocks),
-                         dim3(block_threads), arguments, 0, stream.get()) != cudaSuccess)
-        check_launch(name);
+    // The launch's own code: the runtime's last error may be that of an earlier call of the host's.
+    const cudaError_t code = cudaLaunchKernel(reinterpret_cast<const void*>(&detail::run_kernel<Body>),
+                                              dim3(blocks), dim3(block_threads), arguments, 0, stream.get());
+    if (code != cudaSuccess) check_kernel(code, "kernel " + std::string(name));
+}
+
+/// Loads the code of a body's kernel onto the current device and asks what `launch` asks once, so that no launch of it does:
+/// a first launch within a capture would load code there, which a driver may refuse. Throws as `launch`.
+///
+/// ```cpp
+/// echo::cuda::prepare(echo::cuda::kernel::encode(x, mask, n));
+/// echo::cuda::prepare(fused::body_of<dz>(results, operands, extents));
+/// ```
+template <kernel_body Body>
+void prepare() {
+    cudaFuncAttributes attributes{};
+    check_kernel(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&detail::run_kernel<Body>)),
+                 "cudaFuncGetAttributes");
+    static_cast<void>(detail::resident_blocks_of<Body>());
+}
+template <kernel_body Body>
+void prepare(const Body&) {
+    prepare<Body>();
 }
 
 } // namespace echo::cuda

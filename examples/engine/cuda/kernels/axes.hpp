@@ -6,9 +6,9 @@
 #include "engine/value.hpp"
 
 #include <echo/config.hpp>
+#include <echo/cuda/kernel/divisor.hpp>
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,34 +25,8 @@ inline void expect_numbered(const echo::tensor& t) {
                           "kernels take at most " + std::to_string(most_elements) + ": lower the batch");
 }
 
-/// Divides numbers of 31 bits by one told at run time, with one multiplication.
-class divisor {
-public:
-    constexpr divisor() = default;
-    explicit constexpr divisor(std::uint64_t by) : by_(static_cast<std::uint32_t>(by)) {
-        if (by == 0) return; // of no elements
-        const int digits = static_cast<int>(std::bit_width(by - 1));
-        shift_ = static_cast<std::uint32_t>(31 + digits);
-        factor_ = static_cast<std::uint32_t>(((std::uint64_t{1} << shift_) + by - 1) / by);
-    }
-
-    ECHO_HOST_DEVICE constexpr std::uint32_t value() const noexcept { return by_; }
-    ECHO_HOST_DEVICE constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
-        return static_cast<std::uint32_t>(std::uint64_t{n} * factor_ >> shift_);
-    }
-
-private:
-    std::uint32_t by_ = 1, factor_ = 1u << 31, shift_ = 31;
-};
-
-/// n / by and n % by.
-struct division {
-    std::uint32_t quotient, rest;
-    template <class N>
-    ECHO_HOST_DEVICE constexpr division(N n, const divisor& by) noexcept
-        : quotient(by.quotient(static_cast<std::uint32_t>(n))),
-          rest(static_cast<std::uint32_t>(n) - quotient * by.value()) {}
-};
+using echo::cuda::division;
+using echo::cuda::divisor;
 
 /// More do not occur: neighbours that lie together are one.
 inline constexpr int most_axes = 6;

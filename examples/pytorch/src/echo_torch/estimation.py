@@ -111,10 +111,10 @@ def estimate(
     steps: list[Any] = []
     try:
         plan, _ = plan_for(host, default, settings, report, Watch(report), Agreement(alone=True))
-        steps = [node for node, _, _ in plan.steps]
+        steps = [step[0] for step in plan.steps]
     except Unknown as unknown:
         report.reason = str(unknown)
-    graph = host.core()
+    graph = host.core(writes_over=bool(steps))
     order = steps or host.order_of(default)
     by_module: dict[str, int] = defaultdict(int)
     for node, _, size in graph.replay(order)[2]:

@@ -91,6 +91,7 @@ class Call:
     workspace: int = 0
     time_us: float | None = None
     part: str = ""  # of an operator that is planned as two: see `host.py`
+    writer: Any = None  # what writes the result over an input: see `reuse.py`
 
 
 def is_getitem(node: fx.Node) -> bool:

@@ -10,11 +10,23 @@ from torch import fx
 from torch._functorch import partitioners
 from torch.utils._python_dispatch import _disable_current_modes
 
-from echo_torch.graph import Place, Unknown, argument, aten, holds_memory, is_getitem
+from echo_torch import reuse
+from echo_torch.graph import (
+    Call,
+    Place,
+    Unknown,
+    argument,
+    aten,
+    holds_memory,
+    is_getitem,
+    viewed_argument,
+)
 from echo_torch.host import Host, get_state, set_state
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
-Steps = list[tuple[int, bool, list[Copy]]]
+# For each step its call, whether that has run before, what it reads, and which input of it the
+# result is written over.
+Steps = list[tuple[int, bool, list[Copy], int | None]]
 SAVED = getattr(partitioners, "SavedForBackwardsAOTOutput", None)
 SAVED_UNCHECKED = getattr(partitioners, "SavedForBackwardsNoVcCheckAOTOutput", SAVED)
 
@@ -68,7 +80,7 @@ class Builder:
     def __init__(self, host: Host, steps: Steps) -> None:
         self.host = host
         self.steps = steps
-        phases = [host.calls[node].phase for node, _, _ in steps]
+        phases = [host.calls[node].phase for node, *_ in steps]
         if "backward" not in phases:
             raise Unknown("the plan has no backward half")
         self.boundary = phases.index("backward")
@@ -77,9 +89,9 @@ class Builder:
         self.states: dict[int, fx.Node] = {}  # of the generator, by call
         self.latest: dict[int, int] = {}  # call → the step that ran it last
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
-        again = {node for node, is_again, _ in steps if is_again}
+        again = {node for node, is_again, *_ in steps if is_again}
         self.rerun_random = {node for node in again if host.calls[node].rerun == "seeded"}
-        for t, (node, _, _) in enumerate(steps):
+        for t, (node, *_) in enumerate(steps):
             if host.calls[node].phase == "input":
                 self.latest[node] = t
 
@@ -125,7 +137,7 @@ class Builder:
                 half.copies[(self.latest[index], 0)] = half.graph.node_copy(call.node)
 
     def _run(self, half: _Half, t: int) -> None:
-        index, again, reads = self.steps[t]
+        index, again, reads, over = self.steps[t]
         call = self.host.calls[index]
         self.latest[index] = t
         if call.phase == "input":
@@ -139,13 +151,17 @@ class Builder:
                 read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)
             }
             self._save_state(half, index, again)
-            self._take_outputs(half, t, self._call(half, index, again, at_hand))
+            if over is not None and call.writer is not None:
+                made = self._call_over(half, call, at_hand, call.reads[over])
+            else:
+                made = self._call(half, index, again, at_hand)
+            self._take_outputs(half, t, made)
         if half is self.forward and not again:
             self._sizes(half, call.node)
 
     def _product(self, half: _Half, t: int) -> fx.Node:
         """What dropout makes: it came with the mask, or is made of the mask that is there."""
-        index, _, reads = self.steps[t]
+        index, _, reads, _ = self.steps[t]
         node = self.host.calls[index].node
         x, mask = (self._copy(half, copy) for copy in reads)
         if mask in self.fresh and self._follows_its_mask(t):
@@ -158,6 +174,20 @@ class Builder:
     def _follows_its_mask(self, t: int) -> bool:
         before, here = (self.host.calls[self.steps[i][0]] for i in (t - 1, t))
         return (before.part, here.part) == ("mask", "product") and before.node is here.node
+
+    def _call_over(
+        self, half: _Half, call: Call, at_hand: dict[fx.Node, fx.Node], over: fx.Node
+    ) -> fx.Node:
+        """The call with its result written over one of its arguments."""
+        node = call.node
+
+        def here(read: fx.Node) -> fx.Node:
+            return at_hand[read] if read in at_hand else self._number(half, read)
+
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
+        saved = half is self.backward and storage_of(at_hand[over]).op == "placeholder"
+        more = (at_hand[over], saved, node.target, *call.writer, *args)
+        return half.call(node, reuse.run_over, more, kwargs)
 
     def _call(
         self, half: _Half, index: int, again: bool, at_hand: dict[fx.Node, fx.Node]
@@ -181,7 +211,7 @@ class Builder:
         return half.call(node, node.target, args, kwargs)
 
     def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
-        index, again, _ = self.steps[t]
+        index, again, *_ = self.steps[t]
         call = self.host.calls[index]
         value = call.node.meta["val"]
         if not isinstance(value, tuple | list):
@@ -259,7 +289,7 @@ class Builder:
         host, forward, backward = self.host, self.forward, self.backward
         late = self.steps[self.boundary :]
         crossing: dict[Place, fx.Node] = {}
-        wanted = [copy for _, _, reads in late for copy in reads]
+        wanted = [copy for _, _, reads, _ in late for copy in reads]
         gradients = [
             node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)
         ]
@@ -272,7 +302,7 @@ class Builder:
         numbers: dict[fx.Node, None] = {}
         for node in (
             *gradients,
-            *(read for i, _, _ in late for read in host.calls[i].node.all_input_nodes),
+            *(read for i, *_ in late for read in host.calls[i].node.all_input_nodes),
         ):
             if not holds_memory(node) and node.op != "get_attr":
                 self._note_number(numbers, node)
@@ -280,7 +310,7 @@ class Builder:
         states = {
             f"state_{i}": self.states[i]
             for i in self.states
-            if any(n == i and g for n, g, _ in late)
+            if any(n == i and again for n, again, *_ in late)
         }
         tensors = [*dict.fromkeys([*crossing.values(), *states.values()])]
         tensors.sort(key=_is_unchecked)  # stable
@@ -349,6 +379,19 @@ class Builder:
 def _is_unchecked(node: fx.Node) -> bool:
     """Whether PyTorch saves it without a check of its version; those stand behind the others."""
     return bool(node.meta.get("saved_tensor_with_no_vc_check", False))
+
+
+def storage_of(node: fx.Node) -> fx.Node:
+    """The node of a half that made the storage on which a value lies, as far as schemas tell."""
+    while node.op == "call_function":
+        if node.target is reuse.run_over or is_getitem(node):
+            node = node.args[0]
+            continue
+        viewed = viewed_argument(node, 0)
+        if node.target is not aten._unsafe_view.default and viewed is None:
+            break
+        node = argument(node, viewed or "self")
+    return node
 
 
 def device_of(node: fx.Node) -> str:

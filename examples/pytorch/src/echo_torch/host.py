@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
+from echo_torch import reuse
 from echo_torch.graph import (
     Call,
     Place,
@@ -58,8 +59,8 @@ class Host:
     """The calls of a joint graph in the order in which they are planned, and where each value
     stands.
 
-    `allow_seeded`: random operators may run again. `keep`: patterns of module paths whose values
-    are kept.
+    `traced`: the halves are traced once more before they run, so that generators and storages are
+    out of reach. `keep`: patterns of module paths whose values are kept.
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class Host:
         joint: fx.GraphModule,
         num_fwd_outputs: int,
         *,
-        allow_seeded: bool = True,
+        traced: bool = False,
         keep: Sequence[str] = (),
     ) -> None:
         self.joint = joint
         self.keep = tuple(keep)
-        self.allow_seeded = allow_seeded
+        self.traced = traced
         self.calls: list[Call] = []
         self.place: dict[fx.Node, Place] = {}
         self.parts: dict[fx.Node, list[tuple[int, tuple[int, ...] | None]]] = {}
@@ -86,6 +87,8 @@ class Host:
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
         self.mutated = self._mutated_inputs()
         self._read()
+        if not traced:
+            reuse.mark(self.calls)
 
     # ---- Reading
 
@@ -173,12 +176,14 @@ class Host:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
             call = read_call(node, "backward" if backward else "forward", self.place_of)
+            if node.target is aten._unsafe_view.default:  # its schema calls it a copy
+                call.kind, call.outputs[0].view_of = "view", 0
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
             if draws and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
-            if (draws and (backward or not self.allow_seeded)) or not may_run_again(node):
+            if (draws and (backward or self.traced)) or not may_run_again(node):
                 call.rerun = "never"
             splits = node.target in PARTS and not backward and self._may_split(node)
             reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
@@ -291,20 +296,22 @@ class Host:
         nodes = [node for node in self.outputs if isinstance(node, fx.Node) and holds_memory(node)]
         return list(dict.fromkeys(self.place_of(node) for node in nodes))
 
-    def core(self, alignment: int = 1) -> Any:
-        """The graph as the extension has it; bytes are rounded up as the allocator does."""
+    def core(self, alignment: int = 1, *, writes_over: bool = True) -> Any:
+        """The graph as the extension has it; bytes are rounded up as the allocator does. Without
+        `writes_over` only what the model itself writes to is written to.
+        """
         from echo_torch import _core
 
         graph = _core.Graph()
         for call in self.calls:
-            graph.add(**_entry(call, alignment))
+            graph.add(**_entry(call, alignment, writes_over))
         for node, output in self.results():
             graph.result(node, output)
         return graph
 
     def digest(self, *more: Any) -> str:
         """A hash of all that a plan depends on; names of nodes are no part of it."""
-        entries = [{**_entry(call, 1), "name": "", "layer": ""} for call in self.calls]
+        entries = [{**_entry(call, 1, True), "name": "", "layer": ""} for call in self.calls]
         return hashlib.sha256(repr((entries, self.results(), more)).encode()).hexdigest()
 
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
@@ -333,9 +340,12 @@ class Host:
         return order
 
 
-def _entry(call: Call, alignment: int) -> dict[str, Any]:
+def _entry(call: Call, alignment: int, writes_over: bool) -> dict[str, Any]:
     def size(value: Value) -> int:
         return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
+
+    def over(value: Value) -> int | None:
+        return value.inplace if writes_over or call.writer is None else None
 
     return {
         "name": call.node.name + call.part,
@@ -345,7 +355,7 @@ def _entry(call: Call, alignment: int) -> dict[str, Any]:
         "kind": call.kind,
         "rerun": call.rerun,
         "inputs": call.inputs,
-        "outputs": [(size(value), value.view_of, value.inplace) for value in call.outputs],
+        "outputs": [(size(value), value.view_of, over(value)) for value in call.outputs],
         "control": call.control,
         "flops": float(call.flops),
         "workspace": call.workspace,

@@ -150,10 +150,8 @@ def partition(
             raise Unknown(
                 f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
             )
-        traced = (
-            inductor or torch._dynamo.config.compiled_autograd
-        )  # then generators are out of reach
-        host = Host(joint, num_fwd_outputs, allow_seeded=not traced, keep=options.keep)
+        traced = inductor or torch._dynamo.config.compiled_autograd
+        host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
         watch.lap("reading")
         plan, digest = plan_for(host, default, options, report, watch, ranks)
         halves = Builder(host, plan.steps).build()
@@ -203,7 +201,8 @@ def plan_for(
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     graph = host.core(alignment)
-    report.default_peak, report.default_overhead, _ = graph.replay(order)
+    default_graph = host.core(alignment, writes_over=False)
+    report.default_peak, report.default_overhead, _ = default_graph.replay(order)
     key = host.digest(order, options, alignment)
     report.cached = key in _plans
     if not report.cached:

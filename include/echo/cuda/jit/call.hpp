@@ -44,7 +44,7 @@ struct parameters {
     /// What the kernel's warps share out: rows, or 32 groups of elements each.
     std::uint64_t tiles(bool by_row) const noexcept { return by_row ? shape.rows : (shape.groups + 31) / 32; }
 };
-static_assert(sizeof(fused::launch_shape) == 96 && sizeof(fused::launch_operand) == 48,
+static_assert(sizeof(fused::launch_shape) == 144 && sizeof(fused::launch_operand) == 48,
               "the generated source declares the same");
 
 /// Checks a call of the program's kernel and fills its parameters; false if there is nothing to do. Errors: `argument_error`

@@ -65,7 +65,7 @@ struct decode_body {
         for_each_tile<T>(w, n, at, [&](auto access, std::int64_t first) {
             const auto bits = access.unpack(w, load_words(w, mask + first / 32, access.count()));
             access.parts([&](auto part) {
-                access.store(w, part, y + first, [&](int lane, int k) {
+                access.template store<true>(w, part, y + first, [&](int lane, int k) {
                     return (bits[lane] >> access.bit_of(part, k) & 1u) != 0 ? one<T>() : zero<T>();
                 });
             });
@@ -89,8 +89,8 @@ struct relu_backward_body {
     ECHO_HOST_DEVICE void operator()(Warp& w) const {
         for_each_tile<T>(w, n, at, [&](auto access, std::int64_t first) {
             const auto bits = access.unpack(w, load_words(w, mask + first / 32, access.count()));
-            map_kept(w, access, dy + first, dx + first, bits,
-                     [](T v, bool kept) { return kept ? v : zero<T>(); });
+            map_kept<false>(w, access, dy + first, dx + first, bits,
+                            [](T v, bool kept) { return kept ? v : zero<T>(); });
         });
     }
 };

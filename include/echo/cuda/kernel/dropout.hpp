@@ -54,8 +54,8 @@ struct dropout_draw_body {
                 words[lane] = keep_word(first_word + static_cast<std::uint64_t>(lane), seed, threshold);
             });
             if constexpr (WithMask) store_words(w, mask + first / 32, access.count(), words);
-            map_kept(w, access, x + first, y + first, access.unpack(w, words),
-                     [&](T v, bool kept) { return dropped(v, kept, scale); });
+            map_kept<true>(w, access, x + first, y + first, access.unpack(w, words),
+                           [&](T v, bool kept) { return dropped(v, kept, scale); });
         });
     }
 };
@@ -76,8 +76,8 @@ struct dropout_apply_body {
     ECHO_HOST_DEVICE void operator()(Warp& w) const {
         for_each_tile<T>(w, n, at, [&](auto access, std::int64_t first) {
             const auto bits = access.unpack(w, load_words(w, mask + first / 32, access.count()));
-            map_kept(w, access, dy + first, dx + first, bits,
-                     [&](T v, bool kept) { return dropped(v, kept, scale); });
+            map_kept<true>(w, access, dy + first, dx + first, bits,
+                           [&](T v, bool kept) { return dropped(v, kept, scale); });
         });
     }
 };

@@ -31,30 +31,40 @@ struct body {
     launch_shape shape{};
     launch_operand operands[count]{};
 
-    /// Loads the operands that some step of pass `Pass` reads.
-    template <std::size_t Pass, class Warp>
-    ECHO_HOST_DEVICE void load(float (&x)[F::inputs + 1][width], const std::int64_t* at,
-                               const group_place& g) const {
+    template <std::size_t I>
+    using element = std::tuple_element_t<I, std::tuple<Elements...>>;
+
+    /// Calls f.template operator()<operand>() for each operand that some step of pass `Pass` reads.
+    template <std::size_t Pass, class Function>
+    ECHO_HOST_DEVICE static void each_read(Function&& f) {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
             (([&] {
                  constexpr step s = F::program.of[I];
-                 if constexpr (s.kind == step_kind::operand && in_pass<F, I, Pass>) {
-                     constexpr std::size_t i = s.operands[0];
-                     load_group<element<F::outputs + i>, width, Warp>(x[i], operands[F::outputs + i],
-                                                                      at[F::outputs + i], g);
-                 }
+                 if constexpr (s.kind == step_kind::operand && in_pass<F, I, Pass>)
+                     f.template operator()<s.operands[0]>();
              }()),
              ...);
         }(std::make_index_sequence<F::steps>{});
     }
 
+    /// Loads the operands of a pass: all are asked for before the first is converted.
+    template <std::size_t Pass, class Group>
+    ECHO_HOST_DEVICE static void load(float (&x)[F::inputs + 1][width], const Group& group) {
+        [&]<std::size_t... All>(std::index_sequence<All...>) {
+            std::tuple<raw_group<element<F::outputs + All>, width>...> raw;
+            each_read<Pass>([&]<std::size_t I>() { group.load(std::get<I>(raw), F::outputs + I); });
+            each_read<Pass>([&]<std::size_t I>() {
+                for (std::uint32_t e = 0; e < width; ++e) x[I][e] = std::get<I>(raw).get(e);
+            });
+        }(std::make_index_sequence<F::inputs>{});
+    }
+
     /// Evaluates the results of one group and writes those that differ from element to element.
-    template <class Warp>
-    ECHO_HOST_DEVICE void write_group(const frame<F>& known, const std::int64_t* at, const group_place& g,
-                                      row_place row) const {
+    template <class Group>
+    ECHO_HOST_DEVICE static void write_group(const frame<F>& known, const Group& group, row_place row) {
         constexpr std::size_t pass = F::program.rows.passes;
         float x[F::inputs + 1][width], y[F::outputs][width];
-        load<pass, Warp>(x, at, g);
+        load<pass>(x, group);
         for (std::uint32_t e = 0; e < width; ++e) {
             frame<F> f = known;
             float of[F::inputs + 1];
@@ -66,15 +76,11 @@ struct body {
         }
         [&]<std::size_t... K>(std::index_sequence<K...>) {
             (([&] {
-                 if constexpr (!F::result_by_row.contains(K))
-                     store_group<element<K>, width, Warp>(y[K], operands[K], at[K], g);
+                 if constexpr (!F::result_by_row.contains(K)) group.template store<element<K>>(y[K], K);
              }()),
              ...);
         }(std::make_index_sequence<F::outputs>{});
     }
-
-    template <std::size_t I>
-    using element = std::tuple_element_t<I, std::tuple<Elements...>>;
 };
 
 } // namespace detail
@@ -91,20 +97,79 @@ struct elementwise_body : detail::body<F, Elements...> {
 
     template <class Warp>
     ECHO_HOST_DEVICE void operator()(Warp& w) const {
-        for (std::int64_t tile = w.index(); tile < tiles(); tile += w.count())
+        if (this->shape.walk == walking::lines) return walk_lines<false>(w);
+        if (this->shape.walk == walking::repeating) return walk_lines<true>(w);
+        if (this->shape.walk == walking::flat) walk_flat(w);
+        walk_any(w);
+    }
+
+private:
+    template <class Warp, bool Repeats, class Index>
+    using whole = detail::whole_group<base::width, Warp, Repeats, Index>;
+
+    template <bool Repeats, class Warp>
+    ECHO_HOST_DEVICE void walk_lines(Warp& w) const {
+        const launch_shape& s = this->shape;
+        const auto groups = static_cast<std::uint32_t>(s.groups);
+        const auto stride = static_cast<std::uint32_t>(w.count()) * warp_lanes;
+        for (auto begin = static_cast<std::uint32_t>(w.index()) * warp_lanes; begin < groups; begin += stride)
+            w.lanes([&](int lane) {
+                const std::uint32_t group = begin + static_cast<std::uint32_t>(lane);
+                if (group >= groups) return;
+                const division in_line(group, s.by_line_groups);
+                const division inner(in_line.quotient, s.by_within[1]);
+                const division outer(inner.quotient, s.by_within[0]);
+                const std::uint32_t column = in_line.rest * base::width;
+                std::uint32_t first[base::count];
+                for (std::size_t i = 0; i < base::count; ++i) {
+                    const auto& step = this->operands[i].step;
+                    first[i] = column + inner.rest * static_cast<std::uint32_t>(step[2]) +
+                               outer.rest * static_cast<std::uint32_t>(step[1]) +
+                               outer.quotient * static_cast<std::uint32_t>(step[0]);
+                }
+                base::write_group(frame<F>{},
+                                  whole<Warp, Repeats, std::uint32_t>{this->operands, first, column}, {});
+            });
+    }
+
+    template <class Warp>
+    ECHO_HOST_DEVICE void walk_flat(Warp& w) const {
+        const launch_shape& s = this->shape;
+        const auto groups = static_cast<std::uint32_t>(s.groups);
+        const auto stride = static_cast<std::uint32_t>(w.count()) * warp_lanes;
+        for (auto begin = static_cast<std::uint32_t>(w.index()) * warp_lanes; begin < groups; begin += stride)
+            w.lanes([&](int lane) {
+                const std::uint32_t group = begin + static_cast<std::uint32_t>(lane);
+                if (group - s.first_whole >= s.whole) return;
+                std::int64_t first[base::count];
+                for (std::size_t i = 0; i < base::count; ++i)
+                    first[i] = std::int64_t{group} * base::width - s.shift;
+                base::write_group(frame<F>{}, whole<Warp, false, std::int64_t>{this->operands, first, 0}, {});
+            });
+    }
+
+    /// All groups; behind `walk_flat` those of the first and the last tile that it has left.
+    template <class Warp>
+    ECHO_HOST_DEVICE void walk_any(Warp& w) const {
+        const launch_shape& s = this->shape;
+        const bool flat = s.walk == walking::flat;
+        const std::int64_t last = tiles(), stride = flat && last > 2 ? last - 1 : 1;
+        for (std::int64_t tile = w.index() * stride; tile < last; tile += w.count() * stride)
             w.lanes([&](int lane) {
                 const auto group =
                     static_cast<std::uint64_t>(tile) * warp_lanes + static_cast<std::uint64_t>(lane);
-                if (group >= this->shape.groups) return;
+                if (group >= s.groups || (flat && group - s.first_whole < s.whole)) return;
                 std::int64_t at[base::count] = {};
                 std::uint64_t line = 0;
-                if (this->shape.groups != this->shape.line_groups) {
-                    line = detail::divide(group, this->shape.line_groups);
-                    detail::add_offsets<base::count>(at, this->operands, line, this->shape.within);
+                if (s.groups != s.line_groups) {
+                    line = detail::divide(group, s.line_groups);
+                    detail::add_offsets<base::count>(at, this->operands, line, s.within);
                 }
-                const auto g =
-                    detail::place_of<base::width>(group - line * this->shape.line_groups, this->shape);
-                this->template write_group<Warp>(frame<F>{}, at, g, {});
+                base::write_group(
+                    frame<F>{},
+                    detail::any_group<base::width, Warp>{
+                        this->operands, at, detail::place_of<base::width>(group - line * s.line_groups, s)},
+                    {});
             });
     }
 };
@@ -131,10 +196,9 @@ struct row_body : detail::body<F, Elements...> {
                 (reduce<Pass>(w, known, at), ...);
             }(std::make_index_sequence<F::program.rows.passes>{});
             if constexpr (F::program.rows.writes_elements)
-                walk(w, at,
-                     [&](const std::int64_t* line, const detail::group_place& g, row_place place, int) {
-                         this->template write_group<Warp>(known, line, g, place);
-                     });
+                walk(w, at, [&](const auto& group, row_place place, int) {
+                    base::write_group(known, group, place);
+                });
             w.lanes([&](int lane) {
                 if (lane == 0) store_row(known, at);
             });
@@ -142,35 +206,53 @@ struct row_body : detail::body<F, Elements...> {
     }
 
 private:
-    /// Calls f(offsets, group, place in the row, lane) for each group of the row, on the lane that has it. Where a row is
-    /// several lines and a group lies across their ends, it is called for each part.
+    /// Calls f(group, place in the row, lane) for each group of the row, on the lane that has it. Where a row is several
+    /// lines and a group lies across their ends, it is called for each part.
     template <class Warp, class Function>
     ECHO_HOST_DEVICE void walk(Warp& w, const std::int64_t* at, Function&& f) const {
+        if (this->shape.walk == walking::repeating)
+            w.lanes([&](int lane) { walk_whole<Warp>(lane, at, f); });
+        else
+            w.lanes([&](int lane) { walk_any<Warp>(lane, at, f); });
+    }
+
+    template <class Warp, class Function>
+    ECHO_HOST_DEVICE void walk_whole(int lane, const std::int64_t* at, Function& f) const {
+        for (auto group = static_cast<std::uint64_t>(lane); group < this->shape.groups; group += warp_lanes) {
+            const auto begin = static_cast<std::int64_t>(group * base::width);
+            std::int64_t first[base::count];
+            for (std::size_t i = 0; i < base::count; ++i) first[i] = at[i] + begin;
+            f(detail::whole_group<base::width, Warp, true, std::int64_t>{this->operands, first, begin},
+              row_place{begin, this->shape.row_length}, lane);
+        }
+    }
+
+    template <class Warp, class Function>
+    ECHO_HOST_DEVICE void walk_any(int lane, const std::int64_t* at, Function& f) const {
         constexpr auto most = static_cast<std::int64_t>(base::width);
-        w.lanes([&](int lane) {
-            const launch_shape& s = this->shape;
-            for (auto group = static_cast<std::uint64_t>(lane); group < s.groups; group += warp_lanes) {
-                const auto begin = static_cast<std::int64_t>(group) * most;
-                const std::int64_t left = s.row_length - begin, end = left < most ? left : most;
-                for (std::int64_t e = 0; e < end;) {
-                    std::int64_t offset[base::count];
-                    for (std::size_t i = 0; i < base::count; ++i) offset[i] = at[i];
-                    std::int64_t column = begin + e;
-                    if (s.row_length != s.line) {
-                        const auto line = detail::divide(static_cast<std::uint64_t>(column),
-                                                         static_cast<std::uint64_t>(s.line));
-                        detail::add_offsets<base::count>(offset, this->operands, line, s.within);
-                        column -= static_cast<std::int64_t>(line) * s.line;
-                    }
-                    const std::int64_t stop = end - e < s.line - column ? end : e + s.line - column;
-                    f(offset,
-                      detail::group_place{column - e, static_cast<std::uint32_t>(e),
-                                          static_cast<std::uint32_t>(stop)},
-                      row_place{begin, s.row_length}, lane);
-                    e = stop;
+        const launch_shape& s = this->shape;
+        for (auto group = static_cast<std::uint64_t>(lane); group < s.groups; group += warp_lanes) {
+            const auto begin = static_cast<std::int64_t>(group) * most;
+            const std::int64_t left = s.row_length - begin, end = left < most ? left : most;
+            for (std::int64_t e = 0; e < end;) {
+                std::int64_t offset[base::count];
+                for (std::size_t i = 0; i < base::count; ++i) offset[i] = at[i];
+                std::int64_t column = begin + e;
+                if (s.row_length != s.line) {
+                    const auto line = detail::divide(static_cast<std::uint64_t>(column),
+                                                     static_cast<std::uint64_t>(s.line));
+                    detail::add_offsets<base::count>(offset, this->operands, line, s.within);
+                    column -= static_cast<std::int64_t>(line) * s.line;
                 }
+                const std::int64_t stop = end - e < s.line - column ? end : e + s.line - column;
+                f(detail::any_group<base::width, Warp>{this->operands,
+                                                       offset,
+                                                       {column - e, static_cast<std::uint32_t>(e),
+                                                        static_cast<std::uint32_t>(stop)}},
+                  row_place{begin, s.row_length}, lane);
+                e = stop;
             }
-        });
+        }
     }
 
     /// One pass: all reductions whose operands are known after `Pass` passes.
@@ -183,15 +265,15 @@ private:
         w.lanes([&](int lane) {
             each_reduction<Pass>([&]<std::size_t I>(auto how) { total[lane].of[I] = how.none(); });
         });
-        walk(w, at, [&](const std::int64_t* line, const detail::group_place& g, row_place place, int lane) {
+        walk(w, at, [&](const auto& group, row_place place, int lane) {
             float x[F::inputs + 1][base::width];
-            this->template load<Pass, Warp>(x, line, g);
+            base::template load<Pass>(x, group);
             for (std::uint32_t e = 0; e < base::width; ++e) {
                 frame<F> f = known;
                 float of[F::inputs + 1];
                 for (std::size_t i = 0; i < F::inputs; ++i) of[i] = x[i][e];
                 run_pass<F, Pass>(f, of, {place.index + e, place.length});
-                if (e >= g.begin && e < g.end)
+                if (group.has(e))
                     each_reduction<Pass>([&]<std::size_t I>(auto how) {
                         float& t = total[lane].of[I];
                         t = how.both(t, f.number[F::program.of[I].operands[0]].value());

@@ -7,21 +7,57 @@
 #include <echo/cuda/kernel/fused_layout.hpp>
 #include <echo/cuda/kernel/warp.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 namespace echo::cuda::fused::detail {
 
-/// 16 bytes of elements.
-template <class T>
-struct alignas(16) packet {
-    T of[16 / sizeof(T)];
-};
-
-/// 16 bytes as they are written.
+/// 16 bytes as they are read and written.
 struct alignas(16) quad {
     std::uint32_t x, y, z, w;
+};
+
+/// A group's elements as they are stored, so that all operands are asked for before the first is waited for: whoever
+/// converts an element waits for it.
+template <class T, std::uint32_t Width>
+struct raw_group {
+    static constexpr std::uint32_t per_word = 4 / sizeof(T);
+    std::uint32_t word[Width / per_word];
+
+    ECHO_HOST_DEVICE void set_quad(std::uint32_t p, const quad& v) noexcept {
+        word[4 * p] = v.x;
+        word[4 * p + 1] = v.y;
+        word[4 * p + 2] = v.z;
+        word[4 * p + 3] = v.w;
+    }
+    /// Elements are set in order.
+    ECHO_HOST_DEVICE void set(std::uint32_t e, T v) noexcept {
+        if constexpr (std::is_same_v<T, std::int32_t>)
+            word[e] = static_cast<std::uint32_t>(v);
+        else if constexpr (per_word == 1)
+            word[e] = bits_of(v);
+        else if (e % 2 == 0)
+            word[e / 2] = bits_of(v);
+        else
+            word[e / 2] |= std::uint32_t{bits_of(v)} << 16;
+    }
+    ECHO_HOST_DEVICE float get(std::uint32_t e) const noexcept {
+        if constexpr (std::is_same_v<T, std::int32_t>)
+            return static_cast<float>(static_cast<std::int32_t>(word[e]));
+        else if constexpr (per_word == 1)
+            return std::bit_cast<float>(word[e]);
+        else
+            return static_cast<float>(
+                T::from_bits(static_cast<std::uint16_t>(word[e / 2] >> (16 * (e % 2)))));
+    }
+};
+/// Of a packed mask: a bit for each element.
+template <std::uint32_t Width>
+struct raw_group<mask_word, Width> {
+    std::uint32_t bits;
+    ECHO_HOST_DEVICE float get(std::uint32_t e) const noexcept { return static_cast<float>(bits >> e & 1u); }
 };
 
 /// Word `I` of elements with these values.
@@ -35,18 +71,6 @@ ECHO_HOST_DEVICE std::uint32_t word_of(const float* y) noexcept {
 template <class T>
 ECHO_HOST_DEVICE quad words_of(const float* y) noexcept {
     return {word_of<T, 0>(y), word_of<T, 1>(y), word_of<T, 2>(y), word_of<T, 3>(y)};
-}
-
-/// One access. nvcc 13 takes a structure's store apart here and does not put it together again, hence the assembly.
-template <class Warp>
-ECHO_HOST_DEVICE void store_quad(void* to, const quad& v) {
-#if defined(__CUDA_ARCH__)
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.x),
-                 "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
-#else
-    Warp::store(to, v);
-#endif
 }
 
 /// n / d, in 32 bits where they are enough, which a device does several times faster.
@@ -83,59 +107,107 @@ ECHO_HOST_DEVICE constexpr group_place place_of(std::uint64_t group, const launc
             left < static_cast<std::int64_t>(Width) ? static_cast<std::uint32_t>(left) : Width};
 }
 
-template <class T>
-ECHO_HOST_DEVICE float load_one(const void* data, std::int64_t at) noexcept {
+/// The bit of a mask, in all its bits.
+template <class Index>
+ECHO_HOST_DEVICE std::uint32_t repeated_bit(const void* data, Index at) noexcept {
+    return 0u - (static_cast<const std::uint32_t*>(data)[at / 32] >> (at % 32) & 1u);
+}
+/// The same element for the whole group.
+template <class T, std::uint32_t Width, class Index>
+ECHO_HOST_DEVICE void load_repeated(raw_group<T, Width>& x, const void* data, Index at) noexcept {
     if constexpr (std::is_same_v<T, mask_word>) {
-        const auto word = static_cast<const std::uint32_t*>(data)[at / 32];
-        return static_cast<float>(word >> (at % 32) & 1u);
+        x.bits = repeated_bit(data, at);
     } else {
-        return static_cast<float>(static_cast<const T*>(data)[at]);
+        const T same = static_cast<const T*>(data)[at];
+        for (std::uint32_t e = 0; e < Width; ++e) x.set(e, same);
+    }
+}
+/// A whole group that begins at element `first`, in accesses of 16 bytes. `Index` has no sign where 32 bits are enough.
+template <class T, std::uint32_t Width, class Warp, class Index>
+ECHO_HOST_DEVICE void load_vector(raw_group<T, Width>& x, const void* data, Index first) {
+    if constexpr (std::is_same_v<T, mask_word>) {
+        x.bits = static_cast<const std::uint32_t*>(data)[first / 32] >> (first % 32);
+    } else {
+        constexpr std::uint32_t length = 16 / sizeof(T);
+        for (std::uint32_t p = 0; p < Width / length; ++p)
+            x.set_quad(p, Warp::template load<quad>(static_cast<const T*>(data) + first + p * length));
     }
 }
 
 /// Loads the group's elements; those outside the line are 0. `at` is where the line begins.
 template <class T, std::uint32_t Width, class Warp>
-ECHO_HOST_DEVICE void load_group(float (&x)[Width], const launch_operand& o, std::int64_t at,
+ECHO_HOST_DEVICE void load_group(raw_group<T, Width>& x, const launch_operand& o, std::int64_t at,
                                  const group_place& g) {
-    if (o.how == access::repeated) {
-        const float same = load_one<T>(o.data, at);
-        for (std::uint32_t e = 0; e < Width; ++e) x[e] = same;
-        return;
-    }
-    if (o.how == access::vector && g.begin == 0 && g.end == Width) {
-        const std::int64_t first = at + g.first;
-        if constexpr (std::is_same_v<T, mask_word>) {
-            const std::uint32_t word = static_cast<const std::uint32_t*>(o.data)[first / 32] >> (first % 32);
-            for (std::uint32_t e = 0; e < Width; ++e) x[e] = static_cast<float>(word >> e & 1u);
-        } else {
-            constexpr std::uint32_t length = 16 / sizeof(T);
-            for (std::uint32_t p = 0; p < Width / length; ++p) {
-                const auto in =
-                    Warp::template load<packet<T>>(static_cast<const T*>(o.data) + first + p * length);
-                for (std::uint32_t e = 0; e < length; ++e) x[p * length + e] = static_cast<float>(in.of[e]);
-            }
-        }
-        return;
-    }
+    if (o.how == access::repeated) return load_repeated(x, o.data, at);
+    if (o.how == access::vector && g.begin == 0 && g.end == Width)
+        return load_vector<T, Width, Warp>(x, o.data, at + g.first);
+    if constexpr (std::is_same_v<T, mask_word>) x.bits = 0;
     for (std::uint32_t e = 0; e < Width; ++e) {
-        x[e] = 0;
-        if (e >= g.begin && e < g.end) x[e] = load_one<T>(o.data, at + (g.first + e) * o.step[3]);
+        const bool inside = e >= g.begin && e < g.end;
+        const std::int64_t place = at + (g.first + e) * o.step[3];
+        if constexpr (std::is_same_v<T, mask_word>) {
+            if (inside) x.bits |= repeated_bit(o.data, place) & 1u << e;
+        } else {
+            x.set(e, inside ? static_cast<const T*>(o.data)[place] : T{});
+        }
     }
+}
+
+template <class T, std::uint32_t Width, class Warp, class Index>
+ECHO_HOST_DEVICE void store_vector(const float (&y)[Width], void* data, Index first) {
+    constexpr std::uint32_t length = 16 / sizeof(T);
+    for (std::uint32_t p = 0; p < Width / length; ++p)
+        Warp::store_words(static_cast<T*>(data) + first + p * length, words_of<T>(y + p * length));
 }
 
 template <class T, std::uint32_t Width, class Warp>
 ECHO_HOST_DEVICE void store_group(const float (&y)[Width], const launch_operand& o, std::int64_t at,
                                   const group_place& g) {
-    if (o.how == access::vector && g.begin == 0 && g.end == Width) {
-        constexpr std::uint32_t length = 16 / sizeof(T);
-        for (std::uint32_t p = 0; p < Width / length; ++p)
-            store_quad<Warp>(static_cast<T*>(o.data) + at + g.first + p * length,
-                             words_of<T>(y + p * length));
-        return;
-    }
+    if (o.how == access::vector && g.begin == 0 && g.end == Width)
+        return store_vector<T, Width, Warp>(y, o.data, at + g.first);
     for (std::uint32_t e = 0; e < Width; ++e)
         if (e >= g.begin && e < g.end)
             static_cast<T*>(o.data)[at + (g.first + e) * o.step[3]] = static_cast<T>(y[e]);
 }
+
+/// A group as any layout has it: which elements lie inside its line, and where each operand has the line.
+template <std::uint32_t Width, class Warp>
+struct any_group {
+    const launch_operand* operands;
+    const std::int64_t* at;
+    group_place place;
+
+    ECHO_HOST_DEVICE bool has(std::uint32_t e) const noexcept { return e >= place.begin && e < place.end; }
+    template <class T>
+    ECHO_HOST_DEVICE void load(raw_group<T, Width>& x, std::size_t i) const {
+        load_group<T, Width, Warp>(x, operands[i], at[i], place);
+    }
+    template <class T>
+    ECHO_HOST_DEVICE void store(const float (&y)[Width], std::size_t i) const {
+        store_group<T, Width, Warp>(y, operands[i], at[i], place);
+    }
+};
+
+/// A group that is whole, with every operand a vector or, if `Repeats`, repeated along the line. `first`: where each operand
+/// has the group's first element; `column`: which element of the line that is.
+template <std::uint32_t Width, class Warp, bool Repeats, class Index>
+struct whole_group {
+    const launch_operand* operands;
+    const Index* first;
+    Index column;
+
+    ECHO_HOST_DEVICE static constexpr bool has(std::uint32_t) noexcept { return true; }
+    template <class T>
+    ECHO_HOST_DEVICE void load(raw_group<T, Width>& x, std::size_t i) const {
+        if (Repeats && operands[i].how == access::repeated)
+            load_repeated(x, operands[i].data, first[i] - column);
+        else
+            load_vector<T, Width, Warp>(x, operands[i].data, first[i]);
+    }
+    template <class T>
+    ECHO_HOST_DEVICE void store(const float (&y)[Width], std::size_t i) const {
+        store_vector<T, Width, Warp>(y, operands[i].data, first[i]);
+    }
+};
 
 } // namespace echo::cuda::fused::detail

@@ -4,8 +4,10 @@
 /// that cannot be run refused. Host code; the compiled kernels and the generated ones share it.
 #pragma once
 
+#include <echo/cuda/kernel/divisor.hpp>
 #include <echo/cuda/kernel/fused_operand.hpp>
 #include <echo/cuda/kernel/fused_program.hpp>
+#include <echo/cuda/kernel/warp.hpp>
 #include <echo/tensor.hpp>
 
 #include <algorithm>
@@ -21,6 +23,12 @@ namespace echo::cuda::fused {
 
 /// How a group of neighbouring elements is accessed.
 enum class access : std::uint32_t { vector = 0, scalar = 1, repeated = 2 };
+
+/// How groups are found. `any`: whatever the layout is. `lines`: every group is whole, every operand is a
+/// vector, and 32 bits count all elements: no group asks whether it is. `repeating`: the same, but some operands are
+/// repeated along the line. `flat`: one line of vectors, whose groups at its ends may be parts.
+/// By row, `repeating` is a row of one such line.
+enum class walking : std::uint32_t { any = 0, lines = 1, repeating = 2, flat = 3 };
 
 /// An operand as the kernel sees it. Plain data; the generated source declares the same.
 struct launch_operand {
@@ -41,8 +49,13 @@ struct launch_shape {
     std::uint64_t outer[3] = {1, 1, 1}; ///< extents that a row's number is divided by
     std::uint64_t within[3] = {1, 1,
                                1}; ///< extents that a line's number is divided by: within the row, or in all
-    std::uint32_t shift = 0;       ///< Elements by which the first group begins early.
-    std::uint32_t unused = 0;      ///< Nothing: it fills the space.
+    std::uint32_t shift = 0;       ///< elements by which the first group begins early
+    walking walk = walking::any;   ///< how groups are found
+    divisor by_line_groups{};      ///< of `lines`: the groups of a line
+    divisor by_within[2]{};        ///< by within[1] and within[2], of `lines`
+    std::uint32_t first_whole = 0; ///< of `flat`: the first group that is whole
+    std::uint32_t whole = 0;       ///< of `flat`: how many are, in a row
+    std::uint32_t unused = 0;      ///< nothing: it fills the space
 };
 
 /// What is to be laid out.
@@ -298,6 +311,51 @@ private:
                     : last.step[i] == 0              ? access::repeated
                                                      : access::scalar;
         }
+        if (by_row_)
+            choose_row_walk(width, shape, out);
+        else
+            choose_walk(width, shape, out);
+    }
+
+    void choose_walk(std::uint32_t width, launch_shape& shape, std::span<const launch_operand> out) const {
+        constexpr std::uint64_t most = std::uint64_t{1} << 31; // what a divisor divides
+        if (shape.groups == 0 || shape.groups >= most - warp_lanes) return;
+        const auto w = static_cast<std::int64_t>(width);
+        const bool flat = shape.groups == shape.line_groups;
+        bool repeats = false;
+        for (std::size_t i = 0; i < operands_.size(); ++i) {
+            const access how = out[i].how;
+            if (!operands_[i].used) continue;
+            if (how == access::scalar || (flat && how != access::vector)) return;
+            if (!flat && last_place(i) >= most) return;
+            repeats = repeats || how == access::repeated;
+        }
+        if (flat) {
+            shape.walk = walking::flat;
+            const auto ends = (shape.line + shape.shift) / w; // groups that end within the line
+            shape.first_whole = shape.shift == 0 ? 0 : 1;
+            shape.whole = ends > shape.first_whole ? static_cast<std::uint32_t>(ends) - shape.first_whole : 0;
+        } else if (shape.shift == 0 && shape.line % w == 0) {
+            shape.walk = repeats ? walking::repeating : walking::lines;
+            shape.by_line_groups = divisor(shape.line_groups);
+            shape.by_within[0] = divisor(shape.within[1]);
+            shape.by_within[1] = divisor(shape.within[2]);
+        }
+    }
+    /// A row that is one line of whole groups, each operand of which is a vector or repeated.
+    void choose_row_walk(std::uint32_t width, launch_shape& shape,
+                         std::span<const launch_operand> out) const {
+        if (inner_count_ > 1 || shape.row_length % static_cast<std::int64_t>(width) != 0) return;
+        for (std::size_t i = 0; i < operands_.size(); ++i)
+            if (operands_[i].used && !operands_[i].per_row && out[i].how == access::scalar) return;
+        shape.walk = walking::repeating;
+    }
+    /// The furthest element of an operand, in elements from its first.
+    std::uint64_t last_place(std::size_t i) const noexcept {
+        std::uint64_t last = 0;
+        for (std::size_t k = 0; k < inner_count_; ++k)
+            last += static_cast<std::uint64_t>((inner_[k].extent - 1) * inner_[k].step[i]);
+        return last;
     }
 
     extents extents_;
@@ -324,6 +382,19 @@ inline void check_row_index(const launch_shape& shape) {
                              "a row has " + std::to_string(shape.row_length) +
                                  " elements; labels are exact up to 2^24",
                              "give shorter rows to an op that compares labels");
+}
+
+/// Refuses long rows of which there are few, before a device is given them: a warp takes a row, and a card that runs
+/// thousands of warps would have work for some of them only, at a hundredth of its bandwidth. On the host all rows run.
+inline void check_row_count(const launch_shape& shape) {
+    constexpr std::int64_t long_row = std::int64_t{1} << 18;
+    constexpr std::uint64_t few = 1024;
+    if (shape.row_length <= long_row || shape.rows >= few) return;
+    throw argument_error(
+        "fused, extents",
+        std::to_string(shape.rows) + " rows of " + std::to_string(shape.row_length) +
+            " elements would keep only " + std::to_string(shape.rows) + " warps of the card busy",
+        "reduce parts of each row, as rows of their own, and their results in a second call");
 }
 
 /// Fills what a kernel with these results and operands, in this order, is launched with; false if there is nothing to do.

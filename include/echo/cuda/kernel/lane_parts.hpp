@@ -8,7 +8,8 @@
 /// `narrow_access`. Both offer, with k counting a lane's elements within a part and `bit_of(part, k)` within
 /// the tile:
 /// - `parts(f)`: f(part) for each part; `part_type`: registers for a lane's elements of one, `.get(k)`;
-/// - `load(w, part, from, into)`, `store(w, part, to, value)`: of the tile that begins there; value(lane, k);
+/// - `load(w, part, from, into)`, `store<Computed>(w, part, to, value)`: of the tile that begins there; value(lane, k),
+///   `Computed` where it is more than a copy of what was loaded;
 /// - `vote(w, part, votes, bit)`: takes bit(lane, k) of a part's elements into account; `words(w, votes)`:
 ///   after all parts, the words of the tile, lane i's is word i;
 /// - `unpack(w, words)`: the inverse, bit `bit_of(part, k)` of what a lane gets is its element's;

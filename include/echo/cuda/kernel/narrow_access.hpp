@@ -49,7 +49,7 @@ public:
         });
     }
 
-    template <class Warp, class F>
+    template <bool Computed = false, class Warp, class F>
     ECHO_HOST_DEVICE void store(Warp& w, int part, T* to, F&& value) const {
         w.lanes([&](int lane) {
             for (int k = 0; k < part_elements; ++k)

@@ -147,7 +147,7 @@ private:
         case step_kind::literal:
             return literal_text(static_cast<float>(s.number));
         case step_kind::operand:
-            return "x" + std::to_string(s.operands[0]) + "[e]";
+            return "x" + std::to_string(s.operands[0]) + ".get(e)";
         case step_kind::row_length:
             return "static_cast<float>(length)";
         case step_kind::row_index:
@@ -200,8 +200,8 @@ private:
             const std::string x = "x" + std::to_string(s.operands[0]);
             const std::size_t operand = p_.results.size() + s.operands[0];
             const std::string o = std::to_string(operand);
-            line("    float " + x + "[ECHO_WIDTH];");
-            line("    echo_load<" + kind(operand) + ">(" + x + ", p.operand[" + o + "], at[" + o + "], g);");
+            line("    echo_raw<" + kind(operand) + "> " + x + ";");
+            line("    g.template load<" + kind(operand) + ">(" + x + ", " + o + ");");
         }
     }
     void write_steps(std::size_t pass) {
@@ -224,14 +224,13 @@ private:
             line("    s" + at + " = " + combined(sums[k], "s" + at, "other" + at) + ";");
         }
         line("}");
-        line("ECHO_DEVICE void echo_pass_" + n + "(" + type +
-             "& s, const echo_params& p, const i64* at, const echo_place& g, "
-             "const echo_row& r, i64 index) {");
-        line("    (void)p;\n    (void)at;\n    (void)r;\n    (void)index;");
+        line("template <class Group> ECHO_DEVICE void echo_pass_" + n + "(" + type +
+             "& s, const Group& g, const echo_row& r, i64 index) {");
+        line("    (void)r;\n    (void)index;");
         write_loads(pass);
         line("#pragma unroll\n    for (u32 e = 0; e < ECHO_WIDTH; ++e) {");
         write_steps(pass);
-        line("        if (e >= g.begin && e < g.end) {");
+        line("        if (g.has(e)) {");
         for (std::size_t k = 0; k < sums.size(); ++k) {
             const std::string at = "s.of[" + std::to_string(k) + "]";
             line("            " + at + " = " + combined(sums[k], at, value(p_.steps[sums[k]].operands[0])) +
@@ -242,10 +241,10 @@ private:
 
     void write_group() {
         const std::size_t pass = p_.rows.passes;
-        line("ECHO_DEVICE void echo_group(const echo_params& p, const i64* at, const echo_place& g" +
+        line("template <class Group> ECHO_DEVICE void echo_group(const Group& g" +
              std::string(p_.rows.by_row ? ", const echo_row& r, i64 index" : "") + ") {");
         if (p_.rows.by_row) line("    (void)r;\n    (void)index;");
-        line("    (void)p;\n    (void)at;\n    (void)g;");
+        line("    (void)g;");
         write_loads(pass);
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (!p_.result_by_row(k)) line("    float y" + std::to_string(k) + "[ECHO_WIDTH];");
@@ -257,29 +256,41 @@ private:
         line("    }");
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (!p_.result_by_row(k))
-                line("    echo_store<" + kind(k) + ">(y" + std::to_string(k) + ", p.operand[" +
-                     std::to_string(k) + "], at[" + std::to_string(k) + "], g);");
+                line("    g.template store<" + kind(k) + ">(y" + std::to_string(k) + ", " +
+                     std::to_string(k) + ");");
         line("}");
     }
 
+    /// What walks call for each group. NVRTC takes generic lambdas for host functions, hence the structures.
+    void write_calls() {
+        const auto begin = [this](const std::string& name, const std::string& members,
+                                  const std::string& parameters) {
+            line("struct " + name + " {");
+            if (!members.empty()) line("    " + members);
+            line("    template <class Group> ECHO_MEMBER void operator()(const Group& g" + parameters +
+                 ") const {");
+        };
+        for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) {
+            const std::string n = std::to_string(pass);
+            begin("echo_reduce_" + n,
+                  "echo_warp::value<echo_sums<" + std::to_string(reductions(pass).size()) +
+                      ">>& s; const echo_row& r;",
+                  ", i64 index, int lane");
+            line("        echo_pass_" + n + "(s[lane], g, r, index);\n    }\n};");
+        }
+        if (!p_.rows.writes_elements && p_.rows.by_row) return;
+        begin("echo_write", p_.rows.by_row ? "const echo_row& r;" : "",
+              p_.rows.by_row ? ", i64 index, int" : "");
+        line(std::string("        echo_group(g") + (p_.rows.by_row ? ", r, index" : "") + ");\n    }\n};");
+    }
+
     void write_warp() {
+        write_calls();
         line("ECHO_DEVICE void echo_run(const echo_params& p, const echo_warp& w) {");
         if (p_.rows.by_row)
             write_rows();
         else
-            out_ += R"source(    for (u64 tile = w.index(); tile * 32 < p.shape.groups; tile += w.count())
-        w.lanes([&](int lane) {
-            const u64 group = tile * 32 + static_cast<u64>(lane);
-            if (group >= p.shape.groups) return;
-            i64 at[ECHO_OPERANDS] = {};
-            u64 line = 0;
-            if (p.shape.groups != p.shape.line_groups) {
-                line = echo_divide(group, p.shape.line_groups);
-                echo_offsets(at, p.operand, line, p.shape.within);
-            }
-            echo_group(p, at, echo_place_of(group - line * p.shape.line_groups, p.shape));
-        });
-)source";
+            line("    echo_groups(p, w, echo_write());");
         out_ += R"source(}
 #if defined(__CUDACC_RTC__)
 extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) { echo_run(p, echo_warp()); }
@@ -301,10 +312,7 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run
             line("        {");
             line("            " + type + " s;");
             line("            w.lanes([&](int lane) { echo_none_" + n + "(s[lane]); });");
-            line("            echo_walk(p, w, at, [&](const i64* line, const echo_place& g, i64 index, int "
-                 "lane) {");
-            line("                echo_pass_" + n + "(s[lane], p, line, g, r, index);");
-            line("            });");
+            line("            echo_walk(p, w, at, echo_reduce_" + n + "{s, r});");
             line("            for (int distance = 16; distance > 0; distance /= 2) {");
             line("                " + type + " other = w.across(s, distance);");
             line("                w.lanes([&](int lane) { echo_both_" + n + "(s[lane], other[lane]); });");
@@ -315,11 +323,7 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run
             line("        }");
             line("        echo_row_" + std::to_string(pass + 1) + "(r, p.shape.row_length);");
         }
-        if (p_.rows.writes_elements) {
-            line("        echo_walk(p, w, at, [&](const i64* line, const echo_place& g, i64 index, int) {");
-            line("            echo_group(p, line, g, r, index);");
-            line("        });");
-        }
+        if (p_.rows.writes_elements) line("        echo_walk(p, w, at, echo_write{r});");
         line("        w.lanes([&](int lane) {\n            if (lane != 0) return;");
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (p_.result_by_row(k))

@@ -32,19 +32,37 @@ struct echo_operand {
     u32 how;
     u32 unused;
 };
+struct echo_divisor {
+    u32 minus_by, factor, shift;
+};
 struct echo_shape {
     u64 rows, groups, line_groups;
     i64 line, row_length;
     u64 outer[3], within[3];
-    u32 shift, unused;
+    u32 shift, walk;
+    echo_divisor by_line_groups, by_within[2];
+    u32 first_whole, whole, unused;
 };
 struct echo_params {
     echo_shape shape;
     echo_operand operand[ECHO_OPERANDS];
 };
-static_assert(sizeof(echo_operand) == 48 && sizeof(echo_shape) == 96, "the host's layout");
+static_assert(sizeof(echo_operand) == 48 && sizeof(echo_shape) == 144, "the host's layout");
 
 enum { vector_access = 0, scalar_access = 1, repeated_access = 2 };
+enum { any_walk = 0, lines_walk = 1, repeating_walk = 2, flat_walk = 3 };
+
+// n / by, and n % by from the quotient, of numbers below 2^31.
+ECHO_DEVICE u32 echo_quotient(u32 n, const echo_divisor& d) {
+#if defined(__CUDACC_RTC__)
+    u64 product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(n), "r"(d.factor));
+    return static_cast<u32>(product >> d.shift);
+#else
+    return static_cast<u32>(static_cast<u64>(n) * d.factor >> d.shift);
+#endif
+}
+ECHO_DEVICE u32 echo_rest(u32 n, u32 quotient, const echo_divisor& d) { return quotient * d.minus_by + n; }
 
 ECHO_DEVICE float echo_number(u32 bits) {
 #if defined(__CUDACC_RTC__)
@@ -88,9 +106,15 @@ ECHO_DEVICE u16 to_f16(float x) {
     return bits;
 }
 ECHO_DEVICE u16 to_bf16(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    u16 rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
+    return rounded;
+#else
     if (x != x) return 0x7fff;
     const u32 bits = echo_bits(x);
     return static_cast<u16>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
 }
 
 // How an element is stored, by its number.
@@ -134,8 +158,54 @@ ECHO_DEVICE void echo_store_quad(void* to, const echo_quad& v) {
     memcpy(to, &v, 16);
 #endif
 }
-template <class T> struct alignas(16) echo_packet {
-    T of[16 / sizeof(T)];
+ECHO_DEVICE echo_quad echo_load_quad(const void* from) {
+#if defined(__CUDACC_RTC__)
+    return *static_cast<const echo_quad*>(from);
+#else
+    echo_quad out;
+    memcpy(&out, from, 16);
+    return out;
+#endif
+}
+
+// A group's elements as they are stored, so that all operands are asked for before the first is waited for: whoever
+// converts an element waits for it. Elements are set in order.
+template <int Kind> struct echo_raw {
+    typedef typename echo_stored<Kind>::type stored;
+    u32 word[ECHO_WIDTH * sizeof(stored) / 4];
+    ECHO_MEMBER void set_quad(u32 p, const echo_quad& v) {
+        word[4 * p] = v.x;
+        word[4 * p + 1] = v.y;
+        word[4 * p + 2] = v.z;
+        word[4 * p + 3] = v.w;
+    }
+    ECHO_MEMBER void set(u32 e, stored v) {
+        if constexpr (sizeof(stored) == 2) {
+            if (e % 2 == 0)
+                word[e / 2] = v;
+            else
+                word[e / 2] |= static_cast<u32>(v) << 16;
+        } else if constexpr (Kind == 3)
+            word[e] = static_cast<u32>(v);
+        else
+            word[e] = echo_bits(v);
+    }
+    ECHO_MEMBER float get(u32 e) const {
+        if constexpr (sizeof(stored) == 2)
+            return echo_stored<Kind>::load(static_cast<u16>(word[e / 2] >> (16 * (e % 2))));
+        else if constexpr (Kind == 3)
+            return static_cast<float>(static_cast<int>(word[e]));
+        else
+            return echo_number(word[e]);
+    }
+};
+template <> struct echo_raw<4> {
+    u32 bits;
+    ECHO_MEMBER float get(u32 e) const { return static_cast<float>(bits >> e & 1u); }
+};
+template <> struct echo_raw<5> {
+    float of[ECHO_WIDTH];
+    ECHO_MEMBER float get(u32 e) const { return of[e]; }
 };
 
 ECHO_DEVICE u64 echo_divide(u64 n, u64 d) {
@@ -189,72 +259,119 @@ ECHO_DEVICE void echo_draw(float* x, const void* key, u64 counter) {
     x[2] = static_cast<float>(c >> 8) * scale;
     x[3] = static_cast<float>(d >> 8) * scale;
 }
-template <int Kind> ECHO_DEVICE float echo_load_one(const void* data, i64 at) {
-    if constexpr (Kind == 5) {
-        float x[4];
-        echo_draw(x, data, static_cast<u64>(at) / 4);
-        const u32 word = static_cast<u32>(at) % 4;
-        return word == 0 ? x[0] : word == 1 ? x[1] : word == 2 ? x[2] : x[3];
-    } else if constexpr (Kind == 4)
-        return static_cast<float>(static_cast<const u32*>(data)[at / 32] >> (at % 32) & 1u);
-    else
-        return echo_stored<Kind>::load(static_cast<const typename echo_stored<Kind>::type*>(data)[at]);
+ECHO_DEVICE float echo_draw_one(const void* key, u64 at) {
+    float x[4];
+    echo_draw(x, key, at / 4);
+    const u32 word = static_cast<u32>(at) % 4;
+    return word == 0 ? x[0] : word == 1 ? x[1] : word == 2 ? x[2] : x[3];
 }
-template <int Kind> ECHO_DEVICE void echo_load(float* x, const echo_operand& o, i64 at, const echo_place& g) {
-    if (o.how == repeated_access) {
-        const float same = echo_load_one<Kind>(o.data, at);
+// The bit of a mask, in all its bits.
+template <class Index> ECHO_DEVICE u32 echo_bit(const void* data, Index at) {
+    return 0u - (static_cast<const u32*>(data)[at / 32] >> (at % 32) & 1u);
+}
+// The same element for the whole group.
+template <int Kind, class Index> ECHO_DEVICE void echo_load_repeated(echo_raw<Kind>& x, const void* data, Index at) {
+    if constexpr (Kind == 4)
+        x.bits = echo_bit(data, at);
+    else if constexpr (Kind == 5) {
+        const float same = echo_draw_one(data, static_cast<u64>(at));
 #pragma unroll
-        for (u32 e = 0; e < ECHO_WIDTH; ++e) x[e] = same;
-        return;
+        for (u32 e = 0; e < ECHO_WIDTH; ++e) x.of[e] = same;
+    } else {
+        const typename echo_stored<Kind>::type same = static_cast<const typename echo_stored<Kind>::type*>(data)[at];
+#pragma unroll
+        for (u32 e = 0; e < ECHO_WIDTH; ++e) x.set(e, same);
     }
-    if (o.how == vector_access && g.begin == 0 && g.end == ECHO_WIDTH) {
-        const i64 first = at + g.first;
-        if constexpr (Kind == 5) {
+}
+// A whole group that begins at element `first`.
+template <int Kind, class Index> ECHO_DEVICE void echo_load_vector(echo_raw<Kind>& x, const void* data, Index first) {
+    if constexpr (Kind == 4)
+        x.bits = static_cast<const u32*>(data)[first / 32] >> (first % 32);
+    else if constexpr (Kind == 5) {
 #pragma unroll
-            for (u32 p = 0; p < ECHO_WIDTH / 4; ++p) echo_draw(x + 4 * p, o.data, static_cast<u64>(first) / 4 + p);
-        } else if constexpr (Kind == 4) {
-            const u32 word = static_cast<const u32*>(o.data)[first / 32] >> (first % 32);
+        for (u32 p = 0; p < ECHO_WIDTH / 4; ++p) echo_draw(x.of + 4 * p, data, static_cast<u64>(first) / 4 + p);
+    } else {
+        typedef typename echo_stored<Kind>::type stored;
+        const u32 length = 16 / sizeof(stored);
 #pragma unroll
-            for (u32 e = 0; e < ECHO_WIDTH; ++e) x[e] = static_cast<float>(word >> e & 1u);
-        } else {
-            typedef typename echo_stored<Kind>::type stored;
-            const u32 length = 16 / sizeof(stored);
-#pragma unroll
-            for (u32 p = 0; p < ECHO_WIDTH / length; ++p) {
-                const echo_packet<stored> in = *reinterpret_cast<const echo_packet<stored>*>(
-                    static_cast<const stored*>(o.data) + first + p * length);
-#pragma unroll
-                for (u32 e = 0; e < length; ++e) x[p * length + e] = echo_stored<Kind>::load(in.of[e]);
-            }
-        }
-        return;
+        for (u32 p = 0; p < ECHO_WIDTH / length; ++p)
+            x.set_quad(p, echo_load_quad(static_cast<const stored*>(data) + first + p * length));
     }
+}
+template <int Kind>
+ECHO_DEVICE void echo_load(echo_raw<Kind>& x, const echo_operand& o, i64 at, const echo_place& g) {
+    if (o.how == repeated_access) return echo_load_repeated(x, o.data, at);
+    if (o.how == vector_access && g.begin == 0 && g.end == ECHO_WIDTH)
+        return echo_load_vector(x, o.data, at + g.first);
+    if constexpr (Kind == 4) x.bits = 0;
 #pragma unroll
     for (u32 e = 0; e < ECHO_WIDTH; ++e) {
-        x[e] = 0;
-        if (e >= g.begin && e < g.end) x[e] = echo_load_one<Kind>(o.data, at + (g.first + e) * o.step[3]);
+        const bool inside = e >= g.begin && e < g.end;
+        const i64 place = at + (g.first + e) * o.step[3];
+        if constexpr (Kind == 4) {
+            if (inside) x.bits |= echo_bit(o.data, place) & 1u << e;
+        } else if constexpr (Kind == 5) {
+            x.of[e] = 0;
+            if (inside) x.of[e] = echo_draw_one(o.data, static_cast<u64>(place));
+        } else {
+            typedef typename echo_stored<Kind>::type stored;
+            x.set(e, inside ? static_cast<const stored*>(o.data)[place] : stored());
+        }
+    }
+}
+template <int Kind, class Index> ECHO_DEVICE void echo_store_vector(const float* y, void* data, Index first) {
+    typedef typename echo_stored<Kind>::type stored;
+    const u32 length = 16 / sizeof(stored);
+#pragma unroll
+    for (u32 p = 0; p < ECHO_WIDTH / length; ++p) {
+        echo_quad out;
+        out.x = echo_stored<Kind>::template word<0>(y + p * length);
+        out.y = echo_stored<Kind>::template word<1>(y + p * length);
+        out.z = echo_stored<Kind>::template word<2>(y + p * length);
+        out.w = echo_stored<Kind>::template word<3>(y + p * length);
+        echo_store_quad(static_cast<stored*>(data) + first + p * length, out);
     }
 }
 template <int Kind> ECHO_DEVICE void echo_store(const float* y, const echo_operand& o, i64 at, const echo_place& g) {
     typedef typename echo_stored<Kind>::type stored;
-    if (o.how == vector_access && g.begin == 0 && g.end == ECHO_WIDTH) {
-        const u32 length = 16 / sizeof(stored);
-#pragma unroll
-        for (u32 p = 0; p < ECHO_WIDTH / length; ++p) {
-            echo_quad out;
-            out.x = echo_stored<Kind>::template word<0>(y + p * length);
-            out.y = echo_stored<Kind>::template word<1>(y + p * length);
-            out.z = echo_stored<Kind>::template word<2>(y + p * length);
-            out.w = echo_stored<Kind>::template word<3>(y + p * length);
-            echo_store_quad(static_cast<stored*>(o.data) + at + g.first + p * length, out);
-        }
-        return;
-    }
+    if (o.how == vector_access && g.begin == 0 && g.end == ECHO_WIDTH)
+        return echo_store_vector<Kind>(y, o.data, at + g.first);
 #pragma unroll
     for (u32 e = 0; e < ECHO_WIDTH; ++e)
         if (e >= g.begin && e < g.end)
             static_cast<stored*>(o.data)[at + (g.first + e) * o.step[3]] = echo_stored<Kind>::store(y[e]);
 }
+
+// A group as any layout has it: which elements lie inside its line, and where each operand has the line.
+struct echo_any_group {
+    const echo_operand* operand;
+    const i64* at;
+    echo_place place;
+    ECHO_MEMBER bool has(u32 e) const { return e >= place.begin && e < place.end; }
+    template <int Kind> ECHO_MEMBER void load(echo_raw<Kind>& x, int i) const {
+        echo_load<Kind>(x, operand[i], at[i], place);
+    }
+    template <int Kind> ECHO_MEMBER void store(const float* y, int i) const {
+        echo_store<Kind>(y, operand[i], at[i], place);
+    }
+};
+// One that is whole, with every operand a vector or, if Repeats, repeated along the line: where each has the group's first
+// element, and which of the line that is.
+template <bool Repeats, class Index> struct echo_whole_group {
+    const echo_operand* operand;
+    const Index* first;
+    Index column;
+    ECHO_MEMBER bool has(u32) const { return true; }
+    template <int Kind> ECHO_MEMBER void load(echo_raw<Kind>& x, int i) const {
+        if (Repeats && operand[i].how == repeated_access)
+            echo_load_repeated(x, operand[i].data, first[i] - column);
+        else
+            echo_load_vector(x, operand[i].data, first[i]);
+    }
+    template <int Kind> ECHO_MEMBER void store(const float* y, int i) const {
+        echo_store_vector<Kind>(y, operand[i].data, first[i]);
+    }
+};
 template <int Kind> ECHO_DEVICE void echo_store_one(float y, const echo_operand& o, i64 at) {
     static_cast<typename echo_stored<Kind>::type*>(o.data)[at] = echo_stored<Kind>::store(y);
 }
@@ -309,32 +426,107 @@ struct echo_warp {
 };
 #endif
 
-// f(offsets, group, place in the row, lane) for each group of a row, on the lane that has it.
+// f(group) for the groups of a kernel that knows no rows: echo_groups_… say which of them.
+template <bool Repeats, class F> ECHO_DEVICE void echo_groups_of_lines(const echo_params& p, const echo_warp& w, F f) {
+    const echo_shape& s = p.shape;
+    const u32 groups = static_cast<u32>(s.groups), stride = static_cast<u32>(w.count()) * 32;
+    for (u32 begin = static_cast<u32>(w.index()) * 32; begin < groups; begin += stride)
+        w.lanes([&](int lane) {
+            const u32 group = begin + static_cast<u32>(lane);
+            if (group >= groups) return;
+            const u32 line = echo_quotient(group, s.by_line_groups);
+            const u32 inner = echo_quotient(line, s.by_within[1]), outer = echo_quotient(inner, s.by_within[0]);
+            const u32 column = echo_rest(group, line, s.by_line_groups) * ECHO_WIDTH;
+            const u32 second = echo_rest(line, inner, s.by_within[1]), first_axis = echo_rest(inner, outer, s.by_within[0]);
+            u32 first[ECHO_OPERANDS];
+#pragma unroll
+            for (int i = 0; i < ECHO_OPERANDS; ++i) {
+                const i64* step = p.operand[i].step;
+                first[i] = column + second * static_cast<u32>(step[2]) + first_axis * static_cast<u32>(step[1]) +
+                           outer * static_cast<u32>(step[0]);
+            }
+            f(echo_whole_group<Repeats, u32>{p.operand, first, column});
+        });
+}
+template <class F> ECHO_DEVICE void echo_groups_flat(const echo_params& p, const echo_warp& w, F f) {
+    const echo_shape& s = p.shape;
+    const u32 groups = static_cast<u32>(s.groups), stride = static_cast<u32>(w.count()) * 32;
+    for (u32 begin = static_cast<u32>(w.index()) * 32; begin < groups; begin += stride)
+        w.lanes([&](int lane) {
+            const u32 group = begin + static_cast<u32>(lane);
+            if (group - s.first_whole >= s.whole) return;
+            i64 first[ECHO_OPERANDS];
+#pragma unroll
+            for (int i = 0; i < ECHO_OPERANDS; ++i) first[i] = static_cast<i64>(group) * ECHO_WIDTH - s.shift;
+            f(echo_whole_group<false, i64>{p.operand, first, 0});
+        });
+}
+// All groups; behind echo_groups_flat those of the first and the last tile that it has left.
+template <class F> ECHO_DEVICE void echo_groups_any(const echo_params& p, const echo_warp& w, F f) {
+    const echo_shape& s = p.shape;
+    const bool flat = s.walk == flat_walk;
+    const u64 tiles = (s.groups + 31) / 32, stride = flat && tiles > 2 ? tiles - 1 : 1;
+    for (u64 tile = w.index() * stride; tile < tiles; tile += w.count() * stride)
+        w.lanes([&](int lane) {
+            const u64 group = tile * 32 + static_cast<u64>(lane);
+            if (group >= s.groups || (flat && group - s.first_whole < s.whole)) return;
+            i64 at[ECHO_OPERANDS] = {};
+            u64 line = 0;
+            if (s.groups != s.line_groups) {
+                line = echo_divide(group, s.line_groups);
+                echo_offsets(at, p.operand, line, s.within);
+            }
+            f(echo_any_group{p.operand, at, echo_place_of(group - line * s.line_groups, s)});
+        });
+}
+template <class F> ECHO_DEVICE void echo_groups(const echo_params& p, const echo_warp& w, F f) {
+    if (p.shape.walk == lines_walk) return echo_groups_of_lines<false>(p, w, f);
+    if (p.shape.walk == repeating_walk) return echo_groups_of_lines<true>(p, w, f);
+    if (p.shape.walk == flat_walk) echo_groups_flat(p, w, f);
+    echo_groups_any(p, w, f);
+}
+
+// f(group, place in the row, lane) for each group of a row, on the lane that has it.
+template <class F> ECHO_DEVICE void echo_walk_whole(const echo_params& p, int lane, const i64* at, F f) {
+    for (u64 group = static_cast<u64>(lane); group < p.shape.groups; group += 32) {
+        const i64 begin = static_cast<i64>(group) * ECHO_WIDTH;
+        i64 first[ECHO_OPERANDS];
+#pragma unroll
+        for (int i = 0; i < ECHO_OPERANDS; ++i) first[i] = at[i] + begin;
+        f(echo_whole_group<true, i64>{p.operand, first, begin}, begin, lane);
+    }
+}
+template <class F> ECHO_DEVICE void echo_walk_any(const echo_params& p, int lane, const i64* at, F f) {
+    const echo_shape& s = p.shape;
+    for (u64 group = static_cast<u64>(lane); group < s.groups; group += 32) {
+        const i64 begin = static_cast<i64>(group) * ECHO_WIDTH;
+        const i64 left = s.row_length - begin, end = left < ECHO_WIDTH ? left : ECHO_WIDTH;
+        for (i64 e = 0; e < end;) {
+            i64 offset[ECHO_OPERANDS];
+#pragma unroll
+            for (int i = 0; i < ECHO_OPERANDS; ++i) offset[i] = at[i];
+            i64 column = begin + e;
+            if (s.row_length != s.line) {
+                const u64 line = echo_divide(static_cast<u64>(column), static_cast<u64>(s.line));
+                echo_offsets(offset, p.operand, line, s.within);
+                column -= static_cast<i64>(line) * s.line;
+            }
+            const i64 stop = end - e < s.line - column ? end : e + s.line - column;
+            echo_place g;
+            g.first = column - e;
+            g.begin = static_cast<u32>(e);
+            g.end = static_cast<u32>(stop);
+            f(echo_any_group{p.operand, offset, g}, begin, lane);
+            e = stop;
+        }
+    }
+}
 template <class F> ECHO_DEVICE void echo_walk(const echo_params& p, const echo_warp& w, const i64* at, F f) {
     w.lanes([&](int lane) {
-        const echo_shape& s = p.shape;
-        for (u64 group = static_cast<u64>(lane); group < s.groups; group += 32) {
-            const i64 begin = static_cast<i64>(group) * ECHO_WIDTH;
-            const i64 left = s.row_length - begin, end = left < ECHO_WIDTH ? left : ECHO_WIDTH;
-            for (i64 e = 0; e < end;) {
-                i64 offset[ECHO_OPERANDS];
-#pragma unroll
-                for (int i = 0; i < ECHO_OPERANDS; ++i) offset[i] = at[i];
-                i64 column = begin + e;
-                if (s.row_length != s.line) {
-                    const u64 line = echo_divide(static_cast<u64>(column), static_cast<u64>(s.line));
-                    echo_offsets(offset, p.operand, line, s.within);
-                    column -= static_cast<i64>(line) * s.line;
-                }
-                const i64 stop = end - e < s.line - column ? end : e + s.line - column;
-                echo_place g;
-                g.first = column - e;
-                g.begin = static_cast<u32>(e);
-                g.end = static_cast<u32>(stop);
-                f(offset, g, begin, lane);
-                e = stop;
-            }
-        }
+        if (p.shape.walk == repeating_walk)
+            echo_walk_whole(p, lane, at, f);
+        else
+            echo_walk_any(p, lane, at, f);
     });
 }
 )source";

@@ -52,13 +52,14 @@ ECHO_HOST_DEVICE void store_words(Warp& w, std::uint32_t* to, int count,
 }
 
 /// y ← f(x, bit) for the elements of a tile; x and y begin there, and y may be x.
-template <element T, class Warp, class Access, class F>
+/// `Computed`: f makes other values than x and 0.
+template <bool Computed, element T, class Warp, class Access, class F>
 ECHO_HOST_DEVICE void map_kept(Warp& w, const Access& access, const T* x, T* y,
                                const typename Warp::template value<std::uint32_t>& bits, F&& f) {
     access.parts([&](auto part) {
         typename Warp::template value<typename Access::part_type> v;
         access.load(w, part, x, v);
-        access.store(w, part, y, [&](int lane, int k) {
+        access.template store<Computed>(w, part, y, [&](int lane, int k) {
             return f(v[lane].get(k), (bits[lane] >> Access::bit_of(part, k) & 1u) != 0);
         });
     });

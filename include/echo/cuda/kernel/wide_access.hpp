@@ -98,7 +98,7 @@ public:
         });
     }
 
-    template <class Warp, class F>
+    template <bool Computed = false, class Warp, class F>
     ECHO_HOST_DEVICE void store(Warp& w, int part, T* to, F&& value) const {
         w.lanes([&](int lane) {
             for (int i = 0; i < part_accesses; ++i) {
@@ -106,7 +106,10 @@ public:
                 detail::sixteen_bytes v;
                 for (int c = 0; c < per_access; ++c) v.set(c, value(lane, i * per_access + c));
                 if (whole(part, i, lane)) {
-                    Warp::store(to + p + head_, v);
+                    if constexpr (Computed && sizeof(T) == 2)
+                        Warp::store_words(to + p + head_, v);
+                    else
+                        Warp::store(to + p + head_, v);
                 } else {
                     for (int c = 0; c < per_access; ++c)
                         to[(p + head_ + c) % tile_elements] = v.template get<T>(c);

@@ -6,8 +6,8 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
-#include <echo/analysis/lay_out.hpp>
 #include <echo/analysis/min_cut.hpp>
+#include <echo/analysis/schedule_builder.hpp>
 
 namespace {
 
@@ -25,11 +25,11 @@ struct laid_out {
     laid_out(const echo::snapshot& graph, const std::vector<value>& again,
              const std::vector<value>& encoded = {}, echo::host_abilities host = {}, bool heavy = false)
         : s(graph), c(echo::find_candidates(graph, host)) {
-        auto chosen = echo::choice::nothing(s);
+        auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
         for (const auto v : again) chosen.again[s[v].producer.index()] = 1;
         for (const auto v : encoded) chosen.encoded[v.index()] = 1;
-        steps = echo::layout(s, c)(chosen);
+        steps = echo::schedule_builder(s, c)(chosen);
         CHECK(support::wrong(s, steps).empty());
     }
     /// One character per step: the node's number; `'` behind it for a recompute, `"` for an encode.
@@ -46,7 +46,8 @@ struct laid_out {
 
 } // namespace
 
-TEST_CASE("what is made again is made just before its first reader, with what it needs", "[lay_out]") {
+TEST_CASE("what is made again is made just before its first reader, with what it needs",
+          "[schedule_builder]") {
     toy_graph g;
     const auto data = g.input(1);                                                        // 0
     const auto x = g.heavy({data}, 8), a = g.light({x}, 8), b = g.light({a}, 8);         // 1 2 3
@@ -71,7 +72,7 @@ TEST_CASE("what is made again is made just before its first reader, with what it
           echo::copy_id{echo::step_id(3), 0}); // the loss: the original
 }
 
-TEST_CASE("of what a node reads, the longest chain is made first", "[lay_out]") {
+TEST_CASE("of what a node reads, the longest chain is made first", "[schedule_builder]") {
     toy_graph g;
     const auto data = g.input(1);                                                       // 0
     const auto x = g.heavy({data}, 8), y = g.heavy({x}, 8);                             // 1 2
@@ -82,7 +83,7 @@ TEST_CASE("of what a node reads, the longest chain is made first", "[lay_out]") 
     CHECK(laid_out(s, {a, b, leaf, sum}).text() == "0 1 2 3 4 5 6 7 8 9 3' 4' 5' 6' 10");
 }
 
-TEST_CASE("what only gradients need runs late if chosen, in its place otherwise", "[lay_out]") {
+TEST_CASE("what only gradients need runs late if chosen, in its place otherwise", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8);                                    // 0 1
     const auto saved = g.light({x}, 8), copy = g.light({saved}, 8);             // 2 3
@@ -97,7 +98,8 @@ TEST_CASE("what only gradients need runs late if chosen, in its place otherwise"
     CHECK(laid_out(s, {saved, copy}, {}, {.move = false}).text() == "0 1 2 3 4 5 6 2' 3' 7 8");
 }
 
-TEST_CASE("an encoding is made right behind its value, and only for those who read it", "[lay_out]") {
+TEST_CASE("an encoding is made right behind its value, and only for those who read it",
+          "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3
     const auto loss = g.light({z}, 0);                                                     // 4
@@ -110,7 +112,7 @@ TEST_CASE("an encoding is made right behind its value, and only for those who re
     CHECK(laid_out(s, {}, {y}, {.encode = false}).text() == "0 1 2 3 4 5 6 7");
 }
 
-TEST_CASE("a view of the backward pass runs early for an encoding", "[lay_out]") {
+TEST_CASE("a view of the backward pass runs early for an encoding", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3
     const auto loss = g.light({z}, 0);                                                     // 4
@@ -131,7 +133,7 @@ TEST_CASE("a view of the backward pass runs early for an encoding", "[lay_out]")
     }
 }
 
-TEST_CASE("views follow what they look at", "[lay_out]") {
+TEST_CASE("views follow what they look at", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), y = g.light({x}, 8), v = g.view(y), w = g.view(v); // 0 1 2 3 4
     const auto loss = g.light({w}, 0);                                                          // 5
@@ -143,7 +145,7 @@ TEST_CASE("views follow what they look at", "[lay_out]") {
     }
 }
 
-TEST_CASE("what a view must keep is kept", "[lay_out]") {
+TEST_CASE("what a view must keep is kept", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), y = g.light({x}, 8); // 0 1 2
     const auto fixed = g.add({.kind = echo::op_kind::view, .rerun = echo::rerun_kind::never}, {y},
@@ -158,7 +160,7 @@ TEST_CASE("what a view must keep is kept", "[lay_out]") {
     CHECK(needs.first[s[y].producer.index()] != echo::backward_needs::nobody);
 }
 
-TEST_CASE("control dependencies are kept, by what runs late as well", "[lay_out]") {
+TEST_CASE("control dependencies are kept, by what runs late as well", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8); // 0 1
     const auto other = g.light({x}, 8);      // 2
@@ -173,7 +175,7 @@ TEST_CASE("control dependencies are kept, by what runs late as well", "[lay_out]
     CHECK(laid_out(s, {saved, other}).text() == "0 1 2 4 5 3 2' 6");
 }
 
-TEST_CASE("the dead are made once at most", "[lay_out]") {
+TEST_CASE("the dead are made once at most", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), y = g.light({x}, 8), dead = g.light({x}, 8); // 0 1 2 3
     const auto loss = g.light({y}, 0);                                                    // 4
@@ -184,7 +186,7 @@ TEST_CASE("the dead are made once at most", "[lay_out]") {
     CHECK(laid_out(s, {dead, y}, {}, {.erase = false}).text() == "0 1 2 3 4 5 6 2' 7");
 }
 
-TEST_CASE("whatever is chosen, the same is computed", "[lay_out]") {
+TEST_CASE("whatever is chosen, the same is computed", "[schedule_builder]") {
     support::check(20, [](bool heavy) {
         const auto s = support::build(*support::recipes(15));
         std::mt19937_64 dice(*support::numbers(1U << 31));
@@ -194,11 +196,11 @@ TEST_CASE("whatever is chosen, the same is computed", "[lay_out]") {
                                                  .move = !(lacking & 4U),
                                                  .encode = !(lacking & 8U),
                                                  .erase = !(lacking & 16U)});
-        auto chosen = echo::choice::nothing(s);
+        auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
         for (auto& again : chosen.again) again = dice() % 2;
         for (auto& encoded : chosen.encoded) encoded = dice() % 2;
-        const auto faults = support::wrong(s, echo::layout(s, c)(chosen));
+        const auto faults = support::wrong(s, echo::schedule_builder(s, c)(chosen));
         for (const auto& fault : faults) RC_LOG() << fault << '\n';
         RC_ASSERT(faults.empty());
     });
@@ -206,7 +208,7 @@ TEST_CASE("whatever is chosen, the same is computed", "[lay_out]") {
 
 TEST_CASE(
     "what the first gradient needs, and what is heavy, runs in the forward pass though gradients alone ask",
-    "[lay_out]") {
+    "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 8), deep = g.heavy({x}, 8), out = g.light({deep}, 8); // 0 1 2 3
     const auto saved = g.light({x}, 8);                                                        // 4

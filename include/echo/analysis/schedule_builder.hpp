@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `layout`: from a choice (what to make again, what to encode) to the steps that carry it out.
+/// `schedule_builder`: from a decision (what to make again, what to encode) to the steps that carry it out.
 ///
 /// One mechanism, driven by demand: what the forward pass needs runs in its place; a backward node that reads
 /// a value of which there is no copy has it made just before, with whatever that needs. If the value had not
@@ -10,10 +10,11 @@
 #pragma once
 
 #include <echo/analysis/candidates.hpp>
+#include <echo/analysis/decision.hpp>
 #include <echo/analysis/schedule.hpp>
+#include <echo/graph/id_vector.hpp>
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,50 +22,6 @@
 #include <vector>
 
 namespace echo {
-
-/// Something that happens to what `node` makes, before backward node `at` and what that needs.
-struct turn {
-    /// What is made.
-    node_id node{};
-    /// When.
-    node_id at{};
-    friend constexpr auto operator<=>(const turn&, const turn&) = default;
-};
-
-/// What a strategy decides.
-struct choice {
-    std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
-    std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
-    bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
-    /// In order. From there on there is no copy, until the node is run again.
-    std::vector<turn> forgets{};
-    /// In order. If there is no copy and one will be needed, it is made there already.
-    std::vector<turn> early{};
-
-    /// Everything is kept, nothing encoded. O(nodes + values).
-    static choice nothing(const snapshot& s) {
-        return {.again = std::vector<std::uint8_t>(s.node_count(), 0),
-                .encoded = std::vector<std::uint8_t>(s.value_count(), 0)};
-    }
-    /// Adds to `forgets`, once. O(forgets).
-    void forget(node_id node, node_id at) { insert(forgets, {node, at}); }
-    /// Adds to `early`, once. O(early).
-    void make_early(node_id node, node_id at) { insert(early, {node, at}); }
-    /// The copy of `node` stays over the backward nodes behind `from` up to `to`. O(forgets).
-    void remember(node_id node, node_id from, node_id to) {
-        const auto first =
-            std::lower_bound(forgets.begin(), forgets.end(), turn{node, node_id(from.index() + 1)});
-        const auto last = std::lower_bound(first, forgets.end(), turn{node, node_id(to.index() + 1)});
-        forgets.erase(first, last);
-    }
-    friend bool operator==(const choice&, const choice&) = default;
-
-private:
-    static void insert(std::vector<turn>& turns, const turn& t) {
-        const auto place = std::lower_bound(turns.begin(), turns.end(), t);
-        if (place == turns.end() || *place != t) turns.insert(place, t);
-    }
-};
 
 /// Turns by the node at which they happen. Reusable.
 class turn_queue {
@@ -93,17 +50,34 @@ private:
 };
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
-class layout {
+class schedule_builder {
 public:
-    layout(const snapshot& s, const candidates& c) : s_(s), c_(c) { find_depths(); }
+    schedule_builder(const snapshot& s, const candidates& c) : s_(s), c_(c) { find_depths(); }
 
-    /// The steps that carry a choice out; valid until the next call. Nodes that may not run again are kept even if
-    /// chosen. O(nodes + edges + steps + their inputs + readers of what is forgotten).
-    const schedule& operator()(const choice& decided) {
+    /// The steps that carry a decision out. Nodes that may not run again are kept even if chosen. O(nodes + edges + steps +
+    /// their inputs + readers of what is forgotten).
+    [[nodiscard]] schedule operator()(const decision& decided) {
+        schedule steps;
+        id_vector<step_id, node_id> homes;
+        (*this)(decided, steps, homes);
+        return steps;
+    }
+    /// The same into `steps`, and into `homes`, by step, the node in whose place or for whose sake it runs. Their memory is
+    /// used again.
+    void operator()(const decision& decided, schedule& steps, id_vector<step_id, node_id>& homes) {
+        std::swap(steps_, steps); // worked on here, and given back below
+        std::swap(homes_, homes);
+        build(decided);
+        std::swap(steps_, steps);
+        std::swap(homes_, homes);
+    }
+
+private:
+    void build(const decision& decided) {
         settle(decided);
         steps_.clear();
         steps_.reserve(s_.node_count() + s_.node_count() / 4, s_.edge_count() + s_.edge_count() / 4);
-        moments_.clear();
+        homes_.clear();
         original_.assign(s_.node_count(), step_id::none());
         copy_.assign(s_.node_count(), step_id::none());
         encoding_.assign(s_.value_count(), step_id::none());
@@ -123,18 +97,11 @@ public:
                 }
                 run(n);
             }
-            while (moments_.size() < steps_.size()) moments_.push_back(n); // mostly once
+            while (homes_.size() < steps_.size()) homes_.push_back(n); // mostly once
         }
         if (!decided.forgets.empty() || !decided.early.empty()) drop_unread();
-        return steps_;
     }
 
-    /// The last schedule.
-    const schedule& steps() const noexcept { return steps_; }
-    /// Of the last schedule, by step: the node in whose place or for whose sake it runs.
-    std::span<const node_id> moments() const noexcept { return moments_; }
-
-private:
     /// Of each node the longest chain of nodes that may run again, of which it is the end.
     void find_depths() {
         depth_.assign(s_.node_count(), 0);
@@ -147,7 +114,7 @@ private:
     }
 
     /// Fixes what is really made again (views follow their base) and what the forward pass must run.
-    void settle(const choice& decided) {
+    void settle(const decision& decided) {
         effective_.assign(decided.again.begin(), decided.again.end());
         needed_.assign(s_.node_count(), 0);
         demanded_.assign(s_.node_count(), 0);
@@ -380,9 +347,9 @@ private:
             const step_id now = all_.add(step);
             for (const auto c : steps_.inputs(t)) all_.read({number_[c.step.index()], c.output});
             number_[t.index()] = now;
-            moments_[now.index()] = moments_[t.index()];
+            homes_[now] = homes_[t];
         }
-        moments_.resize(all_.size());
+        homes_.resize(all_.size());
         std::swap(steps_, all_);
     }
 
@@ -406,7 +373,7 @@ private:
     detail::large_vector<step_id> original_;    ///< node: its first run so far
     detail::large_vector<step_id> copy_;        ///< node: the run whose copy the backward pass reads now
     detail::large_vector<step_id> encoding_;    ///< value: the step that encodes it
-    detail::large_vector<node_id> moments_;
+    id_vector<step_id, node_id> homes_;
     detail::large_vector<std::uint32_t> readers_;   // step: reads of its copies
     detail::large_vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before
     detail::large_vector<step_id> number_;          // step: its number once what is idle is left out

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `cut_grid`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
+/// `cut_candidates`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
 /// searches for budgets start.
 #pragma once
 
 #include <echo/analysis/evaluate.hpp>
 #include <echo/analysis/min_cut.hpp>
+#include <echo/analysis/tuning.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
@@ -36,8 +37,10 @@ inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c
     }
     const auto order = by_rate.descending();
     if (order.empty()) return {time_price{}};
-    const std::uint64_t high = rate[order[order.size() / 20]];
-    const std::uint64_t low = std::max<std::uint64_t>(1, rate[order[order.size() * 19 / 20]] / 16);
+    const std::uint64_t high = rate[order[order.size() / tuning::extreme_rates]];
+    const std::uint64_t low = std::max<std::uint64_t>(
+        1, rate[order[order.size() * (tuning::extreme_rates - 1) / tuning::extreme_rates]] /
+               tuning::cheapest_part);
     // Logarithms to base 2 in sixteenths; 2^(k/16) as whole numbers of 2^-16.
     constexpr std::array<std::uint64_t, 16> root{65536,  68438,  71468,  74632, 77936,  81386,
                                                  84990,  88752,  92682,  96785, 101070, 105545,
@@ -64,29 +67,28 @@ inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c
 /// Snapshot, candidates, evaluator and anchors must outlive it.
 /// A template so that only files that make plans compile it.
 template <class = void>
-class cut_grid {
+class cut_candidates {
 public:
     /// `distances`: at most, of anchors (at least 3).
-    cut_grid(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
+    cut_candidates(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
           cut_(s_, evaluate.facts()), encode_(encode),
           distances_(anchor_distances(needs_.largest_span, distances)),
-          prices_(cut_prices(s_, evaluate.facts(), 8)) {}
+          prices_(cut_prices(s_, evaluate.facts(), tuning::cut_prices)) {}
 
     /// A row is one anchor distance, without (even) or with (odd) compute-heavy ops; along it, time gets cheaper.
     std::size_t rows() const noexcept { return 2 * distances_.size(); }
     /// How many prices of time there are.
     std::size_t columns() const noexcept { return prices_.size(); }
 
-    /// The plan of a point; it is the last trial evaluated. A cut and a replay.
-    trial plan_of(std::size_t row, std::size_t column) {
+    /// The plan of a point. A cut and a replay.
+    [[nodiscard]] evaluated_plan plan_of(std::size_t row, std::size_t column) {
         const std::uint32_t distance = distances_[row / 2];
         if (distance != at_) needs_ = anchors_(at_ = distance);
-        trial t{.decided = choice::nothing(s_)};
-        cut_(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, t.decided);
-        t.decided.heavy = true;
-        evaluate_(t);
-        return t;
+        decision decided = decision::nothing(s_);
+        cut_(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, decided);
+        decided.heavy = true;
+        return evaluate_(decided);
     }
 
 private:

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `echo-plan diff A B`: what changed from one plan to another, for people, for a program, and for a model's own checks.
+#pragma once
+
+#include "command_line/one_line.hpp"
+#include "command_line/parse.hpp"
+#include "command_line/print.hpp"
+#include "plan/diff_figures.hpp"
+#include "plan/diff_help.hpp"
+#include "plan/options.hpp"
+#include "plan/report_folder.hpp"
+#include "plan/table.hpp"
+#include "plan/units.hpp"
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echo::format {
+
+struct diff_options {
+    options planning{};                 ///< alike for both
+    std::string before{}, after{};      ///< A and B
+    std::optional<double> fail_above{}; ///< a part, such as 0.02
+    std::string print{};
+};
+
+/// "2%", "2 %" or "0.02". Errors: `usage_error`.
+inline double parse_part(std::string_view option, std::string_view text) {
+    std::string_view rest = text;
+    const double number = take_number(option, rest);
+    if (rest.starts_with(' ')) rest.remove_prefix(1);
+    if (!(number >= 0) || !(rest.empty() || rest == "%"))
+        throw usage_error(
+            fmt::format("{} {}: must be a part of at least 0, such as 2% or 0.02", option, text));
+    return rest.empty() ? number : number / 100;
+}
+
+/// `arguments` begin with the program's name and "diff". Errors: `usage_error`.
+inline diff_options parse_diff(int count, const char* const* arguments) {
+    diff_options chosen;
+    std::string above;
+    CLI::App app;
+    app.add_option("A", chosen.before)->required();
+    app.add_option("B", chosen.after)->required();
+    app.add_option("--fail-above", above);
+    app.add_option("--report", chosen.planning.report_dir);
+    const planning_options planning(app, chosen.planning);
+    chosen.print = parse(app, count - 1, arguments + 1, "echo-plan", diff_help_text());
+    if (!chosen.print.empty()) return chosen;
+    planning.read(chosen.planning);
+    check_report(app, chosen.planning);
+    if (app.count("--fail-above") > 0) chosen.fail_above = parse_part("--fail-above", above);
+    return chosen;
+}
+
+/// A figure of both.
+struct change {
+    std::string name{};
+    double before = 0, after = 0;
+    figure_unit unit = figure_unit::bytes;
+    bool counts = false;
+
+    /// Infinite where something came from nothing.
+    double part() const {
+        if (before == after) return 0;
+        return before > 0 ? after / before - 1 : std::numeric_limits<double>::infinity();
+    }
+};
+
+inline std::vector<change> changes_of(const diff_side& a, const diff_side& b) {
+    std::vector<change> all;
+    for (const figure& was : a.figures)
+        for (const figure& is : b.figures)
+            if (was.name == is.name) all.push_back({was.name, was.value, is.value, was.unit, was.counts});
+    return all;
+}
+
+/// Rows of both profiles, those first that changed most.
+inline std::vector<change> changes_of(const std::vector<profile_row>& a, const std::vector<profile_row>& b) {
+    std::vector<change> all;
+    for (const auto& row : a)
+        all.push_back({row.name, static_cast<double>(row.bytes), static_cast<double>(bytes_of(b, row.name))});
+    for (const auto& row : b)
+        if (bytes_of(a, row.name) == 0) all.push_back({row.name, 0, static_cast<double>(row.bytes)});
+    std::ranges::stable_sort(all, std::ranges::greater{},
+                             [](const change& c) { return std::abs(c.after - c.before); });
+    return all;
+}
+
+inline std::string show_figure(double value, figure_unit unit) {
+    if (unit == figure_unit::part) return fmt::format("{:.2f} %", 100 * value);
+    if (unit == figure_unit::microseconds) return fmt::format("{:.3f} ms", value / 1000);
+    return show_bytes(static_cast<std::uint64_t>(value));
+}
+
+inline std::string show_change(const change& c) {
+    if (c.unit == figure_unit::part) return fmt::format("{:+.2f} points", 100 * (c.after - c.before));
+    return std::isinf(c.part()) ? "new" : fmt::format("{:+.2f} %", 100 * c.part());
+}
+
+/// The figures that grew by more than is allowed.
+inline std::vector<change> failed(const std::vector<change>& all, std::optional<double> above) {
+    std::vector<change> found;
+    for (const change& c : all)
+        if (above && c.counts && c.part() > *above) found.push_back(c);
+    return found;
+}
+
+inline void add_rows(table& rows, const std::vector<change>& all, std::size_t most) {
+    for (std::size_t i = 0; i < std::min(most, all.size()); ++i)
+        rows.add({all[i].name.empty() ? "(no layer)" : one_line(all[i].name),
+                  show_figure(all[i].before, all[i].unit), show_figure(all[i].after, all[i].unit),
+                  show_change(all[i])});
+}
+
+inline std::string diff_table(const diff_side& a, const diff_side& b) {
+    table rows({"", "A", "B", "change"});
+    add_rows(rows, changes_of(a, b), 20);
+    std::string text = fmt::format("A: {}\nB: {}\n", one_line(a.name), one_line(b.name)) + rows.text();
+    if (!a.where || !b.where) return text + "by layer: only for graphs, which know their layers\n";
+    const std::pair<std::string_view, std::vector<profile_row> memory_profile::*> kinds[] = {
+        {"layer", &memory_profile::by_layer},
+        {"op", &memory_profile::by_op},
+        {"kind", &memory_profile::by_structure}};
+    for (const auto& [what, by] : kinds) {
+        table more({fmt::format("at the peak, by {}", what), "A", "B", "change"});
+        add_rows(more, changes_of((*a.where).*by, (*b.where).*by), 10);
+        text += "\n" + more.text();
+    }
+    return text;
+}
+
+inline void put_changes(json_out& out, std::string_view key, const std::vector<change>& all) {
+    out.put(",\n \"", key, "\": [");
+    for (std::string_view comma; const change& c : all) {
+        out.put(comma, "\n  {\"name\": ");
+        out.text(one_line(c.name));
+        out.put(", \"unit\": \"",
+                c.unit == figure_unit::bytes  ? "bytes"
+                : c.unit == figure_unit::part ? "ratio"
+                                              : "us",
+                "\", \"a\": ");
+        out.number(c.before);
+        out.put(", \"b\": ");
+        out.number(c.after);
+        out.put("}");
+        comma = ",";
+    }
+    out.put("\n ]");
+}
+
+inline std::string diff_json(const diff_side& a, const diff_side& b, std::optional<double> above) {
+    std::string made;
+    json_out out([&](std::string_view bytes) { made += bytes; });
+    out.put("{\n \"a\": ");
+    out.text(one_line(a.name));
+    out.put(",\n \"b\": ");
+    out.text(one_line(b.name));
+    const auto all = changes_of(a, b);
+    put_changes(out, "figures", all);
+    if (a.where && b.where) put_changes(out, "layers", changes_of(a.where->by_layer, b.where->by_layer));
+    put_changes(out, "failed", failed(all, above));
+    out.put("\n}\n");
+    out.flush();
+    return made;
+}
+
+/// Errors: one of the two is no graph; the folder cannot be written.
+inline void write_diff_report(const diff_options& asked, const diff_side& a, const diff_side& b) {
+    if (!a.graph || !b.graph)
+        throw error({}, "--report", "is drawn of graphs, and a plan's file was given",
+                    "give the graphs themselves");
+    const auto subject = [&](const diff_side& side, std::string_view letter) {
+        return report::subject{.name =
+                                   a.name == b.name ? fmt::format("{} ({})", side.name, letter) : side.name,
+                               .graph = &side.graph->snapshot,
+                               .made = &side.made->plan,
+                               .arena = &side.made->arena,
+                               .max_overhead = max_overhead_of(asked.planning)};
+    };
+    report_folder folder(asked.planning.report_dir);
+    folder.write(report::comparison_of(subject(a, "A"), subject(b, "B")));
+    folder.commit();
+}
+
+/// Why the command fails; empty if nothing grew too much.
+inline std::string why_failed(const std::vector<change>& grown, double above) {
+    std::string text;
+    for (const change& c : grown)
+        text += fmt::format("{}{} grew by {} ({} to {})", text.empty() ? "" : "; ", c.name,
+                            std::isinf(c.part()) ? "all it has" : fmt::format("{:.2f} %", 100 * c.part()),
+                            show_figure(c.before, c.unit), show_figure(c.after, c.unit));
+    return text.empty() ? text : text + fmt::format("; at most {:g} % is allowed", 100 * above);
+}
+
+/// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`.
+inline std::string run_diff(const diff_options& asked, std::optional<progress>& line) {
+    const diff_side a = read_side(asked.planning, asked.before, *line);
+    const diff_side b = read_side(asked.planning, asked.after, *line);
+    if (!asked.planning.report_dir.empty()) write_diff_report(asked, a, b);
+    line.reset();
+    print(asked.planning.json ? diff_json(a, b, asked.fail_above) : diff_table(a, b));
+    return asked.fail_above ? why_failed(failed(changes_of(a, b), asked.fail_above), *asked.fail_above) : "";
+}
+
+} // namespace echo::format

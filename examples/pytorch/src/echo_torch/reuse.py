@@ -1,0 +1,147 @@
+"""Results that are written over an argument which nothing reads again: one storage less at that
+moment, the same bits.
+
+PyTorch's graphs never write in place. Here it is planned: `mark` says which input of a call its
+result may take, the planner whether that input is dead by then, and `run_over` looks once more when
+the operator runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from echo_torch.graph import OWN_NAMESPACES, Call, Place, aten, number
+
+LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
+# Overloads that write straight to where they are told, with the name of that argument.
+WRITES_TO = {
+    aten.add.Tensor: (aten.add.out, "out"),
+    aten.sub.Tensor: (aten.sub.out, "out"),
+    aten.mul.Tensor: (aten.mul.out, "out"),
+    aten.div.Tensor: (aten.div.out, "out"),
+    aten.where.self: (aten.where.self_out, "out"),
+} | {
+    packet.default: (packet.grad_input, "grad_input")
+    for packet in (
+        aten.threshold_backward,
+        aten.gelu_backward,
+        aten.silu_backward,
+        aten.sigmoid_backward,
+        aten.tanh_backward,
+        aten.leaky_relu_backward,
+        aten.elu_backward,
+        aten.hardtanh_backward,
+        aten.hardsigmoid_backward,
+        aten.softplus_backward,
+    )
+}
+# On a CPU these read a whole row before they write it, element by element.
+WRITES_TO_ON_CPU = {
+    aten._log_softmax_backward_data.default: (aten._log_softmax_backward_data.out, "out"),
+    aten._softmax_backward_data.default: (aten._softmax_backward_data.out, "grad_input"),
+}
+
+Writer = tuple[Any, str | None]  # an overload, and its argument for the result (None: the first)
+
+
+def mark(calls: Sequence[Call]) -> None:
+    """Names for each call the input that its result may be written over, and by which overload."""
+    roots = _roots(calls)
+    last_reader = {place: index for index, call in enumerate(calls) for place in call.inputs}
+    for index, call in enumerate(calls):
+        if not _is_plain(call) or (writer := _writer(call)) is None:
+            continue
+        made = call.node.meta["val"]
+        fits = [
+            k
+            for k, (place, read) in enumerate(zip(call.inputs, call.reads, strict=True))
+            if roots[place]
+            and (writer[1] is not None or call.node.args[0] is read)
+            and _layout(read.meta["val"]) == _layout(made)
+            and _is_dense(read.meta["val"])
+        ]
+        if fits:  # first of all one that the graph itself does not read later
+            call.outputs[0].inplace = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
+            call.writer = writer
+
+
+def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
+    """Whether each value lies on a storage that a pure operator of PyTorch's made in this step."""
+    own: dict[Place, bool] = {}
+    for index, call in enumerate(calls):
+        made = call.phase != "input" and getattr(call.node.target, "namespace", "") in OWN_NAMESPACES
+        for output, value in enumerate(call.outputs):
+            base = value.view_of if value.view_of is not None else value.inplace
+            own[index, output] = made if base is None else made and own[call.inputs[base]]
+    return own
+
+
+def _is_plain(call: Call) -> bool:
+    alone = len(call.outputs) == 1 and not call.part and call.outputs[0].inplace is None
+    pure = call.phase != "input" and call.kind == "light" and call.rerun == "pure"
+    return alone and pure and call.outputs[0].bytes >= LEAST_BYTES
+
+
+def _writer(call: Call) -> Writer | None:
+    target = call.node.target
+    if target.namespace != "aten":
+        return None
+    if target in WRITES_TO_ON_CPU and call.node.meta["val"].device.type == "cpu":
+        return WRITES_TO_ON_CPU[target]
+    if target in WRITES_TO or torch.Tag.pointwise not in target.tags:
+        return WRITES_TO.get(target)
+    packet = getattr(aten, target.overloadpacket.__name__ + "_", None)
+    overload = packet and getattr(packet, target._overloadname, None)
+    return (overload, None) if overload and _arguments(overload) == _arguments(target) else None
+
+
+def _arguments(target: Any) -> list[str]:
+    return [argument.name for argument in target._schema.arguments]
+
+
+def _layout(value: torch.Tensor) -> tuple[Any, ...]:
+    """What one tensor must share with another to take its place; symbolic sizes by their names."""
+    return value.dtype, value.device, *(str(n) for n in (*value.shape, *value.stride()))
+
+
+def _is_dense(value: torch.Tensor) -> bool:
+    """Whether every element has a place of its own, without gaps."""
+    expected = 1
+    for stride, size in sorted(zip(map(number, value.stride()), map(number, value.shape))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+# ---- While training
+
+
+def _owners(value: torch.Tensor) -> int:
+    """How many tensors lie on the storage, this one's base not counted."""
+    count = torch._C._storage_Use_Count(value.untyped_storage()._cdata)
+    return count - (value._base is not None)
+
+
+_ALONE = _owners(torch.empty(1))
+
+
+def run_over(
+    over: torch.Tensor,
+    is_saved: bool,
+    target: Any,
+    writer: Any,
+    name: str | None,
+    *args: Any,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """Runs an operator that writes its result over one of its arguments. What somebody else holds,
+    or a backward pass that is to run once more will read, is left alone: then as it stands.
+    """
+    keeps = is_saved and torch._C._autograd._get_current_graph_task_keep_graph()
+    if keeps or _owners(over) > _ALONE:
+        return target(*args, **kwargs)
+    return writer(*args, **kwargs, **({name: over} if name is not None else {}))

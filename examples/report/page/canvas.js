@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSL-1.0
+// What all charts share: axes in people's units, the size of a chart, lines and words on it.
+
+const BYTE_STEPS = Array.from({ length: 60 }, (_, i) => 2 ** i);
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif';
+
+/** Marks of an axis in one unit, that of the largest: "0.5 GiB", "1 GiB". */
+function axisBytes(marks) {
+  const most = Math.max(1, ...marks.map(Math.abs)), unit = Math.min(UNITS.length - 1, Math.floor(Math.log2(most) / 10));
+  return marks.map((bytes) => (bytes === 0 ? "0" : `${Number((bytes / 1024 ** unit).toFixed(3))} ${UNITS[unit]}`));
+}
+
+function axis(more) {
+  return { stroke: styleColour("quiet"), font: FONT, labelFont: FONT, grid: { stroke: styleColour("grid"), width: 1 },
+    ticks: { stroke: styleColour("line"), width: 1, size: 5 }, ...more };
+}
+
+function byteAxis(more) {
+  return axis({ size: 78, incrs: BYTE_STEPS, values: (u, marks) => axisBytes(marks), ...more });
+}
+
+function stepAxis() {
+  return axis({ label: "step", labelSize: 18, size: 34, space: 80, incrs: [1, 2, 5].flatMap((x) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
+    .map((y) => x * y)).sort((a, b) => a - b), values: (u, marks) => marks.map(showCount) });
+}
+
+function chartSize(host, height) { return { width: Math.max(320, Math.floor(host.clientWidth)), height }; }
+
+/** A line over the whole chart at a value of a scale, with words at its end. */
+function markLine(u, scale, value, words, colour) {
+  const at = u.valToPos(value, scale, true), { left, top, width, height } = u.bbox, ctx = u.ctx, ratio = devicePixelRatio;
+  const across = scale === "y";
+  if (across ? at < top || at > top + height : at < left || at > left + width) return;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour;
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([5 * ratio, 4 * ratio]);
+  ctx.beginPath();
+  ctx.moveTo(across ? left : at, across ? at : top);
+  ctx.lineTo(across ? left + width : at, across ? at : top + height);
+  ctx.stroke();
+  ctx.font = `${12 * ratio}px ${FONT.slice(5)}`;
+  const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
+  ctx.textAlign = across || !right ? "right" : "left";
+  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 5 * ratio : top + 30 * ratio;
+  ctx.setLineDash([]);
+  ctx.lineWidth = 4 * ratio; // a rim, so that the words can be read on any colour
+  ctx.lineJoin = "round";
+  ctx.strokeStyle = styleColour("card");
+  ctx.strokeText(words, x, y);
+  ctx.fillText(words, x, y);
+  ctx.restore();
+}
+
+/** A dot with a rim that stands out from any colour. */
+function markDot(u, x, y, colour) {
+  const ctx = u.ctx, ratio = devicePixelRatio, left = u.valToPos(x, "x", true), top = u.valToPos(y, "y", true);
+  if (left < u.bbox.left || left > u.bbox.left + u.bbox.width) return;
+  ctx.save();
+  ctx.beginPath();
+  ctx.arc(left, top, 4.5 * ratio, 0, 2 * Math.PI);
+  ctx.fillStyle = styleColour("card");
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 2.5 * ratio;
+  ctx.fill();
+  ctx.stroke();
+  ctx.restore();
+}

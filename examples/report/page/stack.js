@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSL-1.0
+// What is live at each step, in groups: by data structure, layer or op; and the steps that a chart of some width shows.
+
+const MODES = { structure: "data structure", layer: "layer", op: "op" };
+const STRUCTURES = ["Feature maps", "Made again", "One bit per element", "Gradients", "Updates", "Workspace"];
+const MOST_GROUPS = 8;
+const FORWARD = 1, BACKWARD = 2, UPDATE = 3;
+
+/** The name of the group of what step `t` makes. */
+function groupName(side, mode, t) {
+  const { graph } = side, n = side.node[t];
+  if (mode === "layer") return graph.layers[graph.layer[n]] || "(no layer)";
+  if (mode === "op") return graph.ops[graph.op[n]];
+  if (side.kind[t] === ENCODE) return STRUCTURES[2];
+  if (graph.phase[n] === BACKWARD) return STRUCTURES[3];
+  if (graph.phase[n] === UPDATE) return STRUCTURES[4];
+  return STRUCTURES[side.kind[t] === AGAIN ? 1 : 0];
+}
+
+/** Bytes by group at the peak of a side. */
+function bytesAtPeak(side, mode) {
+  const bytes = new Map(), { storages: st, peakStep } = side;
+  const add = (name, more) => { if (more > 0) bytes.set(name, (bytes.get(name) ?? 0) + more); };
+  for (let i = 0; i < st.count; ++i)
+    if (st.first[i] <= peakStep && st.last[i] >= peakStep) add(groupName(side, mode, st.first[i]), st.bytes[i]);
+  if (side.kind[peakStep] !== ENCODE)
+    add(mode === "structure" ? STRUCTURES[5] : groupName(side, mode, peakStep), side.graph.workspace[side.node[peakStep]]);
+  return bytes;
+}
+
+/** The groups that get a colour: the largest at the peaks, and one for all others. */
+function chooseGroups(model, mode) {
+  if (mode === "structure") return STRUCTURES.slice();
+  const sums = new Map();
+  for (const side of model.sides)
+    for (const [name, bytes] of bytesAtPeak(side, mode)) sums.set(name, (sums.get(name) ?? 0) + bytes);
+  const ranked = [...sums].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([name]) => name);
+  return [...ranked.slice(0, MOST_GROUPS), "Others"];
+}
+
+/** By storage: the position of its group. */
+function groupOfStorages(side, mode, groups) {
+  const at = new Map(groups.map((name, i) => [name, i])), others = groups.length - 1;
+  const made = new Uint8Array(side.storages.count);
+  for (let i = 0; i < made.length; ++i) made[i] = at.get(groupName(side, mode, side.storages.first[i])) ?? others;
+  return made;
+}
+
+/** Live bytes by group and step, and of all groups. */
+function loadOf(side, mode, groups) {
+  const steps = side.steps, st = side.storages, of = groupOfStorages(side, mode, groups);
+  const loads = groups.map(() => new Float64Array(steps + 1)), total = new Float64Array(steps);
+  for (let i = 0; i < st.count; ++i) {
+    loads[of[i]][st.first[i]] += st.bytes[i];
+    loads[of[i]][st.last[i] + 1] -= st.bytes[i];
+  }
+  for (const load of loads) for (let t = 1; t < steps; ++t) load[t] += load[t - 1];
+  addWorkspace(side, mode, groups, loads);
+  for (const load of loads) for (let t = 0; t < steps; ++t) total[t] += load[t];
+  return { of, loads, total };
+}
+
+function addWorkspace(side, mode, groups, loads) {
+  const at = new Map(groups.map((name, i) => [name, i])), { workspace } = side.graph;
+  for (let t = 0; t < side.steps; ++t) {
+    const bytes = side.kind[t] === ENCODE ? 0 : workspace[side.node[t]];
+    if (bytes > 0) loads[mode === "structure" ? 5 : at.get(groupName(side, mode, t)) ?? groups.length - 1][t] += bytes;
+  }
+}
+
+/** The stacks of both sides in one mode. Groups that are nowhere live are left out. */
+function stackOf(model, mode) {
+  const groups = chooseGroups(model, mode), sides = model.sides.map((side) => loadOf(side, mode, groups));
+  const used = groups.map((_, g) => sides.some((s) => s.loads[g].some((bytes) => bytes > 0)));
+  return { mode, groups, used, sides };
+}
+
+/** Steps from `from` to `to` for a chart of `width` pixels: all of them, or of each part the one with most live bytes, so
+ *  that no peak is lost. */
+function visibleSteps(total, from, to, width) {
+  const count = to - from + 1;
+  if (count <= 2 * width) return Uint32Array.from({ length: count }, (_, i) => from + i);
+  const made = new Uint32Array(width);
+  for (let part = 0; part < width; ++part) {
+    const first = from + Math.floor(part * count / width), end = from + Math.floor((part + 1) * count / width);
+    let best = first;
+    for (let t = first + 1; t < end; ++t) if (total[t] > total[best]) best = t;
+    made[part] = best;
+  }
+  return made;
+}
+
+/** The largest live storages of a group (or of all, with -1) at a step, at most `most` of them. */
+function largestAt(side, load, group, t, most) {
+  const { storages: st } = side, found = [];
+  for (let i = 0; i < st.count; ++i) {
+    if (st.first[i] > t) break;
+    if (st.last[i] < t || (group >= 0 && load.of[i] !== group)) continue;
+    if (found.length === most && st.bytes[i] <= st.bytes[found[most - 1]]) continue;
+    found.push(i);
+    found.sort((a, b) => st.bytes[b] - st.bytes[a] || a - b);
+    found.length = Math.min(found.length, most);
+  }
+  return found;
+}

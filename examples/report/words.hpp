@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What stands at the head of a report, in words: figures, the bound and the gap.
+#pragma once
+
+#include "plan/claim_text.hpp"
+#include "plan/units.hpp"
+#include "report/page.hpp"
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace echo::report {
+
+/// 16438 as `16,438`.
+inline std::string grouped(std::uint64_t number) {
+    std::string digits = std::to_string(number);
+    for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+    return digits;
+}
+
+/// `1 node runs`, `1,014 nodes run`.
+inline std::string counted(std::uint64_t number, std::string_view one, std::string_view many) {
+    return fmt::format("{} {}", grouped(number), number == 1 ? one : many);
+}
+
+/// `34.6 % less`; `unchanged` where it is.
+inline std::string change_text(std::uint64_t before, std::uint64_t after) {
+    if (before == 0 || before == after) return "unchanged";
+    const double part = 100 * (static_cast<double>(after) / static_cast<double>(before) - 1);
+    return fmt::format("{:.1f} % {}", part < 0 ? -part : part, part < 0 ? "less" : "more");
+}
+
+/// What was asked for and what came of it.
+inline std::string outcome_sentence(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    std::string text = fmt::format(
+        "Asked for {}. The peak falls from {} to {}", format::claim(*shown.made, shown.max_overhead),
+        format::show_bytes(r.baseline_peak_bytes), format::show_bytes(r.peak_bytes));
+    if (r.peak_bytes == r.baseline_peak_bytes)
+        text = fmt::format("Asked for {}. The peak stays at {}",
+                           format::claim(*shown.made, shown.max_overhead), format::show_bytes(r.peak_bytes));
+    return text +
+           fmt::format("; {} again, which takes {:.2f} % of a step's time, and {} as one bit per element.",
+                       counted(r.recomputed_nodes, "node runs", "nodes run"), 100 * r.recompute_time_ratio,
+                       counted(r.encoded_values, "value waits", "values wait"));
+}
+
+/// How far the peak lies above what is proved.
+inline std::string bound_sentence(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    if (shown.made->chosen_by() == strategy::baseline) return "The graph's own order was left as it is.";
+    return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.",
+                       format::bound_claim(*shown.made, shown.max_overhead),
+                       format::show_bytes(r.lower_bound_bytes), format::show_gap(r));
+}
+
+inline std::vector<tile> plan_tiles(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    using format::show_bytes;
+    std::vector<tile> tiles{
+        {"Peak", show_bytes(r.peak_bytes),
+         fmt::format("from {}: {} smaller", show_bytes(r.baseline_peak_bytes),
+                     format::show_ratio(r.baseline_peak_bytes, r.peak_bytes))},
+        {"Recomputation", fmt::format("{:.2f} %", 100 * r.recompute_time_ratio),
+         "of a step's time, " + counted(r.recomputed_nodes, "run", "runs")},
+        {"Above the bound", format::show_gap(r) + " %", "certified: " + show_bytes(r.lower_bound_bytes)},
+        {"Waits for gradients", show_bytes(r.stash_bytes), "from " + show_bytes(r.baseline_stash_bytes)}};
+    if (shown.arena)
+        tiles.push_back({"Arena", show_bytes(shown.arena->bytes()),
+                         "no arena is smaller than " + show_bytes(shown.arena->lower_bound())});
+    tiles.push_back({"Resident", show_bytes(r.resident_bytes), "parameters, state, data; in no peak"});
+    return tiles;
+}
+
+inline page_head head_of(const subject& shown) {
+    return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
+            .subtitle = fmt::format("{} nodes, planned by the strategy {}",
+                                    grouped(shown.graph->node_count()), name_of(shown.made->chosen_by())),
+            .tiles = plan_tiles(shown),
+            .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
+}
+
+/// The same for two plans.
+inline page_head head_of(const subject& before, const subject& after) {
+    const plan_report &a = before.made->report(), &b = after.made->report();
+    using format::show_bytes;
+    const auto tile_of = [](std::string label, std::uint64_t was, std::uint64_t is) {
+        return tile{std::move(label), show_bytes(is),
+                    "from " + show_bytes(was) + ", " + change_text(was, is)};
+    };
+    return {.title = fmt::format("{} → {}", before.name, after.name),
+            .subtitle = "two plans side by side",
+            .tiles = {tile_of("Peak", a.peak_bytes, b.peak_bytes),
+                      tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes),
+                      {"Recomputation", fmt::format("{:.2f} %", 100 * b.recompute_time_ratio),
+                       fmt::format("from {:.2f} % of a step's time", 100 * a.recompute_time_ratio)},
+                      tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes),
+                      tile_of("Resident", a.resident_bytes, b.resident_bytes)},
+            .sentences = {bound_sentence(after)}};
+}
+
+} // namespace echo::report

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `decision`: what a strategy decides: which nodes the backward pass has made again, which values it reads from an encoding, and
+/// at which nodes a copy is forgotten or made.
+#pragma once
+
+#include <echo/graph/snapshot.hpp>
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+namespace echo {
+
+/// Something that happens to what `node` makes, before backward node `at` and what that needs.
+struct turn {
+    node_id node{};
+    node_id at{};
+    friend constexpr auto operator<=>(const turn&, const turn&) = default;
+};
+
+/// What a strategy decides.
+struct decision {
+    std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
+    std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
+    bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
+    /// In order. From there on there is no copy, until the node is run again.
+    std::vector<turn> forgets{};
+    /// In order. If there is no copy and one will be needed, it is made there already.
+    std::vector<turn> early{};
+
+    /// Everything is kept, nothing encoded. O(nodes + values).
+    static decision nothing(const snapshot& s) {
+        return {.again = std::vector<std::uint8_t>(s.node_count(), 0),
+                .encoded = std::vector<std::uint8_t>(s.value_count(), 0)};
+    }
+    /// Adds to `forgets`, once. O(forgets).
+    void forget(node_id node, node_id at) { insert(forgets, {node, at}); }
+    /// Adds to `early`, once. O(early).
+    void make_early(node_id node, node_id at) { insert(early, {node, at}); }
+    /// The copy of `node` stays over the backward nodes behind `from` up to `to`. O(forgets).
+    void remember(node_id node, node_id from, node_id to) {
+        const auto first =
+            std::lower_bound(forgets.begin(), forgets.end(), turn{node, node_id(from.index() + 1)});
+        const auto last = std::lower_bound(first, forgets.end(), turn{node, node_id(to.index() + 1)});
+        forgets.erase(first, last);
+    }
+    friend bool operator==(const decision&, const decision&) = default;
+
+private:
+    static void insert(std::vector<turn>& turns, const turn& t) {
+        const auto place = std::lower_bound(turns.begin(), turns.end(), t);
+        if (place == turns.end() || *place != t) turns.insert(place, t);
+    }
+};
+
+} // namespace echo

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_lists` (a list for each). Indexed by the id
+/// itself, so that a table of nodes is never read with a value, a step or a bare number.
+#pragma once
+
+#include <echo/graph/ids.hpp>
+#include <echo/graph/large_vector.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// A value for each id. A vector in all else; its memory is kept by `assign`, `resize` and `clear`.
+template <class Id, class T>
+class id_vector {
+public:
+    id_vector() = default;
+    explicit id_vector(std::size_t size, const T& value = T()) : items_(size, value) {}
+
+    T& operator[](Id i) { return items_[i.index()]; }
+    const T& operator[](Id i) const { return items_[i.index()]; }
+
+    std::size_t size() const noexcept { return items_.size(); }
+    bool empty() const noexcept { return items_.empty(); }
+    /// All ids of the table, in order.
+    id_range<Id> ids() const noexcept { return {0, items_.size()}; }
+    /// The values, in the order of their ids.
+    std::span<T> values() noexcept { return items_; }
+    std::span<const T> values() const noexcept { return items_; }
+    const T& back() const { return items_.back(); }
+
+    void assign(std::size_t size, const T& value) { items_.assign(size, value); }
+    void resize(std::size_t size, const T& value = T()) { items_.resize(size, value); }
+    void reserve(std::size_t size) { items_.reserve(size); }
+    void clear() noexcept { items_.clear(); }
+    void push_back(const T& value) { items_.push_back(value); }
+
+    friend bool operator==(const id_vector&, const id_vector&) = default;
+
+private:
+    detail::large_vector<T> items_;
+};
+
+/// Some of the ids from 0 to a size.
+template <class Id>
+class id_set {
+public:
+    id_set() = default;
+    /// Of so many ids none, or all.
+    explicit id_set(std::size_t size, bool all = false) : has_(size, all) {}
+
+    /// Whether the id is in the set. O(1).
+    bool operator[](Id i) const { return has_[i] != 0; }
+    void insert(Id i) { has_[i] = 1; }
+    void erase(Id i) { has_[i] = 0; }
+    /// In the set or not, as `is` says.
+    void put(Id i, bool is) { has_[i] = is; }
+    /// Inserts the id. Whether it was not in the set before.
+    [[nodiscard]] bool add(Id i) { return std::exchange(has_[i], std::uint8_t{1}) == 0; }
+
+    /// Of so many ids none, or all.
+    void assign(std::size_t size, bool all = false) { has_.assign(size, all); }
+    /// Ids that are new are not in the set.
+    void resize(std::size_t size) { has_.resize(size, 0); }
+    /// How many ids there are, in the set or not.
+    std::size_t size() const noexcept { return has_.size(); }
+    bool empty() const noexcept { return has_.empty(); }
+
+    friend bool operator==(const id_set&, const id_set&) = default;
+
+private:
+    id_vector<Id, std::uint8_t> has_;
+};
+
+/// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the same
+/// items: `begin`, `count` each, `lay_out`, `add` each.
+template <class Id, class T>
+class id_lists {
+public:
+    /// Forgets all; there are so many ids.
+    void begin(std::size_t ids) { first_.assign(ids + 1, 0); }
+    /// There will be one more item in the list of `i`.
+    void count(Id i) { ++first_[i.index() + 1]; }
+    /// After all are counted.
+    void lay_out() {
+        for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
+        next_.assign(first_.begin(), first_.end() - 1);
+        items_.resize(first_.back());
+    }
+    /// Behind what the list of `i` has already.
+    void add(Id i, const T& item) { items_[next_[i.index()]++] = item; }
+
+    /// How many ids there are.
+    std::size_t size() const noexcept { return first_.size() - 1; }
+    std::span<const T> operator[](Id i) const {
+        return {items_.data() + first_[i.index()], items_.data() + first_[i.index() + 1]};
+    }
+
+private:
+    std::vector<std::uint32_t> first_{0}; ///< id: where its list begins; and one more, the end of all
+    std::vector<std::uint32_t> next_;     ///< id: where its next item goes
+    std::vector<T> items_;
+};
+
+} // namespace echo

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// What programs of cases share: arrays that end where they end, comparisons that say who wrote a wrong byte, and counting.
+/// A program returns 0 if all cases are equal; faults and differences are one line each.
+#pragma once
+
+#include "device.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cases {
+
+inline long checked = 0;
+inline int failed = 0;
+
+inline void fail(const std::string& what) {
+    if (++failed <= 20) std::printf("  DIFFERS: %s\n", what.c_str());
+}
+
+/// Deterministic numbers: xorshift, 64 bits.
+class dice {
+public:
+    explicit dice(std::uint64_t seed) : state_(seed * 2 + 1) {
+        for (int i = 0; i < 8; ++i) (*this)();
+    }
+    std::uint64_t operator()() {
+        state_ ^= state_ << 13;
+        state_ ^= state_ >> 7;
+        state_ ^= state_ << 17;
+        return state_;
+    }
+
+private:
+    std::uint64_t state_;
+};
+
+/// The same n elements twice, for the host and for the device, `skip` elements behind a multiple of 256 bytes. The device's
+/// are an allocation of their own, so that an access beside them is a fault.
+template <class T>
+class array {
+public:
+    array(std::string name, std::int64_t n, std::size_t skip = 0)
+        : n_(static_cast<std::size_t>(n)), name_(std::move(name)) {
+        const std::size_t bytes = (n_ + skip) * sizeof(T);
+        for (auto* side : {&host_, &device_}) {
+            side->reset(static_cast<std::byte*>(std::aligned_alloc(256, bytes / 256 * 256 + 512)));
+            std::memset(side->get(), 0xcd, bytes / 256 * 256 + 512);
+        }
+        at_ = skip * sizeof(T);
+        echo_ptx_add(device(), n_ * sizeof(T), name_.c_str());
+    }
+    array(const array&) = delete;
+    array& operator=(const array&) = delete;
+    ~array() { echo_ptx_remove(device()); }
+
+    T* host() const { return reinterpret_cast<T*>(host_.get() + at_); }
+    T* device() const { return reinterpret_cast<T*>(device_.get() + at_); }
+    std::int64_t size() const { return static_cast<std::int64_t>(n_); }
+
+    /// Fills the host's elements by f(i), and copies them.
+    template <class F>
+    array& fill(F&& f) {
+        for (std::size_t i = 0; i < n_; ++i) host()[i] = f(static_cast<std::int64_t>(i));
+        return upload();
+    }
+    array& upload() {
+        std::memcpy(device(), host(), n_ * sizeof(T));
+        echo_ptx_written(device(), n_ * sizeof(T));
+        return *this;
+    }
+    /// As if nobody had written the device's elements: a kernel must write each.
+    array& forget() {
+        echo_ptx_forget(device(), n_ * sizeof(T));
+        std::memset(device(), 0xcd, n_ * sizeof(T));
+        return *this;
+    }
+
+    /// Whether each element is the same, or `near(found, expected)`; says the first that is not, and who wrote it.
+    template <class Near>
+    bool same(const std::string& what, Near&& near) const {
+        for (std::size_t i = 0; i < n_; ++i) {
+            if (std::memcmp(device() + i, host() + i, sizeof(T)) == 0 || near(device()[i], host()[i]))
+                continue;
+            std::uint64_t found = 0, expected = 0;
+            std::memcpy(&found, device() + i, sizeof(T)), std::memcpy(&expected, host() + i, sizeof(T));
+            char bits[80];
+            std::snprintf(bits, sizeof bits, "0x%llx, expected 0x%llx",
+                          static_cast<unsigned long long>(found), static_cast<unsigned long long>(expected));
+            fail(std::string(echo_ptx_kernel()) + ": " + what + ": " + name_ + "[" + std::to_string(i) +
+                 "] is " + bits + "; " + echo_ptx_writer(device() + i));
+            return false;
+        }
+        return true;
+    }
+    bool same(const std::string& what) const {
+        return same(what, [](const T&, const T&) { return false; });
+    }
+
+private:
+    struct free_memory {
+        void operator()(std::byte* at) const { std::free(at); }
+    };
+    std::unique_ptr<std::byte, free_memory> host_, device_;
+    std::size_t n_, at_ = 0;
+    std::string name_;
+};
+
+/// Two numbers as near as the type and approximations allow: `most` of the larger of 1 and the expected one. NaN is near NaN.
+template <class T>
+auto within(float most) {
+    return [most](const T& found, const T& expected) {
+        const auto a = static_cast<float>(found), b = static_cast<float>(expected);
+        return (std::isnan(a) && std::isnan(b)) || a == b ||
+               std::fabs(a - b) <= most * std::max(1.0f, std::fabs(b));
+    };
+}
+
+/// One case: `run` launches, `equal` compares. `elements`: of the result.
+template <class Run, class Equal>
+void check(const std::string& what, std::uint64_t elements, Run&& run, Equal&& equal) {
+    ++checked;
+    bool same = false;
+    const auto before = echo_ptx_warp_instructions();
+    try {
+        run();
+        same = equal();
+    } catch (const std::exception& e) {
+        const std::string fault = echo_ptx_fault();
+        fail(what + ": " + (fault.empty() ? e.what() : fault));
+    }
+    if (echo_ptx_warp_instructions() != before) echo_ptx_elements(elements, same);
+}
+
+template <class All>
+int main(const char* name, All&& all) {
+    try {
+        all();
+    } catch (const std::exception& e) {
+        fail(std::string("stopped: ") + e.what());
+    }
+    std::printf("%s: %ld cases, %d differ\n", name, checked, failed);
+    return failed ? 1 : 0;
+}
+
+} // namespace cases

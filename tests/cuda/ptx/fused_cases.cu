@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSL-1.0
+// Fused kernels as nvcc makes them, interpreted, against their bodies on the host: byte for byte where they add, multiply and
+// compare alone, and else within what the device's functions may be off, whichever way they are.
+#include "cases.hpp"
+#include "cuda/typical_fused.hpp"
+
+#include <echo/cuda/fused.cuh>
+#include <echo/cuda/kernel/launch.hpp>
+#include <echo/cuda/stream.hpp>
+
+namespace {
+
+using namespace typical;
+using cases::array;
+using echo::cuda::bfloat16;
+using echo::cuda::half;
+
+/// How operands and results lie over the extents {batch, time, hidden}.
+enum class lies { whole, by_query, by_key, by_channel, apart, per_row };
+
+struct layout {
+    extents e;
+    std::size_t skip = 0;   ///< elements before the first
+    bool broadcast = false; ///< the first operands are repeated
+    bool gaps = false;      ///< results and operands are every other element
+};
+
+std::int64_t count(lies how, const extents& e) {
+    switch (how) {
+    case lies::whole:
+        return e.elements();
+    case lies::apart:
+        return 2 * e.elements();
+    case lies::by_query:
+        return e.of[0] * e.of[2];
+    case lies::by_key:
+        return e.of[1] * e.of[2];
+    case lies::by_channel:
+        return e.of[2];
+    case lies::per_row:
+        return e.of[0] * e.of[1];
+    }
+    return 0;
+}
+
+template <class T>
+operand<T> placed(T* at, lies how, const extents& e) {
+    switch (how) {
+    case lies::by_query:
+        return spread(at, {e.of[0], 1, e.of[2]}, e);
+    case lies::by_key:
+        return spread(at, {e.of[1], e.of[2]}, e);
+    case lies::by_channel:
+        return spread(at, {e.of[2]}, e);
+    case lies::apart:
+        return strided(at, {2 * e.of[1] * e.of[2], 2 * e.of[2], 2});
+    case lies::per_row:
+        return per_row(at, e);
+    default:
+        return whole(at, e);
+    }
+}
+
+constexpr float special[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 65504.0f, -65504.0f};
+
+/// Numbers between −4 and 4, which each type holds; for exact kernels also what arithmetic treats by itself.
+template <class T>
+T number(cases::dice& roll, bool exact) {
+    const auto bits = roll();
+    if (exact && bits % 16 == 0) {
+        const auto which = bits / 16 % 9;
+        if (which < 6) return T(special[which]);
+        const float far = which == 6 ? INFINITY : which == 7 ? -INFINITY : NAN;
+        return T(far);
+    }
+    return T(static_cast<float>(static_cast<int>(bits >> 40 & 255) - 128) / 32);
+}
+
+struct how_near {
+    bool exact = false;
+    float single = 2e-6f;
+};
+
+template <class T>
+float tolerance(const how_near& n) {
+    return sizeof(T) == 4 ? n.single : std::is_same_v<T, half> ? 2e-3f : 1.6e-2f;
+}
+
+/// One kernel on one layout.
+template <class F, class T, std::size_t Results, std::size_t Operands>
+void one(const std::string& name, const layout& l, const std::array<lies, Results>& to,
+         const std::array<lies, Operands>& from, how_near near, const echo::cuda::stream& own) {
+    const std::string what = name + " of {" + std::to_string(l.e.of[0]) + ", " + std::to_string(l.e.of[1]) +
+                             ", " + std::to_string(l.e.of[2]) + "} at " + std::to_string(l.skip) +
+                             (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "");
+    cases::dice roll(static_cast<std::uint64_t>(l.e.elements()) + l.skip);
+    std::vector<std::unique_ptr<array<T>>> x, y;
+    const auto own_kind = [&](lies kind) { return l.gaps && kind == lies::whole ? lies::apart : kind; };
+    for (std::size_t i = 0; i < Operands; ++i) {
+        const lies kind = own_kind(l.broadcast                   ? from[i]
+                                   : from[i] == lies::by_channel ? lies::by_channel
+                                                                 : lies::whole);
+        x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l.e), l.skip));
+        x.back()->fill([&](std::int64_t) { return number<T>(roll, near.exact); });
+    }
+    for (std::size_t k = 0; k < Results; ++k) {
+        y.push_back(
+            std::make_unique<array<T>>("result " + std::to_string(k), count(own_kind(to[k]), l.e), l.skip));
+        std::memset(static_cast<void*>(y.back()->host()), 0xcd,
+                    static_cast<std::size_t>(y.back()->size()) * sizeof(T));
+        y.back()->forget();
+    }
+    const auto made = [&](auto&& of_array, auto&& then) {
+        [&]<std::size_t... K, std::size_t... I>(std::index_sequence<K...>, std::index_sequence<I...>) {
+            const auto kind = [&](std::size_t i) {
+                return own_kind(l.broadcast                   ? from[i]
+                                : from[i] == lies::by_channel ? lies::by_channel
+                                                              : lies::whole);
+            };
+            then(results(placed(of_array(*y[K]), own_kind(to[K]), l.e)...),
+                 operands(placed(static_cast<const T*>(of_array(*x[I])), kind(I), l.e)...));
+        }(std::make_index_sequence<Results>{}, std::make_index_sequence<Operands>{});
+    };
+    made([](auto& a) { return a.host(); },
+         [&](const auto& r, const auto& o) {
+             echo::cuda::host_launch(body_of<F>(r, o, l.e), {.blocks = 3, .warps_per_block = 2});
+         });
+    const auto launch = [&] {
+        made([](auto& a) { return a.device(); },
+             [&](const auto& r, const auto& o) { run<F>(r, o, l.e, own); });
+    };
+    for (const double off : {0.0, 1.0, -1.0}) {
+        if (off != 0 && (near.exact || sizeof(T) != 4)) continue;
+        echo_ptx_approximation(off);
+        cases::check(what, static_cast<std::uint64_t>(l.e.elements()), launch, [&] {
+            bool same = true;
+            for (const auto& r : y) {
+                // NaN is any NaN where a sign may have been changed before.
+                const float most = near.exact ? 0.0f : tolerance<T>(near);
+                same = r->same(what, cases::within<T>(most)) && same;
+            }
+            for (std::size_t i = 0; i < Operands; ++i) same = x[i]->same(what) && same;
+            return same;
+        });
+    }
+    echo_ptx_approximation(0);
+}
+
+template <class T>
+void every_kernel(const layout& l, const std::string& type, const echo::cuda::stream& own) {
+    using enum lies;
+    using std::array;
+    constexpr how_near exact{.exact = true}, some{}, rows{.single = 2e-5f};
+    constexpr array w{whole};
+    one<forward, T>(type + " tanh(q + k)", l, w, array{by_query, whole}, some, own);
+    one<stashed, T>(type + " tanh's gradient from its map", l, w, array{whole, whole}, exact, own);
+    one<recomputed, T>(type + " tanh(q + k)'s gradient", l, w, array{by_query, by_key, whole}, some, own);
+    one<cell, T>(type + " an LSTM's cell", l, w, array{whole, whole, by_key, whole}, some, own);
+    one<gates, T>(type + " an LSTM's gates", l, array{whole, whole, whole},
+                  array{whole, whole, whole, whole, by_query}, some, own);
+    one<gelu, T>(type + " GELU's gradient", l, w, array{whole, by_channel, whole}, some, own);
+    one<gelu_tanh, T>(type + " GELU's gradient by tanh", l, w, array{whole, by_channel, whole}, some, own);
+    one<normed, T>(type + " layer normalisation", l, array{whole, per_row, per_row},
+                   array{whole, by_query, by_channel, by_channel}, rows, own);
+    one<norm_gradient, T>(type + " layer normalisation's gradient", l, w,
+                          array{whole, by_query, by_channel, by_channel, whole}, rows, own);
+    one<soft, T>(type + " softmax", l, w, w, rows, own);
+    one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, how_near{.exact = true},
+                          own);
+}
+
+template <class T>
+void every_case(const std::string& type, const echo::cuda::stream& own) {
+    for (const std::size_t skip : {0, 1, 3})
+        for (const std::int64_t hidden : {1, 7, 33, 36})
+            every_kernel<T>({{3, 5, hidden}, skip, (hidden + static_cast<std::int64_t>(skip)) % 2 == 0}, type,
+                            own);
+    every_kernel<T>({{3, 5, 64}, 0, true}, type, own);
+    every_kernel<T>({{2, 3, 520}, 0, false}, type, own);
+    every_kernel<T>({{2, 3, 520}, 0, true}, type, own);
+    every_kernel<T>({{2, 3, 21}, 1, false, true}, type, own);
+    every_kernel<T>({{2, 3, 21}, 1, true, true}, type, own);
+    // More groups than lanes of all warps.
+    every_kernel<T>({{3, 40, 137}, 0, true}, type, own);
+}
+
+} // namespace
+
+int main() {
+    return cases::main("fused", [] {
+        const echo::cuda::stream own;
+        every_case<float>("float", own);
+        every_case<half>("half", own);
+        every_case<bfloat16>("bfloat16", own);
+    });
+}

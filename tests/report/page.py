@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""The report of `echo-plan --report` in headless Chromium: what it shows, hover, zoom, sorting, keys, names of controls.
+
+    python3 tests/report/page.py PROGRAM
+
+Returns 77 where Chromium is not installed, or the program was built without uPlot.
+"""
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+
+GRAPHS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "graphs"
+SKIPPED = 77
+FIRST_PAINT_MS = 1000
+NMT_BYTES = 3_000_000
+
+
+def packed_data(page: str) -> dict:
+    """What the page carries."""
+    found = re.search(r'<script type="text/plain" id="data">([^<]*)</script>', page)
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+class Page(unittest.TestCase):
+    """One report of one graph, in one browser for all tests."""
+
+    program = ""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.resnet = cls.report("resnet50_b64")
+        cls.browser = cls.enterClassContext(browser.Browser())
+
+    @classmethod
+    def report(cls, graph: str, *more: str) -> pathlib.Path:
+        target = pathlib.Path(cls.folder.name, graph)
+        subprocess.run([cls.program, GRAPHS / f"{graph}.json.gz", "--report", target, *more], check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        return target / "index.html"
+
+    def setUp(self) -> None:
+        self.browser.open(self.resnet)
+
+    def tearDown(self) -> None:
+        self.assertEqual(self.browser.problems(), [])
+
+    def run_js(self, script: str):
+        return self.browser.run(script)
+
+    def place(self, selector: str) -> tuple[float, float, float, float]:
+        """left, top, width, height of an element, in sight."""
+        self.run_js(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center'}})")
+        return self.run_js(f"(() => {{ const r = document.querySelector({selector!r}).getBoundingClientRect(); "
+                           "return [r.left, r.top, r.width, r.height]; })()")
+
+    def steps_in_sight(self, chart: int = 1) -> list[int]:
+        return self.run_js(f"echoReport.charts[{chart}].range")
+
+    def test_the_page_is_whole_and_asks_nothing_of_the_network(self) -> None:
+        text = self.resnet.read_text(encoding="utf-8")
+        self.assertNotRegex(text, r'(src|href)="(?!#)')
+        self.assertNotIn("{{", re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL))
+        self.assertIn("Copyright (c) 2021 Leon Sorokin", text)
+        self.assertEqual(packed_data(text)["format"], "echo-report/1")
+
+    def test_curves_reach_the_peaks_of_the_report(self) -> None:
+        said = json.loads(subprocess.run([self.program, GRAPHS / "resnet50_b64.json.gz", "--json"], check=True,
+                                         stdin=subprocess.DEVNULL, capture_output=True).stdout)
+        for mode in ("structure", "layer", "op"):
+            self.run_js(f"document.querySelector('#stack input[value={mode}]').click()")
+            peaks = self.run_js("echoReport.stack.sides.map((s) => Math.max(...s.total))")
+            self.assertEqual(peaks, [said["baseline_peak_bytes"], said["peak_bytes"]], mode)
+
+    def test_hovering_names_the_value_its_maker_and_its_readers(self) -> None:
+        left, top, width, height = self.place("#after .u-over")
+        self.browser.mouse("mouseMoved", left + 0.55 * width, top + 0.8 * height)
+        self.browser.wait_for("!document.querySelector('#after .tip').hidden")
+        said = self.run_js("document.querySelector('#after .tip').innerText")
+        for word in ("Step ", "Runs ", "Made by aten.", "Read by ", "Feature maps"):
+            self.assertIn(word, said)
+        self.assertRegex(said, r"\d (KiB|MiB|GiB), steps [\d,]+ to [\d,]+")
+        self.browser.mouse("mouseMoved", 1, 1)
+        self.browser.wait_for("document.querySelector('#after .tip').hidden")
+
+    def test_hovering_over_the_arena_says_why_a_tensor_stays(self) -> None:
+        left, top, width, height = self.place("#arena .u-over")
+        seen = set()
+        for part in (0.3, 0.5, 0.7):
+            for level in (0.6, 0.9, 0.97):
+                self.browser.mouse("mouseMoved", left + part * width, top + level * height)
+                seen.add(self.run_js("document.querySelector('#arena .tip').innerText"))
+        self.assertTrue(any("Lies at offset" in text for text in seen), seen)
+        self.assertTrue(any("again" in text for text in seen), seen)
+
+    def test_dragging_zooms_all_charts_and_a_double_click_shows_all(self) -> None:
+        begin, steps = self.run_js("[echoReport.model.sides[1].begin, echoReport.model.sides[1].steps]")
+        left, top, width, height = self.place("#after .u-over")
+        self.browser.drag(left + 0.25 * width, top + 50, left + 0.5 * width, top + 60)
+        first, last = self.steps_in_sight()
+        self.assertAlmostEqual(first, begin + 0.25 * (steps - begin), delta=0.02 * steps)
+        self.assertAlmostEqual(last, begin + 0.5 * (steps - begin), delta=0.02 * steps)
+        self.assertEqual(self.steps_in_sight(2), [first, last])
+        self.assertLess(self.steps_in_sight(0)[1], 0.75 * self.run_js("echoReport.model.sides[0].steps"))
+        for count in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                self.browser.mouse(kind, left + 100, top + 50, button="left", clickCount=count)
+        self.assertEqual(self.steps_in_sight(), [begin, steps - 1])
+
+    def test_keys_and_buttons_zoom(self) -> None:
+        begin, steps = self.run_js("[echoReport.model.sides[1].begin, echoReport.model.sides[1].steps]")
+        self.run_js("document.getElementById('after').focus()")
+        self.browser.key("+")
+        self.assertLess(self.steps_in_sight()[1] - self.steps_in_sight()[0], 0.6 * steps)
+        self.browser.key("ArrowRight")
+        self.assertRegex(self.run_js("document.querySelector('#after [role=status]').textContent"), r"^Step [\d,]+: ")
+        self.browser.key("0")
+        self.assertEqual(self.steps_in_sight(), [begin, steps - 1])
+        self.run_js("document.querySelector('[data-zoom=peak]').click()")
+        peak = self.run_js("echoReport.model.sides[1].peakStep")
+        self.assertTrue(self.steps_in_sight()[0] <= peak <= self.steps_in_sight()[1])
+
+    def test_the_table_of_values_can_be_sorted_and_searched(self) -> None:
+        cells = "[...document.querySelectorAll('#values-table tbody tr')].map((r) => r.cells[{}].textContent)"
+        rows = "[...document.querySelectorAll('#values-table tbody tr')].length"
+        head = "document.querySelectorAll('#values-table th button')[0]"
+        self.run_js(f"{head}.click()")
+        names = self.run_js(cells.format(0))
+        self.assertEqual(names, sorted(names))
+        self.assertEqual(self.run_js(f"{head}.parentNode.getAttribute('aria-sort')"), "ascending")
+        self.run_js(f"{head}.click()")
+        names = self.run_js(cells.format(0))
+        self.assertEqual(names, sorted(names, reverse=True))
+        self.run_js("const i = document.querySelector('#values-table input[type=search]'); i.value = 'max_pool'; "
+                    "i.dispatchEvent(new Event('input'))")
+        self.assertTrue(all("max_pool" in text for text in self.run_js(
+            "[...document.querySelectorAll('#values-table tbody tr')].map((r) => r.textContent)")))
+        self.assertGreater(self.run_js(rows), 0)
+
+    def test_values_that_wait_have_a_reason(self) -> None:
+        reasons = self.run_js("echoReport.values.rows.filter((r) => r.waits).map((r) => r.text)")
+        self.assertGreater(len(reasons), 40)
+        self.assertTrue(any(re.search(r"needs .*\(aten\.convolution\.default\).*: [\d.]+ ms", text) for text in reasons))
+        self.assertFalse(any("undefined" in text or "NaN" in text for text in reasons))
+
+    def test_controls_have_names(self) -> None:
+        tree = self.browser.send("Accessibility.getFullAXTree")["nodes"]
+        controls = [node for node in tree if not node["ignored"]
+                    and node["role"]["value"] in ("button", "radio", "checkbox", "searchbox", "application")]
+        self.assertGreater(len(controls), 20)
+        for node in controls:
+            self.assertTrue(node.get("name", {}).get("value"), node)
+        self.assertEqual(self.run_js("[...document.querySelectorAll('table')].every((t) => t.caption.textContent)"), True)
+
+    def test_the_switch_changes_the_colours(self) -> None:
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = self.run_js(paper)
+        self.run_js("document.getElementById('theme').click()")
+        self.assertNotEqual(self.run_js(paper), light)
+        self.assertEqual(self.run_js("document.getElementById('theme').getAttribute('aria-pressed')"), "true")
+        self.browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.browser.open(self.resnet)
+        self.assertNotEqual(self.run_js(paper), light)
+        self.browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+
+    def test_no_words_are_lost_on_a_small_window(self) -> None:
+        self.browser.send("Emulation.setDeviceMetricsOverride", width=420, height=800, deviceScaleFactor=1, mobile=False)
+        self.browser.open(self.resnet)
+        self.assertLessEqual(self.run_js("document.documentElement.scrollWidth"), 420)
+        self.browser.send("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+
+    def test_other_plans_and_names(self) -> None:
+        for graph, *more in (("tiny_cnn", "--strategy", "baseline"), ("mlp", "--max-overhead", "0"),
+                             ("mobilenet_v3_large_b64", "--fuse")):
+            self.browser.open(self.report(graph, *more))
+            self.assertEqual(self.browser.problems(), [], graph)
+
+    def test_two_plans(self) -> None:
+        target = pathlib.Path(self.folder.name, "two")
+        pair = [GRAPHS / f"{name}.json.gz" for name in ("resnet50_b64", "mobilenet_v3_large_b64")]
+        subprocess.run([self.program, "diff", *pair, "--report", target], check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL)
+        self.browser.open(target / "index.html")
+        self.assertEqual(self.run_js("document.querySelectorAll('#peak-table tbody tr').length > 0"), True)
+        self.run_js("document.querySelector('[data-zoom=in]').click()")
+
+    def test_a_large_graph_is_painted_in_time(self) -> None:
+        file = self.report("nmt_b128_t50")
+        self.assertLessEqual(file.stat().st_size, NMT_BYTES)
+        times = []
+        for _ in range(3):
+            self.browser.open(file)
+            times.append(self.run_js("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        self.assertLessEqual(min(times), FIRST_PAINT_MS)
+        self.assertEqual(self.run_js("Math.max(...echoReport.charts[1].plot.data[1])"),
+                         self.run_js("echoReport.model.sides[1].peak"))
+
+
+class Names(unittest.TestCase):
+    def test_what_a_host_calls_its_nodes_is_no_part_of_the_page(self) -> None:
+        hostile = "</script><img src=x onerror=alert(1)>\u2028{{data}}&amp;"
+        size = [{"dtype": "f32", "shape": [1024]}]
+        graph = {"format": "echo-graph/1", "name": hostile, "outputs": [[2, 0]], "nodes": [
+            {"name": hostile, "op": "data", "phase": "input", "inputs": [], "outputs": size},
+            {"name": hostile, "op": hostile, "layer": hostile, "phase": "forward", "inputs": [[0, 0]], "outputs": size},
+            {"name": "b", "op": hostile, "phase": "backward", "inputs": [[1, 0]], "outputs": size}]}
+        with tempfile.TemporaryDirectory() as folder, browser.Browser() as chromium:
+            source = pathlib.Path(folder, "graph.json")
+            source.write_text(json.dumps(graph), encoding="utf-8")
+            subprocess.run([Page.program, source, "--report", pathlib.Path(folder, "r")], check=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            chromium.open(pathlib.Path(folder, "r", "index.html"))
+            self.assertEqual(chromium.problems(), [])
+            self.assertEqual(chromium.run("document.images.length"), 0)
+            self.assertIn("onerror=alert(1)", chromium.run("document.querySelector('h1').textContent"))
+
+
+def main() -> int:
+    Page.program = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    if browser.find_chromium() is None:
+        print("Skipped: Chromium is not installed (apt-get install chromium)")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        tried = subprocess.run([Page.program, GRAPHS / "mlp.json.gz", "--report", pathlib.Path(folder, "r")],
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if tried.returncode == 2 and "uPlot" in tried.stderr:
+        print(f"Skipped: {tried.stderr.strip()}")
+        return SKIPPED
+    unittest.main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
