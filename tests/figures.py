@@ -74,10 +74,23 @@ def generated():
             f"bench/results/{name}.json": (lambda name=name: host_pages.section(name))
             for name in host_pages.PAGES
         },
+        **of_report(),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
         "examples/run --learn": lambda: learn.section(load("training")),
+    }
+
+
+def of_report():
+    """The tables of docs/report.md, where the report has been measured."""
+    file = ROOT / "bench" / "report_lib" / "tables.py"
+    if not file.exists():
+        return {}
+    made, found = module_of(file), load("report")
+    return {
+        f"bench/report {name}": (lambda name=name, key=key: made.section(name, found, found[key]))
+        for name, key in (("libraries", "libraries"), ("costs", "rows"))
     }
 
 

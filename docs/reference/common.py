@@ -34,7 +34,7 @@ OPS = [
     ),
     (
         r"static constexpr (?:auto|echo::no_gradient_t|no_gradient_t) gradient\b",
-        "The gradients of the inputs from dy, the inputs and the outputs, as far as they are read: see op_traits.hpp.",
+        "The inputs' gradients from dy and from what they read of inputs and outputs: op_traits.hpp.",
     ),
     (
         r"static constexpr bool is_random\b",
@@ -193,6 +193,15 @@ ANALYSIS = [
         r"std::size_t component_count\(\) const",
         "Parts of the network that no arc joins, in the last cut.",
     ),
+    (r"std::size_t exchange_replays =", "Replays spent on exchanging runs one by one at most."),
+    (r"struct footprint_result \{", "What a replay finds."),
+    (
+        r"inline footprint_result footprint\(",
+        "The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.",
+    ),
+    (r"std::span<const \w+> all\(\) const", "All of them, in order."),
+    (r"node_id node\{\};", "What is made, or runs."),
+    (r"node_id at\{\};", "The backward node in front of which it happens."),
     (r"node_id node, from, to;", "The maker, and the uses between which it is kept."),
     (r"using capacity = ", "What an arc lets through."),
 ]
@@ -225,7 +234,8 @@ def has_words(lines: list[str], at: int) -> bool:
 
 
 NAME = r"\w+(?:\{[^{}]*\}| = [^,;{}]+)?"
-SEVERAL = re.compile(rf"^(\s*)([\w:]+(?:<[^;=]*>)?) ({NAME}(?:, {NAME})+);(?:\s*///< (.*))?$")
+KIND = r"(?:inline constexpr )?[\w:]+(?:<[^;=]*>)?"
+SEVERAL = re.compile(rf"^(\s*)({KIND}) ({NAME}(?:, {NAME})+);(?:\s*///< (.*))?$")
 
 
 def parted(line: str, before: str, rules: list[tuple[str, str]]) -> str:

@@ -20,24 +20,36 @@ template <class Id, class T>
 class id_vector {
 public:
     id_vector() = default;
+    /// For ids from 0 to `size` − 1.
     explicit id_vector(std::size_t size, const T& value = T()) : items_(size, value) {}
 
+    /// The value of an id. O(1).
     T& operator[](Id i) { return items_[i.index()]; }
+    /// The value of an id. O(1).
     const T& operator[](Id i) const { return items_[i.index()]; }
 
+    /// How many ids have a value.
     std::size_t size() const noexcept { return items_.size(); }
+    /// Whether no id has one.
     bool empty() const noexcept { return items_.empty(); }
     /// All ids of the table, in order.
     id_range<Id> ids() const noexcept { return {0, items_.size()}; }
     /// The values, in the order of their ids.
     std::span<T> values() noexcept { return items_; }
+    /// The values, in the order of their ids.
     std::span<const T> values() const noexcept { return items_; }
+    /// The value of the last id.
     const T& back() const { return items_.back(); }
 
+    /// The same value for ids from 0 to `size` − 1.
     void assign(std::size_t size, const T& value) { items_.assign(size, value); }
+    /// Ids that are new get that value.
     void resize(std::size_t size, const T& value = T()) { items_.resize(size, value); }
+    /// Room for so many, so that growing takes no memory.
     void reserve(std::size_t size) { items_.reserve(size); }
+    /// No id has a value.
     void clear() noexcept { items_.clear(); }
+    /// The value of the next id.
     void push_back(const T& value) { items_.push_back(value); }
 
     friend bool operator==(const id_vector&, const id_vector&) = default;
@@ -56,7 +68,9 @@ public:
 
     /// Whether the id is in the set. O(1).
     bool operator[](Id i) const { return has_[i] != 0; }
+    /// Adds the id. O(1).
     void insert(Id i) { has_[i] = 1; }
+    /// Takes the id out. O(1).
     void erase(Id i) { has_[i] = 0; }
     /// In the set or not, as `is` says.
     void put(Id i, bool is) { has_[i] = is; }
@@ -69,6 +83,7 @@ public:
     void resize(std::size_t size) { has_.resize(size, 0); }
     /// How many ids there are, in the set or not.
     std::size_t size() const noexcept { return has_.size(); }
+    /// Whether there are no ids at all.
     bool empty() const noexcept { return has_.empty(); }
 
     friend bool operator==(const id_set&, const id_set&) = default;
@@ -97,6 +112,7 @@ public:
 
     /// How many ids there are.
     std::size_t size() const noexcept { return first_.size() - 1; }
+    /// The list of an id. O(1).
     std::span<const T> operator[](Id i) const {
         return {items_.data() + first_[i.index()], items_.data() + first_[i.index() + 1]};
     }
