@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: BSL-1.0
 """Writes Echo as one file, for a try in a browser or for a project that copies headers.
 
-    packaging/amalgamate.py build/echo.hpp               all but CUDA and the adapter of Boost.Graph; needs Boost's headers (Hana)
-    packaging/amalgamate.py --no-boost build/echo.hpp    without ops as types and the vocabularies, which are made of them
+    packaging/amalgamate.py build/echo.hpp
 
-Each header is put where it is first included, and once. What it includes from elsewhere stands at the head.
+holds all but CUDA and the adapter of Boost.Graph, and needs Boost's headers (Hana). With --no-boost
+it is without ops as types, and without the vocabularies, which are made of them.
+
+Each header is put where it is first included, and once. What it includes from elsewhere stands at
+the head.
 """
+
 import argparse
 import pathlib
 import re
@@ -21,12 +25,17 @@ NOT_TWICE = re.compile(r"\s*#\s*pragma once\b|// SPDX-License-Identifier:")
 
 def on_hana(include: pathlib.Path) -> list[str]:
     """The headers of all that needs Boost.Hana besides."""
-    return ON_HANA + [path.relative_to(include).as_posix() for folder in ON_HANA_FOLDERS
-                      for path in sorted((include / "echo" / folder).glob("*.hpp"))]
+    return ON_HANA + [
+        path.relative_to(include).as_posix()
+        for folder in ON_HANA_FOLDERS
+        for path in sorted((include / "echo" / folder).glob("*.hpp"))
+    ]
 
 
 def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
-    """The text of all headers in one. Errors: ValueError where a header of Echo is included under a condition."""
+    """The text of all headers in one. Errors: ValueError where a header of Echo is included under a
+    condition.
+    """
     outside: set[str] = set()
     done: set[str] = set()
     body: list[str] = []
@@ -37,7 +46,9 @@ def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
         done.add(header)
         depth = 0
         text = []
-        for number, line in enumerate((include / header).read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(
+            (include / header).read_text(encoding="utf-8").splitlines(), 1
+        ):
             directive = line.strip().replace(" ", "")
             depth += directive.startswith("#if") - directive.startswith("#endif")
             found = INCLUDE.match(line)
@@ -46,7 +57,9 @@ def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
             if not found or (depth and not found[1].startswith("echo/")):
                 text.append(line)
             elif depth:
-                raise ValueError(f"{header}:{number}: whether {found[1]} is included hangs on a condition")
+                raise ValueError(
+                    f"{header}:{number}: whether {found[1]} is included hangs on a condition"
+                )
             elif found[1].startswith("echo/"):
                 add(found[1])
             else:
@@ -57,11 +70,17 @@ def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
         add(header)
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8").splitlines()
     numbers = dict(re.findall(r"#define ECHO_VERSION_(\w+) (\d+)", "\n".join(body)))
-    head = ["// SPDX-License-Identifier: BSL-1.0",
-            f"// Echo {numbers['MAJOR']}.{numbers['MINOR']}.{numbers['PATCH']} in one file, written by packaging/amalgamate.py "
-            f"from {len(done)} headers.",
-            "//", *(f"// {line}".rstrip() for line in licence), "#pragma once", "",
-            *(f"#include <{name}>" for name in sorted(outside)), ""]
+    head = [
+        "// SPDX-License-Identifier: BSL-1.0",
+        f"// Echo {numbers['MAJOR']}.{numbers['MINOR']}.{numbers['PATCH']} in one file, written by "
+        f"packaging/amalgamate.py from {len(done)} headers.",
+        "//",
+        *(f"// {line}".rstrip() for line in licence),
+        "#pragma once",
+        "",
+        *(f"#include <{name}>" for name in sorted(outside)),
+        "",
+    ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(head + body)) + "\n"
 
 

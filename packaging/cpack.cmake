@@ -1,5 +1,5 @@
-# `cpack` in the build tree: echo-VERSION-SYSTEM.tar.gz with everything, libecho-dev_VERSION_all.deb with the headers and
-# echo-tools_VERSION_ARCH.deb with the commands.
+# `cpack` in the build tree: echo-VERSION-SYSTEM.tar.gz with everything, libecho-dev_VERSION_all.deb with the headers
+# and echo-tools_VERSION_ARCH.deb with the commands.
 set(CPACK_GENERATOR TGZ)
 find_program(dpkg_deb dpkg-deb)
 if(dpkg_deb)
@@ -13,6 +13,7 @@ set(CPACK_PACKAGE_CONTACT "Echo's maintainers <maintainers@users.noreply.a-seed-
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "memory optimiser for the training graphs of neural networks")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_RESOURCE_FILE_README ${PROJECT_SOURCE_DIR}/README.md)
+set(CPACK_ECHO_UPLOT_LICENCE ${PROJECT_SOURCE_DIR}/examples/report/page/uplot_licence.txt)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL dev tools)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)

@@ -1,7 +1,18 @@
-# Runs within cpack before a package is closed: what Debian's policy asks for besides. For other packages it does nothing.
+# Runs within cpack before a package is closed: what Debian's policy asks for besides. For other packages it does
+# nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
+
+# A licence as `copyright` takes it: indented, and with a dot on lines that are empty.
+function(read_licence file result)
+  file(READ ${file} text)
+  string(REGEX REPLACE "\n+$" "" text "${text}")
+  string(REPLACE "\n\n" "\n.\n" text "${text}")
+  string(REPLACE "\n" "\n " text "${text}")
+  set(${result} " ${text}" PARENT_SCOPE)
+endfunction()
+
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)
   set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
@@ -11,11 +22,8 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   endif()
   set(documents ${root}/share/doc/${name})
 
-  file(READ ${CPACK_RESOURCE_FILE_LICENSE} licence)
+  read_licence(${CPACK_RESOURCE_FILE_LICENSE} licence)
   file(REMOVE_RECURSE ${root}/share/licenses) # Debian has the licence in `copyright`
-  string(REGEX REPLACE "\n+$" "" licence "${licence}")
-  string(REPLACE "\n\n" "\n.\n" licence "${licence}")
-  string(REPLACE "\n" "\n " licence "${licence}")
   file(WRITE ${documents}/copyright "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: Echo
 
@@ -24,8 +32,21 @@ Copyright: 2026 Echo's authors
 License: BSL-1.0
 
 License: BSL-1.0
- ${licence}
+${licence}
 ")
+  if(component STREQUAL "tools") # echo-plan holds the library that draws its reports
+    read_licence(${CPACK_ECHO_UPLOT_LICENCE} licence)
+    string(REGEX MATCH "Copyright [^\n]*" holder "${licence}")
+    string(REPLACE "Copyright " "" holder "${holder}")
+    file(APPEND ${documents}/copyright "
+Files: usr/bin/echo-plan
+Copyright: 2026 Echo's authors, and of uPlot in it: ${holder}
+License: BSL-1.0 and Expat
+
+License: Expat
+${licence}
+")
+  endif()
   set(stamp "$ENV{SOURCE_DATE_EPOCH}")
   if(stamp STREQUAL "")
     file(TIMESTAMP ${CPACK_RESOURCE_FILE_LICENSE} date "%a, %d %b %Y %H:%M:%S +0000" UTC)

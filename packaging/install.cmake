@@ -1,4 +1,5 @@
-# What `cmake --install` puts where, in two components: `dev`, the headers with what finds them, and `tools`, the commands.
+# What `cmake --install` puts where, in two components: `dev`, the headers with what finds them, and `tools`, the
+# commands.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/echo)

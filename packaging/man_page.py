@@ -4,9 +4,10 @@
 
     packaging/man_page.py PROGRAM [FILE]
 
-A line that begins at the left edge is a heading; 4 spaces are a paragraph or an option, and 8 are what an option does. Lines
-indented further, and those with columns, are printed as they are.
+A line that begins at the left edge is a heading; 4 spaces are a paragraph or an option, and 8 are
+what an option does. Lines indented further, and those with columns, are printed as they are.
 """
+
 import argparse
 import os
 import pathlib
@@ -26,7 +27,11 @@ def escape(text: str) -> str:
 def paragraph(lines: list[str], lead: str) -> list[str]:
     """Lines of one block: filled, or as they are where they stand in columns."""
     if any(COLUMNS.search(line) for line in lines) or any(line.startswith(" ") for line in lines):
-        return [lead, ".nf", *map(escape, lines), ".fi"] if lead else [".nf", *map(escape, lines), ".fi"]
+        return (
+            [lead, ".nf", *map(escape, lines), ".fi"]
+            if lead
+            else [".nf", *map(escape, lines), ".fi"]
+        )
     return ([lead] if lead else []) + list(map(escape, lines))
 
 
@@ -81,8 +86,11 @@ def page(text: str, version: str, date: str) -> str:
     if " - " not in name:
         raise ValueError("the help page has no section NAME with 'command - what it does'")
     command, purpose = name.split(" - ", 1)
-    out = [f'.TH {command.upper()} 1 "{date}" "Echo {version}" "User Commands"',
-           ".SH NAME", f"{escape(command)} \\- {escape(purpose)}"]
+    out = [
+        f'.TH {command.upper()} 1 "{date}" "Echo {version}" "User Commands"',
+        ".SH NAME",
+        f"{escape(command)} \\- {escape(purpose)}",
+    ]
     for heading, lines in sections(text):
         if heading == "NAME":
             continue
@@ -94,7 +102,11 @@ def page(text: str, version: str, date: str) -> str:
         elif heading == "EXIT STATUS":
             for line in lines:
                 status = re.match(r" {4}(\d+)  (.*)", line)
-                out += [".TP", f"\\fB{status[1]}\\fR", escape(status[2])] if status else [escape(line.strip())] * bool(line.strip())
+                out += (
+                    [".TP", f"\\fB{status[1]}\\fR", escape(status[2])]
+                    if status
+                    else [escape(line.strip())] * bool(line.strip())
+                )
         else:
             for number, block in enumerate(blocks(lines, 4)):
                 out += paragraph(block, ".PP" if number else "")
@@ -112,7 +124,9 @@ def main() -> None:
     parser.add_argument("file", nargs="?", type=pathlib.Path)
     given = parser.parse_args()
     version = said(given.program.resolve(), "--version").split()[-1]
-    text = page(said(given.program.resolve(), "--help"), version, os.environ.get("ECHO_PAGE_DATE", ""))
+    text = page(
+        said(given.program.resolve(), "--help"), version, os.environ.get("ECHO_PAGE_DATE", "")
+    )
     if given.file:
         given.file.write_text(text, encoding="utf-8")
     else:

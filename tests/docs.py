@@ -141,7 +141,8 @@ def known(program):
 
 def faults_of_cmake(words):
     presets = {preset["name"] for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
-    files = "".join((ROOT / folder / "CMakeLists.txt").read_text() for folder in (".", "examples", "tests"))
+    files = "".join((ROOT / name).read_text() for name in ("CMakeLists.txt", "examples/CMakeLists.txt", "tests/CMakeLists.txt",
+                                                           "packaging/commands.cmake"))
     found = []
     for before, word in zip(words, words[1:]):
         if before == "--preset" and word not in presets:

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSL-1.0
 """Every figure in README.md and docs was measured, and the measurement is kept in bench/results.
 
-- What stands between `<!-- table: COMMAND -->` and `<!-- end of table -->` is made again from bench/results and must be
-  the same, letter by letter.
-- Elsewhere a number with a unit or a ratio (12.3 MB, 4.5 s, 1.2 ×, 5 %, 3 times), and a number that fills a cell of a table,
-  is a figure. It must be in a file of bench/results that its page names, rounded as it is printed; or in
-  tests/figures.txt, with the reason why it is no measurement.
+- What stands between `<!-- table: COMMAND -->` and `<!-- end of table -->` is made again from
+  bench/results and must be the same, letter by letter.
+- Elsewhere a number with a unit or a ratio (12.3 MB, 4.5 s, 1.2 ×, 5 %, 3 times), and a number that
+  fills a cell of a table, is a figure. It must be in a file of bench/results that its page names,
+  rounded as it is printed; or in tests/figures.txt, with the reason why it is no measurement.
 """
+
 import gzip
 import json
 import pathlib
@@ -17,17 +18,27 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "paper_lib"), str(ROOT / "bench" / "peers_lib"),
-                str(ROOT / "bench" / "engine_lib"), str(ROOT / "bench" / "onnx_lib"), str(ROOT / "examples"),
-                str(ROOT / "examples" / "train"), str(ROOT / "examples" / "ggml")]
+sys.path[:0] = [
+    str(ROOT / "bench"),
+    str(ROOT / "bench" / "paper_lib"),
+    str(ROOT / "bench" / "peers_lib"),
+    str(ROOT / "bench" / "engine_lib"),
+    str(ROOT / "bench" / "onnx_lib"),
+    str(ROOT / "examples"),
+    str(ROOT / "examples" / "train"),
+    str(ROOT / "examples" / "ggml"),
+]
 sys.dont_write_bytecode = True
 
 BEGIN, END = "<!-- table: ", "<!-- end of table -->"
 SECTION = re.compile(r"<!-- table: (.*?) -->.*?<!-- end of table -->", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 NUMBER = r"(?<![\w.,/^_+-])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
-UNIT = (r"×|x\b|%|per cent\b|times\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|[µun]s\b|[GTM]B/s|[kKMGT]i?B\b|bytes\b|"
-        r"[GT]FLOP/s|frames/s|graphs/s|nodes/s")
+UNIT = (
+    r"×|x\b|%|per cent\b|times\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|[µun]s\b|"
+    r"[GTM]B/s|[kKMGT]i?B\b|bytes\b|"
+    r"[GT]FLOP/s|frames/s|graphs/s|nodes/s"
+)
 FIGURE = re.compile(rf"({NUMBER})[ \u00a0\n]?({UNIT})")
 CELL = re.compile(rf"[≤≥+-]? ?({NUMBER})(?:[ \u00a0]?({UNIT}))?")
 ALLOWED = ROOT / "tests" / "figures.txt"
@@ -46,8 +57,11 @@ def generated():
     import pytorch
     import show
     import table
-    paper, peers, engine = (module_of(ROOT / "bench" / path) for path in
-                            ("paper_lib/tables.py", "peers_lib/tables.py", "engine_lib/engine.py"))
+
+    paper, peers, engine = (
+        module_of(ROOT / "bench" / path)
+        for path in ("paper_lib/tables.py", "peers_lib/tables.py", "engine_lib/engine.py")
+    )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
         "bench/run buys": lambda: front_page.section("buys"),
@@ -56,7 +70,11 @@ def generated():
         "bench/paper": lambda: paper.section(load("paper")),
         "bench/peers --markdown": peers.section,
         "bench/engine": lambda: engine.section(load("engine")),
-        **{f"bench/results/{name}.json": (lambda name=name: host_pages.section(name)) for name in host_pages.PAGES},
+        **{
+            f"bench/results/{name}.json": (lambda name=name: host_pages.section(name))
+            for name in host_pages.PAGES
+        },
+        **of_report(),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
@@ -64,9 +82,22 @@ def generated():
     }
 
 
+def of_report():
+    """The tables of docs/report.md, where the report has been measured."""
+    file = ROOT / "bench" / "report_lib" / "tables.py"
+    if not file.exists():
+        return {}
+    made, found = module_of(file), load("report")
+    return {
+        f"bench/report {name}": (lambda name=name, key=key: made.section(name, found, found[key]))
+        for name, key in (("libraries", "libraries"), ("costs", "rows"))
+    }
+
+
 def module_of(file):
     """A module by its file: several are called alike."""
     import importlib.util
+
     spec = importlib.util.spec_from_file_location(f"{file.parent.name}_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -89,7 +120,10 @@ def blanked(pattern, text):
 def figures_in(text):
     """Figures outside of generated sections and code, each with its line: (line, number, unit)."""
     text = blanked(CODE, blanked(SECTION, text))
-    found = [(text.count("\n", 0, match.start()) + 1, match[1], match[2]) for match in FIGURE.finditer(text)]
+    found = [
+        (text.count("\n", 0, match.start()) + 1, match[1], match[2])
+        for match in FIGURE.finditer(text)
+    ]
     for line, row in enumerate(text.splitlines(), 1):
         if row.startswith("|"):
             for cell in row.strip("| \n").split("|"):
@@ -108,7 +142,9 @@ def numbers_of(value):
         for one in value:
             yield from numbers_of(one)
     elif isinstance(value, str):
-        yield from (float(text.replace(",", "")) for text in re.findall(r"\d[\d,]*(?:\.\d+)?", value))
+        yield from (
+            float(text.replace(",", "")) for text in re.findall(r"\d[\d,]*(?:\.\d+)?", value)
+        )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield float(value)
 
@@ -120,11 +156,22 @@ def measured_in(name):
 
 
 def is_measured(number, unit, results):
-    """Whether a result, rounded as the figure is, is the figure. Bytes may stand as MB or GB, a ratio as per cent."""
+    """Whether a result, rounded as the figure is, is the figure. Bytes may stand as MB or GB, a
+    ratio as per cent.
+    """
     digits = len(number.partition(".")[2])
-    scales = {"%": (1, 100), "MB": (1, 1e-6), "GB": (1, 1e-9, 1e-3), "ms": (1, 1e3), "s": (1, 1e-3)}.get(unit, (1,))
-    return any(f"{result * scale:,.{digits}f}" in (number, f"{float(number.replace(',', '')):,.{digits}f}")
-               for result in results for scale in scales)
+    scales = {
+        "%": (1, 100),
+        "MB": (1, 1e-6),
+        "GB": (1, 1e-9, 1e-3),
+        "ms": (1, 1e3),
+        "s": (1, 1e-3),
+    }.get(unit, (1,))
+    return any(
+        f"{result * scale:,.{digits}f}" in (number, f"{float(number.replace(',', '')):,.{digits}f}")
+        for result in results
+        for scale in scales
+    )
 
 
 def allowed():
@@ -140,15 +187,19 @@ def allowed():
 def unfounded(page, text, allow, used):
     """One line for each figure that is neither measured nor allowed."""
     named = sorted(set(re.findall(r"bench/results/([\w.-]+\.(?:json(?:\.gz)?|txt))", text)))
-    results = [number for name in named if (RESULTS / name).exists() for number in measured_in(name)]
+    results = [
+        number for name in named if (RESULTS / name).exists() for number in measured_in(name)
+    ]
     found = []
     for line, number, unit in figures_in(text):
         figure = f"{number} {unit}".strip()
         if (page, figure) in allow:
             used.add((page, figure))
         elif not is_measured(number, unit, results):
-            found.append(f"{page}:{line}: {figure} is in no file under bench/results that the page names; measure it there, "
-                         f"take it away, or say in tests/figures.txt why it is no measurement")
+            found.append(
+                f"{page}:{line}: {figure} is in no file under bench/results that the page names; "
+                "measure it there, take it away, or say in tests/figures.txt why it is no measurement"
+            )
     return found
 
 
@@ -159,7 +210,11 @@ class Figures(unittest.TestCase):
         makers, seen = generated(), set()
         for document in [*documents(), ROOT / "examples" / "pytorch" / "README.md"]:
             text = document.read_text(encoding="utf-8")
-            self.assertEqual(text.count(BEGIN), len(sections(text)), f"{document.name}: a section has no end, or stands twice")
+            self.assertEqual(
+                text.count(BEGIN),
+                len(sections(text)),
+                f"{document.name}: a section has no end, or stands twice",
+            )
             for name, section in sections(text).items():
                 with self.subTest(document.name, section=name):
                     self.assertIn(name, makers, "no command makes this section")
@@ -169,8 +224,16 @@ class Figures(unittest.TestCase):
 
     def test_figures_elsewhere_are_measured(self):
         allow, used = allowed(), set()
-        found = [line for document in documents() for line in
-                 unfounded(document.relative_to(ROOT).as_posix(), document.read_text(encoding="utf-8"), allow, used)]
+        found = [
+            line
+            for document in documents()
+            for line in unfounded(
+                document.relative_to(ROOT).as_posix(),
+                document.read_text(encoding="utf-8"),
+                allow,
+                used,
+            )
+        ]
         self.assertEqual(found, [])
         self.assertEqual(set(allow) - used, set(), "tests/figures.txt allows what no page says")
         for figure, reason in allow.items():
@@ -179,17 +242,37 @@ class Figures(unittest.TestCase):
     # The checks find what is planted.
 
     def test_figures_are_found(self):
-        for text, number, unit in (("It takes 12.5 MB.", "12.5", "MB"), ("up to 1,234 ms", "1,234", "ms"), ("1.5 × less", "1.5", "×"),
-                                   ("| a | 7.25 |", "7.25", ""), ("wraps 3\ntimes", "3", "times"), ("at 4x", "4", "x")):
+        for text, number, unit in (
+            ("It takes 12.5 MB.", "12.5", "MB"),
+            ("up to 1,234 ms", "1,234", "ms"),
+            ("1.5 × less", "1.5", "×"),
+            ("| a | 7.25 |", "7.25", ""),
+            ("wraps 3\ntimes", "3", "times"),
+            ("at 4x", "4", "x"),
+        ):
             with self.subTest(text):
                 self.assertIn((1, number, unit), figures_in(text))
-        for text in ("`12 MB`", "```sh\n12 MB\n```", "version 1.2.3", "32-bit words", "issue 7", "<!-- table: x -->\n12 MB\n<!-- end of table -->",
-                     "2^32 bytes", "| 2024 models |"):
+        for text in (
+            "`12 MB`",
+            "```sh\n12 MB\n```",
+            "version 1.2.3",
+            "32-bit words",
+            "issue 7",
+            "<!-- table: x -->\n12 MB\n<!-- end of table -->",
+            "2^32 bytes",
+            "| 2024 models |",
+        ):
             with self.subTest(text):
                 self.assertEqual(figures_in(text), [])
 
     def test_rounding(self):
-        for number, unit, result in (("12.5", "MB", 12.46), ("12.5", "MB", 12.46e6), ("5", "%", 0.052), ("1,234", "ms", 1234.4), ("1.50", "×", 1.4951)):
+        for number, unit, result in (
+            ("12.5", "MB", 12.46),
+            ("12.5", "MB", 12.46e6),
+            ("5", "%", 0.052),
+            ("1,234", "ms", 1234.4),
+            ("1.50", "×", 1.4951),
+        ):
             with self.subTest(number, unit=unit):
                 self.assertTrue(is_measured(number, unit, [1e9, result]))
         for number, unit, result in (("12.5", "MB", 12.4), ("1.50", "×", 1.49), ("5", "ms", 0.052)):
@@ -197,10 +280,16 @@ class Figures(unittest.TestCase):
                 self.assertFalse(is_measured(number, unit, [1e9, result]))
 
     def test_what_nobody_measured_is_found(self):
-        self.assertEqual(len(unfounded("x.md", "It takes 99.9 s. See bench/results/onnx.json", {}, set())), 1)
-        self.assertEqual(unfounded("x.md", "It takes 98.7 MB. See `bench/results/onnx.json`", {}, set()), [])
+        self.assertEqual(
+            len(unfounded("x.md", "It takes 99.9 s. See bench/results/onnx.json", {}, set())), 1
+        )
+        self.assertEqual(
+            unfounded("x.md", "It takes 98.7 MB. See `bench/results/onnx.json`", {}, set()), []
+        )
         self.assertEqual(len(unfounded("x.md", "It takes 98.7 MB.", {}, set())), 1)
-        self.assertEqual(unfounded("x.md", "at most 5 %", {("x.md", "5 %"): "an option's default"}, set()), [])
+        self.assertEqual(
+            unfounded("x.md", "at most 5 %", {("x.md", "5 %"): "an option's default"}, set()), []
+        )
 
 
 if __name__ == "__main__":

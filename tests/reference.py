@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The reference of docs/reference: every public entity of include/echo has words, and what has none is found."""
+"""The reference of docs/reference: every public entity of include/echo has words, and what has none
+is found.
+"""
+
 import pathlib
 import shutil
 import sys
@@ -51,14 +54,23 @@ class Pages(unittest.TestCase):
             folder = pathlib.Path(name)
             self.assertEqual(run.warnings_of(ROOT / "include" / "echo", folder), [])
             pages = {path.name for path in (folder / "html").glob("*.html")}
-            for page in ("index.html", "structecho_1_1plan__report.html", "classecho_1_1snapshot.html", "classecho_1_1error.html"):
+            for page in (
+                "index.html",
+                "structecho_1_1plan__report.html",
+                "classecho_1_1snapshot.html",
+                "classecho_1_1error.html",
+            ):
                 self.assertIn(page, pages)
             self.assertFalse([page for page in pages if "detail" in page])
 
     def test_what_has_none_is_found(self):
         self.assertEqual(said(""), [])
-        for text, name in (("struct untold {\n    int a; ///< Words.\n};", "untold"), ("/// Words.\nstruct half { int silent; };", "silent"),
-                           ("inline void quiet() {}", "quiet"), ("/// Words.\n/// @param y there is none\nvoid f(int x);", "y")):
+        for text, name in (
+            ("struct untold {\n    int a; ///< Words.\n};", "untold"),
+            ("/// Words.\nstruct half { int silent; };", "silent"),
+            ("inline void quiet() {}", "quiet"),
+            ("/// Words.\n/// @param y there is none\nvoid f(int x);", "y"),
+        ):
             with self.subTest(text):
                 found = said(text)
                 self.assertTrue(found)
@@ -71,26 +83,38 @@ class Common(unittest.TestCase):
         return common.spoken(pathlib.Path(header), line).strip()
 
     def test_what_the_language_gives_has_words(self):
-        self.assertIn("all members", self.spoken("    friend bool operator==(const a&, const a&) = default;"))
+        self.assertIn(
+            "all members", self.spoken("    friend bool operator==(const a&, const a&) = default;")
+        )
         self.assertIn("Takes over", self.spoken("    a(a&& other) noexcept;"))
 
     def test_own_words_are_kept(self):
-        for line in ("    a(a&& other); ///< Own.", "    /// Own.\n    a(a&& other);", "    /// Own.\n    template <class T>\n    a(a&& b);"):
+        for line in (
+            "    a(a&& other); ///< Own.",
+            "    /// Own.\n    a(a&& other);",
+            "    /// Own.\n    template <class T>\n    a(a&& b);",
+        ):
             self.assertEqual(self.spoken(line), line.strip())
 
     def test_words_stand_before_a_template(self):
-        lines = self.spoken("template <class A>\n    requires x<A>\nconstexpr auto exp(A a) noexcept {",
-                            "include/echo/symbol/x.hpp").splitlines()
+        lines = self.spoken(
+            "template <class A>\n    requires x<A>\nconstexpr auto exp(A a) noexcept {",
+            "include/echo/symbol/x.hpp",
+        ).splitlines()
         self.assertTrue(lines[0].startswith("/** e to that power. */ template"))
 
     def test_several_members_of_one_line(self):
-        self.assertEqual(self.spoken("int a = 0, b{}; ///< both"), "/** both */ int a = 0; /** both */ int b{};")
+        self.assertEqual(
+            self.spoken("int a = 0, b{}; ///< both"), "/** both */ int a = 0; /** both */ int b{};"
+        )
         self.assertEqual(self.spoken("int a = 0, b{};"), "int a = 0, b{};")
 
     def test_lines_keep_their_numbers(self):
         for header in sorted((ROOT / "include" / "echo").rglob("*.hpp")):
             text = header.read_text(encoding="utf-8")
-            self.assertEqual(len(common.spoken(header, text).splitlines()), len(text.splitlines()), header)
+            self.assertEqual(
+                len(common.spoken(header, text).splitlines()), len(text.splitlines()), header
+            )
 
 
 if __name__ == "__main__":

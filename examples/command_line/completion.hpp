@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `completion`: what a shell needs to complete a command line. The options come from the parser's own table; what an option
-/// means, and which words it takes, from the help page.
+/// `completion`: what a shell needs to complete a command line. The options come from the parser's own table; what an
+/// option means, and which words it takes, from the help page.
 #pragma once
 
 #include "command_line/usage_error.hpp"

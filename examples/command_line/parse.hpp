@@ -21,10 +21,9 @@ struct completion_asked {
     std::string shell;
 };
 
-/// Reads the arguments into what `app` names, and --completion, --help and --version, which it need not name. Returns the text
-/// to print instead of doing anything else: `help`, the program's name and version, or what a shell completes; empty if
-/// none was asked for.
-/// Errors: `usage_error`.
+/// Reads the arguments into what `app` names, and --completion, --help and --version, which it need not name. Returns
+/// the text to print instead of doing anything else: `help`, the program's name and version, or what a shell completes;
+/// empty if none was asked for. Errors: `usage_error`.
 inline std::string parse(CLI::App& app, int count, const char* const* arguments, std::string_view program,
                          std::string_view help) {
     app.set_version_flag("--version",

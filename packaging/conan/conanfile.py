@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
 """Echo for Conan 2: `conan create packaging/conan`, from a checkout.
 
-The headers alone; Conan's own files are what CMake and pkg-config find them by. Boost's headers come as a dependency, unless
-`-o "echo/*:boost=False"` says that they are there already, or that nothing needs them (op_traits.hpp, the vocabularies and
-graph/boost.hpp do).
+The headers alone; Conan's own files are what CMake and pkg-config find them by. Boost's headers
+come as a dependency, unless `-o "echo/*:boost=False"` says that they are there already, or that
+nothing needs them (op_traits.hpp, the vocabularies and graph/boost.hpp do).
 """
+
 import os
 import re
 
@@ -37,7 +38,9 @@ class Echo(ConanFile):
 
     def requirements(self):
         if self.options.boost:
-            self.requires("boost/[>=1.74 <2]", transitive_headers=True, options={"header_only": True})
+            self.requires(
+                "boost/[>=1.74 <2]", transitive_headers=True, options={"header_only": True}
+            )
 
     def package_id(self):
         self.info.clear()
@@ -47,7 +50,12 @@ class Echo(ConanFile):
 
     def package(self):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
-        copy(self, "*", os.path.join(self.source_folder, "include"), os.path.join(self.package_folder, "include"))
+        copy(
+            self,
+            "*",
+            os.path.join(self.source_folder, "include"),
+            os.path.join(self.package_folder, "include"),
+        )
 
     def package_info(self):
         self.cpp_info.bindirs = []

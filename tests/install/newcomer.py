@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The path of somebody who has just heard of Echo: install it, compile the host that README.md shows, plan it.
+"""The path of somebody who has just heard of Echo: install it, compile the guide's host
+(docs/guide/plug-in-your-engine.md), run it: it plans its own graph.
 
     newcomer.py WAY --tree BUILD --work FOLDER [--compiler g++] [--generator Ninja]
 
-A WAY installs into an empty folder and nowhere else: prefix (cmake --install), fetch-content, pkg-config, deb, tar,
-header (one file), vcpkg, conan. The packages are made of the build tree TREE, in which the commands are built; where a package holds them, they
-plan a graph from a file as well. A tool that is missing leaves its way out: exit status 77.
+A WAY installs into an empty folder and nowhere else: prefix (cmake --install), fetch-content,
+pkg-config, deb, tar, header (one file), vcpkg, conan. The packages are made of the build tree TREE,
+in which the commands are built; where a package holds them, they plan a graph from a file as well.
+A tool that is missing leaves its way out: exit status 77.
 """
+
 import argparse
 import gzip
 import json
@@ -31,7 +34,9 @@ GRAPH = ROOT / "examples" / "graphs" / "mlp.json.gz"
 
 def step(*command: object, **more: object) -> str:
     """What the command prints; ends the program with all it said where it fails."""
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    done = subprocess.run(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
+    )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}\nreturned {done.returncode}")
     return done.stdout
@@ -46,7 +51,11 @@ def need(*programs: str) -> None:
 
 
 def version() -> str:
-    return ".".join(re.findall(r"#define ECHO_VERSION_\w+ (\d+)", (ROOT / "include/echo/version.hpp").read_text()))
+    return ".".join(
+        re.findall(
+            r"#define ECHO_VERSION_\w+ (\d+)", (ROOT / "include/echo/version.hpp").read_text()
+        )
+    )
 
 
 class Newcomer:
@@ -91,9 +100,20 @@ class Newcomer:
         (self.work / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(newcomer LANGUAGES CXX)\n"
             f"{taken_in}\nadd_executable(host host.cpp)\n"
-            "target_link_libraries(host PRIVATE echo::echo)\n")
+            "target_link_libraries(host PRIVATE echo::echo)\n"
+        )
         build = self.work / "build"
-        step("cmake", "-S", self.work, "-B", build, "-G", self.generator, f"-DCMAKE_CXX_COMPILER={self.compiler}", *options)
+        step(
+            "cmake",
+            "-S",
+            self.work,
+            "-B",
+            build,
+            "-G",
+            self.generator,
+            f"-DCMAKE_CXX_COMPILER={self.compiler}",
+            *options,
+        )
         step("cmake", "--build", build)
         self.plan(build / "host")
 
@@ -101,22 +121,36 @@ class Newcomer:
         """The installed commands plan a graph from a file, have their pages, and complete."""
         plan = self.work / "plan.json"
         step(prefix / "bin/echo-plan", GRAPH, "--emit-plan", plan)
-        judged = replay.judge(json.loads(gzip.decompress(GRAPH.read_bytes())), json.loads(plan.read_text()))
+        judged = replay.judge(
+            json.loads(gzip.decompress(GRAPH.read_bytes())), json.loads(plan.read_text())
+        )
         if judged.violations:
             sys.exit(f"the plan of the installed echo-plan is refused: {judged.violations}")
         for command in ("echo-plan", "echo-arena"):
             if version() not in step(prefix / "bin" / command, "--version"):
                 sys.exit(f"{command} has another version than the headers, {version()}")
             pages = list((prefix / "share/man/man1").glob(f"{command}.1*"))
-            shells = [prefix / f"share/bash-completion/completions/{command}",
-                      prefix / f"share/fish/vendor_completions.d/{command}.fish", *prefix.glob(f"share/zsh/*/_{command}")]
+            shells = [
+                prefix / f"share/bash-completion/completions/{command}",
+                prefix / f"share/fish/vendor_completions.d/{command}.fish",
+                *prefix.glob(f"share/zsh/*/_{command}"),
+            ]
             if len(pages) != 1 or len(shells) != 3 or not all(file.is_file() for file in shells):
                 sys.exit(f"{command} has the pages {pages} and the completions {shells}")
 
     def packaged(self, generator: str) -> list[pathlib.Path]:
         """What cpack makes of the tree."""
         made = self.work / "made"
-        step("cpack", "--config", self.tree / "CPackConfig.cmake", "-G", generator, "-B", made, cwd=self.work)
+        step(
+            "cpack",
+            "--config",
+            self.tree / "CPackConfig.cmake",
+            "-G",
+            generator,
+            "-B",
+            made,
+            cwd=self.work,
+        )
         return [file for file in made.iterdir() if file.is_file()]
 
     # The ways.
@@ -125,12 +159,14 @@ class Newcomer:
         prefix = self.work / "prefix"
         step("cmake", "--install", self.tree, "--prefix", prefix)
         self.commands(prefix)
-        moved = prefix.rename(self.work / "moved") # a prefix may be moved
+        moved = prefix.rename(self.work / "moved")  # a prefix may be moved
         self.cmake_project(f"-DCMAKE_PREFIX_PATH={moved}")
 
     def way_fetch_content(self) -> None:
-        self.cmake_build(f"include(FetchContent)\nFetchContent_Declare(echo SOURCE_DIR {ROOT})\n"
-                         "FetchContent_MakeAvailable(echo)")
+        self.cmake_build(
+            f"include(FetchContent)\nFetchContent_Declare(echo SOURCE_DIR {ROOT})\n"
+            "FetchContent_MakeAvailable(echo)"
+        )
 
     def way_pkg_config(self) -> None:
         need("pkg-config")
@@ -145,7 +181,9 @@ class Newcomer:
     def way_deb(self) -> None:
         need("dpkg", "dpkg-deb")
         packages = self.packaged("DEB")
-        names = sorted(step("dpkg-deb", "--field", package, "Package").strip() for package in packages)
+        names = sorted(
+            step("dpkg-deb", "--field", package, "Package").strip() for package in packages
+        )
         if names != ["echo-tools", "libecho-dev"]:
             sys.exit(f"cpack made {names}")
         if shutil.which("lintian"):
@@ -157,8 +195,16 @@ class Newcomer:
                 (root / "var/lib/dpkg" / folder).mkdir(parents=True)
             (root / "var/lib/dpkg/status").touch()
             paths = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
-            step("dpkg", f"--root={root}", "--force-depends", "--force-not-root", "--force-script-chrootless", "--install", *packages,
-                 env=dict(os.environ, PATH=paths))
+            step(
+                "dpkg",
+                f"--root={root}",
+                "--force-depends",
+                "--force-not-root",
+                "--force-script-chrootless",
+                "--install",
+                *packages,
+                env=dict(os.environ, PATH=paths),
+            )
         else:
             for package in packages:
                 step("dpkg-deb", "--extract", package, root)
@@ -173,16 +219,27 @@ class Newcomer:
         self.cmake_project(f"-DCMAKE_PREFIX_PATH={prefix}")
 
     def way_header(self) -> None:
-        file = self.work / "one" / "echo.hpp"
-        step(sys.executable, ROOT / "packaging/amalgamate.py", file)
-        self.compile(f"-I{file.parent}", "-Wall", "-Wextra", "-Werror", one_header=True)
         bare = self.work / "bare" / "echo.hpp"
         step(sys.executable, ROOT / "packaging/amalgamate.py", "--no-boost", bare)
-        if "boost" in bare.read_text(encoding="utf-8").split("namespace echo", 1)[0]:
+        if "<boost/" in bare.read_text(encoding="utf-8"):
             sys.exit("the header without Boost includes Boost")
-        unit = self.work / "bare.cpp"
-        unit.write_text('#include "echo.hpp"\nint main() { return echo::version.major; }\n')
-        step(self.compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{bare.parent}", "-fsyntax-only", unit)
+        self.compile(f"-I{bare.parent}", "-Wall", "-Wextra", "-Werror", one_header=True)
+        whole = self.work / "whole" / "echo.hpp"
+        step(sys.executable, ROOT / "packaging/amalgamate.py", whole)
+        unit = self.work / "whole.cpp"
+        unit.write_text(
+            '#include "echo.hpp"\n' 'int main() { return echo::aten["aten.relu"].known ? 0 : 1; }\n'
+        )
+        step(
+            self.compiler,
+            "-std=c++20",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{whole.parent}",
+            "-fsyntax-only",
+            unit,
+        )
 
     def way_vcpkg(self) -> None:
         port = ROOT / "packaging/vcpkg/echo"
@@ -193,28 +250,62 @@ class Newcomer:
         if set(manifest) != known or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", manifest["name"]):
             sys.exit(f"vcpkg.json has the fields {sorted(manifest)}")
         packages = self.work / "packages"
-        step("cmake", f"-DPORT_DIR={port}", f"-DPACKAGES={packages}", f"-DBUILD={self.work / 'port'}",
-             f"-DGENERATOR={self.generator}", f"-DCOMPILER={self.compiler}", "-P", HERE / "vcpkg.cmake")
+        step(
+            "cmake",
+            f"-DPORT_DIR={port}",
+            f"-DPACKAGES={packages}",
+            f"-DBUILD={self.work / 'port'}",
+            f"-DGENERATOR={self.generator}",
+            f"-DCOMPILER={self.compiler}",
+            "-P",
+            HERE / "vcpkg.cmake",
+        )
         self.cmake_project(f"-DCMAKE_PREFIX_PATH={packages}")
 
     def way_conan(self) -> None:
         conan = os.environ.get("ECHO_CONAN", "conan")
         need(conan)
-        there = dict(os.environ, CONAN_HOME=str(self.work / "home"), ECHO_HOST=str(self.host()), CXX=self.compiler)
+        there = dict(
+            os.environ,
+            CONAN_HOME=str(self.work / "home"),
+            ECHO_HOST=str(self.host()),
+            CXX=self.compiler,
+        )
         step(conan, "profile", "detect", env=there)
-        step(conan, "remote", "disable", "*", env=there) # Boost is Debian's here
-        said = step(conan, "create", ROOT / "packaging/conan", "-o", "echo/*:boost=False", "-s", "compiler.cppstd=20",
-                    "-s", "build_type=Debug", "-c", f"tools.cmake.cmake_layout:test_folder={self.work / 'test'}",
-                    "-c", "tools.cmake.cmaketoolchain:user_presets=", env=there)
-        if f"echo/{version()}" not in said or not re.search(r"^peak [\d.]+ -> ", said, re.MULTILINE):
+        step(conan, "remote", "disable", "*", env=there)  # Boost is Debian's here
+        said = step(
+            conan,
+            "create",
+            ROOT / "packaging/conan",
+            "-o",
+            "echo/*:boost=False",
+            "-s",
+            "compiler.cppstd=20",
+            "-s",
+            "build_type=Debug",
+            "-c",
+            f"tools.cmake.cmake_layout:test_folder={self.work / 'test'}",
+            "-c",
+            "tools.cmake.cmaketoolchain:user_presets=",
+            env=there,
+        )
+        if f"echo/{version()}" not in said or not re.search(
+            r"^peak [\d.]+ -> ", said, re.MULTILINE
+        ):
             sys.exit(f"conan's consumer planned nothing:\n{said}")
 
 
 def main() -> None:
-    ways = sorted(name.removeprefix("way_").replace("_", "-") for name in vars(Newcomer) if name.startswith("way_"))
+    ways = sorted(
+        name.removeprefix("way_").replace("_", "-")
+        for name in vars(Newcomer)
+        if name.startswith("way_")
+    )
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("way", choices=ways)
-    parser.add_argument("--tree", type=pathlib.Path, required=True, help="a build tree with the commands built")
+    parser.add_argument(
+        "--tree", type=pathlib.Path, required=True, help="a build tree with the commands built"
+    )
     parser.add_argument("--work", type=pathlib.Path, required=True, help="is emptied")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--generator", default="Ninja")

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The commands' pages of the manual and completions: they name every option that the command has, and no other.
+"""The commands' pages of the manual and completions: they name every option that the command has,
+and no other.
 
-    pages.py FOLDER --program PATH…      FOLDER holds what the build has written: COMMAND/COMMAND.1, .bash, .fish, _COMMAND
+    pages.py FOLDER --program PATH…
+
+FOLDER holds what the build has written: COMMAND/COMMAND.1, COMMAND.bash, COMMAND.fish and _COMMAND.
 """
+
 import argparse
 import pathlib
 import re
@@ -21,7 +25,9 @@ given = argparse.Namespace(folder=pathlib.Path(), programs=[])
 
 
 def said(*command: object) -> str:
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=True
+    ).stdout
 
 
 def options_in_help(program: pathlib.Path) -> set[str]:
@@ -39,14 +45,18 @@ class Pages(unittest.TestCase):
     def complete(self, program: pathlib.Path, file: pathlib.Path, *words: str) -> list[str]:
         """What bash offers behind these words."""
         function = "_" + program.name.replace("-", "_")
-        script = (f'compopt() {{ :; }}; source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); {function}; '
-                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        script = (
+            'compopt() { :; }; source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+            f'{function}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        )
         return said("bash", "-c", script, "bash", file, program.name, *words).split()
 
     def test_bash(self):
         for program, file, _ in self.each(".bash"):
             self.assertEqual(set(self.complete(program, file, "--")), options_in_help(program))
-            self.assertEqual(self.complete(program, file, "--completion", ""), ["bash", "zsh", "fish"])
+            self.assertEqual(
+                self.complete(program, file, "--completion", ""), ["bash", "zsh", "fish"]
+            )
             self.assertEqual(self.complete(program, file, "--completion", "=", "z"), ["zsh"])
             self.assertIn(str(ROOT / "README.md"), self.complete(program, file, str(ROOT / "READ")))
 
@@ -58,24 +68,40 @@ class Pages(unittest.TestCase):
 
     def test_zsh(self):
         for program, file, text in self.each("", "_"):
-            self.assertEqual(set(re.findall(r"^    '\*?(--[\w-]+)", text, re.MULTILINE)), options_in_help(program))
+            self.assertEqual(
+                set(re.findall(r"^    '\*?(--[\w-]+)", text, re.MULTILINE)),
+                options_in_help(program),
+            )
             self.assertTrue(text.startswith(f"#compdef {program.name}\n"))
             if shutil.which("zsh"):
                 said("zsh", "-n", file)
 
     def test_fish(self):
         for program, file, text in self.each(".fish"):
-            self.assertEqual({"--" + name for name in re.findall(r" -l ([\w-]+)", text)}, options_in_help(program))
+            self.assertEqual(
+                {"--" + name for name in re.findall(r" -l ([\w-]+)", text)},
+                options_in_help(program),
+            )
             if shutil.which("fish"):
                 said("fish", "-n", file)
 
     def test_manual(self):
         for program, file, text in self.each(".1"):
             plain = text.replace("\\-", "-")
-            self.assertEqual({option for head in re.findall(r"^\.TP\n\\fB(-.*)\\fR", plain, re.MULTILINE)
-                              for option in OPTION.findall(head)}, options_in_help(program))
+            self.assertEqual(
+                {
+                    option
+                    for head in re.findall(r"^\.TP\n\\fB(-.*)\\fR", plain, re.MULTILINE)
+                    for option in OPTION.findall(head)
+                },
+                options_in_help(program),
+            )
             if shutil.which("man"):
-                done = subprocess.run(["man", "--warnings", "--encoding=UTF-8", "-l", file], capture_output=True, text=True)
+                done = subprocess.run(
+                    ["man", "--warnings", "--encoding=UTF-8", "-l", file],
+                    capture_output=True,
+                    text=True,
+                )
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 for heading in dict(man_page.sections(said(program, "--help"))):
                     self.assertIn(f"\n{heading}", done.stdout)

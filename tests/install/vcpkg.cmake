@@ -1,6 +1,6 @@
 # cmake -DPORT_DIR=… -DPACKAGES=… -DBUILD=… -DGENERATOR=… -DCOMPILER=… -P vcpkg.cmake
-# Runs the port as vcpkg does, which is a CMake script with these functions. They do what vcpkg's documentation says of them,
-# for one build type; vcpkg itself comes from nowhere that tests may download from.
+# Runs the port as vcpkg does, which is a CMake script with these functions. They do what vcpkg's documentation says of
+# them, for one build type; vcpkg itself comes from nowhere that tests may download from.
 cmake_minimum_required(VERSION 3.25)
 set(PORT echo)
 set(CURRENT_PACKAGES_DIR ${PACKAGES})

@@ -32,6 +32,7 @@ struct plan_figures {
 
 /// A decision and its replayed figures.
 struct rated_decision : plan_figures {
+    /// What was decided.
     decision decided{};
 };
 
@@ -80,16 +81,22 @@ private:
 /// goes back to the evaluator that made it, which must outlive it.
 class evaluated_plan {
 public:
+    /// The decision with its figures.
     const rated_decision& rated() const noexcept { return data_->rated; }
+    /// The decision.
     const decision& decided() const noexcept { return data_->rated.decided; }
+    /// What the replay found.
     const footprint_result& footprint() const noexcept { return data_->rated.footprint; }
+    /// Bytes.
     std::uint64_t peak_bytes() const noexcept { return footprint().peak_bytes; }
     /// Time of the steps that run a node again, those fused left out.
     ticks recompute() const noexcept { return data_->rated.recompute; }
 
+    /// What runs, in this order.
     const schedule& steps() const noexcept { return data_->steps; }
     /// By step: the node in whose place or for whose sake it runs.
     const id_vector<step_id, node_id>& homes() const noexcept { return data_->homes; }
+    /// What is live when.
     const liveness& live() const noexcept { return data_->judged.live; }
     /// Live bytes and workspace at each step.
     std::span<const std::uint64_t> load() const noexcept { return data_->judged.load(); }

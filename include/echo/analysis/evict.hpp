@@ -32,6 +32,7 @@ struct eviction_options {
 
 /// What came of it.
 struct evicted_plan {
+    /// The plan that the evictions led to.
     evaluated_plan plan;
     bool met = false; ///< the peak is at most the limit
 };

@@ -17,8 +17,11 @@ namespace echo {
 
 /// A node of which a copy is given up. `storage`: what that frees; `from`, `to`: its last use before, the next one behind.
 struct evicted_copy {
+    /// The node of which a copy is given up.
     node_id node;
+    /// What that frees.
     storage_id storage;
+    /// Its last use before, and the next one behind.
     step_id from, to;
 };
 
@@ -31,13 +34,17 @@ struct eviction {
 
 /// Evictions of which one or more may be carried out.
 struct eviction_list {
+    /// Of all evictions, one behind the other.
     std::vector<evicted_copy> copies;
+    /// The evictions.
     std::vector<eviction> all;
 
+    /// No eviction; the memory is kept.
     void clear() {
         copies.clear();
         all.clear();
     }
+    /// The copies of one eviction. O(1).
     std::span<const evicted_copy> copies_of(const eviction& e) const {
         return {copies.data() + e.first, e.count};
     }
@@ -50,18 +57,25 @@ struct eviction_list {
 
 /// What a round of evictions looks at: a plan, at one step; and what has been decided since the plan was made.
 struct eviction_view {
+    /// The graph.
     const snapshot& s;
+    /// What may be done with its nodes.
     const candidates& c;
+    /// The plan that is looked at.
     const evaluated_plan& plan;
     const copy_history<>& history; ///< of the plan
     const id_set<node_id>& locked; ///< must not be forgotten; empty: none
     const decision& next;          ///< that of the plan, with the evictions so far
     step_id peak{};                ///< the step at which bytes are to be freed
 
+    /// The node in whose place or for whose sake the step runs.
     node_id home(step_id t) const { return plan.homes()[t]; }
+    /// Whether the step belongs to the forward pass.
     bool in_forward(step_id t) const { return !is_backward(s[home(t)].phase); }
+    /// Bytes of a storage.
     std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>(plan.live()[i].bytes); }
 
+    /// Whether the node must not be forgotten.
     bool is_locked(node_id n) const { return !locked.empty() && locked[n]; }
     /// Whether what it makes can be forgotten and made again.
     bool may_run_again(node_id n) const {
@@ -72,9 +86,11 @@ struct eviction_view {
     bool runs_late(node_id n, storage_id i, step_id from) const {
         return c.late_is_free(n) && plan.live()[i].first == from && in_forward(from) && !is_locked(n);
     }
+    /// Whether what was given up can be had at its next use: by another run, or by a late one.
     bool may_run_later(const evicted_copy& e) const {
         return may_run_again(e.node) || runs_late(e.node, e.storage, e.from);
     }
+    /// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
     ticks cost(const evicted_copy& e) const {
         return runs_late(e.node, e.storage, e.from) ? 0 : c.rerun[e.node];
     }

@@ -15,6 +15,7 @@ namespace echo {
 /// Copies that are live at a step without being used there.
 struct idle_copies {
     static constexpr std::uint32_t nobody = ~std::uint32_t{0};
+    /// The copies.
     std::vector<evicted_copy> all;
     id_vector<node_id, std::uint32_t> of; ///< its number in `all`, or `nobody`
 };

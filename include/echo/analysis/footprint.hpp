@@ -32,8 +32,10 @@ inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
 /// A schedule replayed: its figures, what is live when, and the load of each step.
 struct replayed {
     footprint_result footprint{};
+    /// What is live when.
     liveness live{};
     detail::large_vector<std::uint64_t> loads{}; ///< by step: live bytes and workspace; and one entry more
+    /// By step: live bytes and workspace.
     std::span<const std::uint64_t> load() const noexcept { return {loads.data(), loads.size() - 1}; }
 };
 

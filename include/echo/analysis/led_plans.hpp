@@ -26,18 +26,26 @@ namespace echo {
 template <class = void>
 class led_plans {
 public:
+    /// As `most`: recomputation may take any time.
     static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
 
     led_plans(evaluator& evaluate, progress_callback progress)
         : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
           retain_(evaluate), progress_(progress) {}
 
+    /// The evaluator that was given.
     evaluator& evaluate() noexcept { return evaluate_; }
+    /// What gives copies up.
     evictor<>& evict() noexcept { return evict_; }
+    /// What keeps copies again.
     retainer<>& retain() noexcept { return retain_; }
+    /// How much is tried.
     const search_effort& effort() const noexcept { return effort_; }
+    /// The best plans so far.
     const known_plans& known() const noexcept { return known_; }
+    /// What is led down from.
     std::span<const rated_decision> starts() const noexcept { return starts_; }
+    /// Makes the plan known.
     void add(const evaluated_plan& plan) { known_.add(plan.rated()); }
 
     /// A plan to start from, with heavy ops that may run again.
@@ -45,6 +53,7 @@ public:
         decided.heavy = true;
         start_from(evaluate_(decided));
     }
+    /// A plan to start from, unless one as good is there.
     void start_from(const evaluated_plan& plan) {
         for (const rated_decision& other : starts_)
             if (other.footprint.peak_bytes == plan.peak_bytes() && other.recompute == plan.recompute())
@@ -92,6 +101,7 @@ public:
         }
         return knows_within(limit, most);
     }
+    /// Whether a plan within both is known. O(log known).
     bool knows_within(std::uint64_t limit, ticks most) const {
         const rated_decision* t = known_.within(limit);
         return t && t->recompute <= most;

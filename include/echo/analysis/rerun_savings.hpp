@@ -45,6 +45,7 @@ public:
         }
     }
 
+    /// What keeping the copy, in the place of this run, saves.
     ticks operator[](step_id run) const { return saved_[run]; }
 
 private:

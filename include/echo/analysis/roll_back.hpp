@@ -48,7 +48,9 @@ inline std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan&
 
 /// What a roll-back leaves, and how many subgraphs it has taken back.
 struct rolled_back {
+    /// The plan that is left.
     evaluated_plan plan;
+    /// How many were taken back.
     std::size_t subgraphs = 0;
 };
 

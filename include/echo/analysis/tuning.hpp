@@ -24,7 +24,10 @@ inline constexpr std::size_t evicted_singly_below =
 inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive
 
 // Ways down (evict.hpp, budget.hpp): by a part of the peak at a time, and by smaller ones where that fails.
+/// A step down is the peak over the first, and at last over the second; each smaller step is so many times
+/// finer.
 inline constexpr std::uint64_t first_step_parts = 16, last_step_parts = 256, finer = 4;
+/// Rounds of evictions for one step down.
 inline constexpr std::size_t rounds_per_step = 20;
 
 // Copies that are kept again (rerun_savings.hpp).
@@ -32,14 +35,17 @@ inline constexpr int most_climbed =
     64; ///< steps up the tree of savings, to find what two runs have in common
 
 // Local search (local_search.hpp).
+/// After so many draws the search begins anew from the best plan.
 inline constexpr std::size_t draws_between_restarts = 100;
 inline constexpr std::size_t kinds_drawn = 20; ///< of which, from 0: some make a run earlier,
+/// So many of the kinds make a run earlier.
 inline constexpr std::size_t kinds_earlier = 4;
 inline constexpr std::size_t kinds_in_backward =
     11; ///< those up to here keep something, the others forget something
 inline constexpr std::size_t most_earlier_nodes = 3; ///< half the time; else as far as the gap reaches
 inline constexpr std::size_t places_drawn = std::size_t{1}
                                             << 20; ///< of what could be forgotten, modulo how many there are
+/// Rounds of evictions.
 inline constexpr std::size_t rounds_after_draw = 8, rounds_after_keeping = 10;
 inline constexpr ticks worse_part = 5; ///< what recomputes by a fifth more may lead on
 inline constexpr ticks dearer_part =
@@ -47,6 +53,7 @@ inline constexpr ticks dearer_part =
 inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< rounds
 
 // Cut candidates (cut_candidates.hpp).
+/// How many prices of time there are.
 inline constexpr std::size_t cut_prices = 8;
 inline constexpr std::size_t extreme_rates = 20;   ///< one op in so many is left out at either end
 inline constexpr std::uint64_t cheapest_part = 16; ///< the last price is so much below the lowest rate
@@ -56,11 +63,14 @@ inline constexpr std::size_t cuts_of_least = 4; ///< of small graphs, for the pe
 inline constexpr std::size_t rungs_apart = 3;   ///< of limits that are neighbours
 inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on, of the cuts to start from
 inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts that are led down alone
+/// Rounds of evictions that lead a start down.
 inline constexpr std::size_t rounds_of_lead = 8, rounds_of_lead_in_small = 30;
+/// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
 inline constexpr std::size_t rungs_below_dear = 5; ///< more limits that are searched then
 inline constexpr std::size_t rungs_failed = 2;     ///< in turn, before local search goes no further down
+/// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
 inline constexpr std::size_t first_rungs_down = 8; ///< doubled until a rung is not reached
@@ -76,10 +86,13 @@ inline constexpr std::size_t cuts_of_lowering = 8; ///< for that bound
 inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets, in its progress
 
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
+/// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
 inline constexpr std::size_t nodes_cut = 200'000, nodes_searched = 50'000, fewest_cuts = 6, most_cuts = 64;
 
 // The host's allocator (allocator_choice.hpp).
+/// How often the host's allocator is asked at most.
 inline constexpr std::size_t most_questions = 16;
+/// Limits lie this part of the first one apart.
 inline constexpr std::uint64_t limit_parts = 64;
 
 } // namespace echo::tuning

@@ -80,6 +80,7 @@ void prepare() {
                  "cudaFuncGetAttributes");
     static_cast<void>(detail::resident_blocks_of<Body>());
 }
+/// The same, by a body at hand.
 template <kernel_body Body>
 void prepare(const Body&) {
     prepare<Body>();

@@ -20,25 +20,38 @@ template <class Id, class T>
 class id_vector {
 public:
     id_vector() = default;
+    /// For ids from 0 to `size` − 1.
     explicit id_vector(std::size_t size, const T& each = T()) : items_(size, each) {}
 
+    /// The value of an id. O(1).
     T& operator[](Id i) { return items_[i.index()]; }
+    /// The value of an id. O(1).
     const T& operator[](Id i) const { return items_[i.index()]; }
 
+    /// How many ids have a value.
     std::size_t size() const noexcept { return items_.size(); }
+    /// Whether no id has one.
     bool empty() const noexcept { return items_.empty(); }
     /// All ids of the table, in order.
     id_range<Id> ids() const noexcept { return {0, items_.size()}; }
     /// The values, in the order of their ids.
     std::span<T> values() noexcept { return items_; }
+    /// The values, in the order of their ids.
     std::span<const T> values() const noexcept { return items_; }
+    /// The value of the last id.
     T& back() { return items_.back(); }
+    /// The value of the last id.
     const T& back() const { return items_.back(); }
 
+    /// The same value for ids from 0 to `size` − 1.
     void assign(std::size_t size, const T& each) { items_.assign(size, each); }
+    /// Ids that are new get that value.
     void resize(std::size_t size, const T& each = T()) { items_.resize(size, each); }
+    /// Room for so many, so that growing takes no memory.
     void reserve(std::size_t size) { items_.reserve(size); }
+    /// No id has a value.
     void clear() noexcept { items_.clear(); }
+    /// The value of the next id.
     void push_back(const T& item) { items_.push_back(item); }
 
     friend bool operator==(const id_vector&, const id_vector&) = default;
@@ -55,10 +68,13 @@ public:
     /// Of so many ids none, or all.
     explicit id_set(std::size_t size, bool all = false) : has_(size, {all}) {}
 
-    /// Whether the id is in the set; to be assigned, too. O(1).
+    /// Whether the id is in the set. O(1).
     bool operator[](Id i) const { return has_[i.index()].is; }
+    /// Whether the id is in the set, to be assigned. O(1).
     bool& operator[](Id i) { return has_[i.index()].is; }
+    /// Adds the id. O(1).
     void insert(Id i) { (*this)[i] = true; }
+    /// Takes the id out. O(1).
     void erase(Id i) { (*this)[i] = false; }
     /// Inserts the id. Whether it was not in the set before.
     [[nodiscard]] bool add(Id i) { return !std::exchange((*this)[i], true); }
@@ -69,7 +85,9 @@ public:
     void resize(std::size_t size) { has_.resize(size); }
     /// How many ids there are, in the set or not.
     std::size_t size() const noexcept { return has_.size(); }
+    /// Whether there are no ids at all.
     bool empty() const noexcept { return has_.empty(); }
+    /// All ids, in the set or not, in order.
     id_range<Id> ids() const noexcept { return {0, has_.size()}; }
 
     friend bool operator==(const id_set&, const id_set&) = default;
@@ -102,6 +120,7 @@ public:
 
     /// How many ids there are.
     std::size_t size() const noexcept { return first_.size() - 1; }
+    /// The list of an id. O(1).
     std::span<const T> operator[](Id i) const {
         return {items_.data() + first_[i.index()], items_.data() + first_[i.index() + 1]};
     }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What `conan create` builds and runs against the package."""
+
 import os
 
 from conan import ConanFile

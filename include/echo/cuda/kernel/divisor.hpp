@@ -26,7 +26,9 @@ public:
         factor_ = static_cast<std::uint32_t>(((std::uint64_t{1} << shift_) + by - 1) / by);
     }
 
+    /// What is divided by.
     ECHO_HOST_DEVICE constexpr std::uint32_t value() const noexcept { return 0 - minus_by_; }
+    /// n / by, rounded down; n is below 2^31.
     ECHO_HOST_DEVICE constexpr std::uint32_t quotient(std::uint32_t n) const noexcept {
 #if defined(__CUDA_ARCH__)
         if (!std::is_constant_evaluated()) { // nvcc 13 adds a zero to the product's upper half otherwise
@@ -49,7 +51,8 @@ private:
 
 /// n / by and n % by.
 struct division {
-    std::uint32_t quotient, rest;
+    std::uint32_t quotient, rest; ///< n / by, and n % by.
+    /// Divides; n is below 2^31.
     template <class N>
     ECHO_HOST_DEVICE constexpr division(N n, const divisor& by) noexcept
         : quotient(by.quotient(static_cast<std::uint32_t>(n))),

@@ -87,6 +87,7 @@ public:
         expect_aligned<V>(to);
         std::memcpy(to, &v, sizeof(V));
     }
+    /// As `store`, of whole words of memory.
     template <class V>
     static constexpr void store_words(void* to, const V& v) {
         store(to, v);
