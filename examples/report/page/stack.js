@@ -23,6 +23,7 @@ function groupName(side, mode, t, depth) {
 /** Bytes by group at the peak of a side. */
 function bytesAtPeak(side, mode, depth) {
   const bytes = new Map(), { storages: st, peakStep } = side;
+  if (side.steps === 0) return bytes;
   const add = (name, more) => { if (more > 0) bytes.set(name, (bytes.get(name) ?? 0) + more); };
   for (let i = 0; i < st.count; ++i)
     if (st.first[i] <= peakStep && st.last[i] >= peakStep) add(groupName(side, mode, st.first[i], depth), st.bytes[i]);
