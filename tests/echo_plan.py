@@ -460,6 +460,25 @@ class Plan(command.Command):
                 self.assertEqual(at, segment["address"] + segment["total_size"])
             self.assertTrue(held.keys() <= {b["address"] for b in arena["blocks"] if b["state"] == "active_allocated"})
 
+    def test_a_plan_that_was_made_elsewhere(self):
+        plan, again = self.folder / "plan.json", self.folder / "again.json"
+        for graph in (self.graph, GRAPHS / "mobilenet_v3_large_b64.json.gz"):
+            made = json.loads(self.good(graph, "--emit-plan", plan, "--json", "--max-overhead", "0.1"))
+            read = json.loads(self.good(graph, "--plan", plan, "--json", "--emit-plan", again))
+            for key in ("peak_bytes", "baseline_peak_bytes", "stash_bytes", "recompute_time_ratio", "recomputed_nodes",
+                        "encoded_values", "resident_bytes", "unknown_ops"):
+                self.assertEqual(read[key], made[key], key)
+            self.assertLessEqual(read["lower_bound_bytes"], read["peak_bytes"])
+            self.assertEqual(json.loads(again.read_text())["schedule"], json.loads(plan.read_text())["schedule"])
+        order = [{"node": n} for n in range(6)]
+        bare = self.write("bare.json", json.dumps({"format": "echo-plan/1", "schedule": order}))
+        self.assertEqual(json.loads(self.good(self.graph, "--plan", bare, "--json"))["recomputed_nodes"], 0)
+        wrong = self.write("wrong.json", json.dumps({"format": "echo-plan/1", "schedule": order[:3]}))
+        self.bad(1, self.graph, "--plan", wrong, words=("wrong.json", "is no sound plan for this graph"))
+        self.bad(1, self.graph, "--plan", self.graph, words=("is no sound plan",))
+        for more in (["--budget", "0.5"], ["--compare"], ["--knee"], ["--no-encode"], ["--keep", "x"]):
+            self.bad(2, self.graph, "--plan", plan, *more)
+
     def test_diff(self):
         other = small_graph()
         other["nodes"][2]["outputs"][0]["shape"] = [2048]

@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tests" / "report")]
 import browser  # noqa: E402
 import libraries  # noqa: E402
 import results  # noqa: E402
+import tables  # noqa: E402
 
 COMMITTED = ("nmt_b128_t50", "resnet50_b64")
 NODES = 100_000  # of the synthetic graph
@@ -131,6 +132,7 @@ def main() -> None:
             return
         results.write("report", rows, rounds=ROUNDS, load_of_machine=round(os.getloadavg()[1], 1),
                       libraries=libraries.measure(folder))
+        tables.main()
 
 
 if __name__ == "__main__":

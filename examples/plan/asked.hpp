@@ -39,6 +39,7 @@ struct options {
     std::string first_backward{};                                   ///< likewise; empty: found by names
     std::string plan_file{}, dot_file{}, onnx_file{}, trace_file{}; ///< empty: none
     std::string snapshot_file{};                                    ///< likewise
+    std::string given_plan{};                                       ///< likewise: the plan is made here
     std::string report_dir{};                                       ///< likewise
     std::string print{};     ///< not empty: print this and do nothing else
     bool names_goal = false; ///< a strategy, a budget or an overhead was asked for

@@ -8,6 +8,7 @@
 #include "plan/diff.hpp"
 #include "plan/dot.hpp"
 #include "plan/front.hpp"
+#include "plan/given_plan.hpp"
 #include "plan/knee.hpp"
 #include "plan/load.hpp"
 #include "plan/memory_snapshot.hpp"
@@ -46,6 +47,10 @@ echo::strategy strategy_for(const options& asked, const loaded_graph& g) {
 
 outcome run(const options& asked, const loaded_graph& g, progress& line) {
     outcome all;
+    if (!asked.given_plan.empty()) {
+        all.plans.push_back(read_given(g, asked, line));
+        return all;
+    }
     if (!asked.compare) {
         all.plans.push_back(run_pass(g, asked, strategy_for(asked, g), line));
         return all;

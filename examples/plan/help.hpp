@@ -18,7 +18,7 @@ SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
               [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES] [--json] [--emit-plan FILE]
+              [--max-bytes BYTES] [--json] [--plan FILE] [--emit-plan FILE]
               [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--memory-snapshot FILE] [--report DIR]
               [--compare | --pareto | --knee]
@@ -77,6 +77,9 @@ OPTIONS
     --json
         Print the report as one JSON object and nothing else. With --compare,
         an array of reports, each with its strategy.
+    --plan FILE
+        Make no plan, but read one of the format echo-plan/1, made for this
+        graph by whatever program, and judge, show and draw it.
     --emit-plan FILE
         Write the plan, of the format echo-plan/1. Compressed if FILE ends in
         .gz. The file is written whole or not at all.

@@ -72,6 +72,15 @@ inline void check_names(const CLI::App& app, const options& chosen) {
             throw usage_error(fmt::format("{} names no file", file_options[i]));
 }
 
+/// Errors: `usage_error` where a plan is given and one is to be made.
+inline void check_given(const CLI::App& app, const options& chosen) {
+    if (app.count("--plan") == 0) return;
+    if (chosen.given_plan.empty()) throw usage_error("--plan names no file");
+    if (chosen.names_goal || chosen.compare || chosen.pareto || chosen.knee || !chosen.encode ||
+        chosen.fuse || !chosen.keep.empty())
+        throw usage_error("--plan goes with none of the options that say how to plan");
+}
+
 /// Errors: `usage_error` where --pareto or --knee stands beside what asks for one plan.
 inline void check_many(const CLI::App& app, const options& chosen) {
     if (chosen.pareto && chosen.knee) throw usage_error("give one of --pareto and --knee");
@@ -94,6 +103,7 @@ inline options parse_options(int count, const char* const* arguments) {
     CLI::App app;
     app.add_option("GRAPH", chosen.graph)->required();
     const planning_options planning(app, chosen);
+    app.add_option("--plan", chosen.given_plan);
     app.add_option("--emit-plan", chosen.plan_file);
     app.add_option("--emit-onnx", chosen.onnx_file);
     app.add_option("--dot", chosen.dot_file);
@@ -107,6 +117,7 @@ inline options parse_options(int count, const char* const* arguments) {
     if (!chosen.print.empty()) return chosen;
 
     planning.read(chosen);
+    check_given(app, chosen);
     check_many(app, chosen);
     check_names(app, chosen);
     check_report(app, chosen);

@@ -29,6 +29,7 @@ inline std::string report_page(const loaded_graph& g, const options& asked, cons
                               .arena = &made.arena,
                               .front = &found,
                               .max_overhead = max_overhead_of(asked),
+                              .made_here = asked.given_plan.empty(),
                               .notes = made.extras.notes});
 }
 

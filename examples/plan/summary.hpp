@@ -72,6 +72,7 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
     where("  by kind", before.by_structure, after.by_structure);
     where("  by op", before.by_op, after.by_op);
     where("  by layer", before.by_layer, after.by_layer);
+    if (!asked.report_dir.empty()) line("report", "{}/index.html", one_line(asked.report_dir));
     for (const auto& note : r.notes) line("note", "{}", one_line(note));
     for (const auto& note : made.extras.notes) line("note", "{}", one_line(note));
     for (const auto& op : r.unknown_ops) line("unknown op", "{} (left alone)", one_line(op));

@@ -23,7 +23,7 @@ void put_figures(json_out& out, const subject& shown) {
             ",\"bound\":", r.lower_bound_bytes, ",\"overhead\":");
     out.number(r.recompute_time_ratio);
     out.put(",\"maxOverhead\":");
-    out.number(format::within_overhead(*shown.made) ? shown.max_overhead : 0);
+    out.number(shown.made_here && format::within_overhead(*shown.made) ? shown.max_overhead : 0);
     put_texts(out, "unknownOps", r.unknown_ops.size(), [&](std::size_t i) { return r.unknown_ops[i]; });
     std::vector<std::string> notes = r.notes;
     notes.insert(notes.end(), shown.notes.begin(), shown.notes.end());

@@ -21,6 +21,7 @@ struct subject {
     const memory_plan* arena = nullptr; ///< nullptr: the arena is not drawn
     const plan_front* front = nullptr;  ///< nullptr: the front is not drawn
     double max_overhead = 0.05;         ///< what the plan was asked for, if it was for the least peak
+    bool made_here = true;              ///< not so: nothing is known of what was asked for
     std::vector<std::string> notes{};   ///< beside those of the plan's report
 };
 

@@ -37,12 +37,12 @@ inline std::string change_text(std::uint64_t before, std::uint64_t after) {
 /// What was asked for and what came of it.
 inline std::string outcome_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
-    std::string text = fmt::format(
-        "Asked for {}. The peak falls from {} to {}", format::claim(*shown.made, shown.max_overhead),
-        format::show_bytes(r.baseline_peak_bytes), format::show_bytes(r.peak_bytes));
-    if (r.peak_bytes == r.baseline_peak_bytes)
-        text = fmt::format("Asked for {}. The peak stays at {}",
-                           format::claim(*shown.made, shown.max_overhead), format::show_bytes(r.peak_bytes));
+    std::string text =
+        shown.made_here ? fmt::format("Asked for {}. ", format::claim(*shown.made, shown.max_overhead)) : "";
+    text += r.peak_bytes == r.baseline_peak_bytes
+                ? fmt::format("The peak stays at {}", format::show_bytes(r.peak_bytes))
+                : fmt::format("The peak falls from {} to {}", format::show_bytes(r.baseline_peak_bytes),
+                              format::show_bytes(r.peak_bytes));
     return text +
            fmt::format("; {} again, which takes {:.2f} % of a step's time, and {} as one bit per element.",
                        counted(r.recomputed_nodes, "node runs", "nodes run"), 100 * r.recompute_time_ratio,
@@ -53,8 +53,10 @@ inline std::string outcome_sentence(const subject& shown) {
 inline std::string bound_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
     if (shown.made->chosen_by() == strategy::baseline) return "The graph's own order was left as it is.";
-    return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.",
-                       format::bound_claim(*shown.made, shown.max_overhead),
+    const std::string claim = shown.made_here
+                                  ? format::bound_claim(*shown.made, shown.max_overhead)
+                                  : "no plan that runs each gradient once, in its order, is smaller";
+    return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.", claim,
                        format::show_bytes(r.lower_bound_bytes), format::show_gap(r));
 }
 

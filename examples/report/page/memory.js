@@ -87,6 +87,7 @@ class MemoryChart {
   /** What is said of a step, and of a group there. */
   say(step, group, left, top, aloud) {
     this.step = step;
+    if (this.side.steps === 0) return;
     const { side, load, stack } = this, n = side.node[step];
     const what = ["", ", run again", ", packed into one bit per element", ", inside its readers"][side.kind[step]];
     const lines = [`Step ${showCount(step)}: ${showBytes(load.total[step])} live`, `Runs ${nodeText(side.graph, n)}${what}`];

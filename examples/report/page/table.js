@@ -7,8 +7,9 @@ function breakable(text) {
 }
 
 /** A cell: text, or an element that is made anew for each row. */
-function fillCell(cell, content) {
-  if (content instanceof Node) cell.append(content);
+function fillCell(cell, content, className = "") {
+  cell.className = className;
+  if (content instanceof Node || className !== "name") cell.append(content);
   else cell.append(...breakable(content));
 }
 
@@ -94,9 +95,7 @@ class SortedTable {
     const made = document.createElement("tr");
     if (row.chosen) made.className = "chosen";
     for (const column of this.columns) {
-      const cell = made.insertCell();
-      cell.className = column.className ?? "";
-      fillCell(cell, column.show(row));
+      fillCell(made.insertCell(), column.show(row), column.className);
     }
     return made;
   }

@@ -22,7 +22,7 @@ function changeCell(before, after) {
 }
 
 function peakTable(host, model, stack) {
-  const [was, is] = model.sides.map((side) => bytesAtPeak(side, stack.mode)), at = new Map(stack.groups.map((g, i) => [g, i]));
+  const [was, is] = model.sides.map((side) => bytesAtPeak(side, stack.mode, stack.depth)), at = new Map(stack.groups.map((g, i) => [g, i]));
   const rows = [...new Set([...was.keys(), ...is.keys()])].map((name) => ({ name, before: was.get(name) ?? 0, after: is.get(name) ?? 0 }));
   const most = Math.max(1, ...rows.map((row) => Math.max(row.before, row.after)));
   const titles = model.sides.map((side) => side.title);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Numbers and facts in words.
 
+const SPACE = "\u00a0"; // number and unit stay in one line
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /** 1606385664 as "1.50 GiB": three digits that count. */
@@ -8,7 +9,7 @@ function showBytes(bytes) {
   let unit = 0, value = Math.abs(bytes);
   for (; value >= 1024 && unit + 1 < UNITS.length; ++unit) value /= 1024;
   const digits = unit === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return `${bytes < 0 ? "−" : ""}${value.toFixed(digits)} ${UNITS[unit]}`;
+  return `${bytes < 0 ? "−" : ""}${value.toFixed(digits)}${SPACE}${UNITS[unit]}`;
 }
 
 /** "without Echo": a title inside a sentence. */
@@ -18,10 +19,10 @@ function showCount(count) { return Math.round(count).toLocaleString("en-US"); }
 
 function showTime(ns) {
   const [value, unit] = ns < 1e3 ? [ns, "ns"] : ns < 1e6 ? [ns / 1e3, "µs"] : ns < 1e9 ? [ns / 1e6, "ms"] : [ns / 1e9, "s"];
-  return `${value >= 100 || ns < 1e3 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)} ${unit}`;
+  return `${value >= 100 || ns < 1e3 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)}${SPACE}${unit}`;
 }
 
-function showPercent(part) { return `${(100 * part).toFixed(2)} %`; }
+function showPercent(part) { return `${(100 * part).toFixed(2)}${SPACE}%`; }
 
 /** "conv4 (aten.convolution)"; the op is left out where the name says it. */
 function nodeText(graph, n) {

@@ -6,11 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from echo_torch import drawing
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph
 from echo_torch.graph import Unknown
@@ -91,31 +93,37 @@ def estimate(
     *,
     optimizer: str = "adamw",
     points: int = 0,
+    report: str | Path | None = None,
     **options: Any,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and
     under Echo.
 
     Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a
-    name of OPTIMIZERS; `points` asks for that many points of the front of peak against time. Other
+    name of OPTIMIZERS; `points` asks for that many points of the front of peak against time;
+    `report` names a folder for a report of the plan, for a browser (`echo_torch.drawing`). Other
     options are those of `backend`; costs are modelled, not measured, unless `measure=True`.
     """
     if optimizer not in OPTIMIZERS:
         raise ValueError(
             f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}"
         )
+    if report is not None:
+        drawing.program()  # said at once where there is none
     settings = Options(**({"measure": False} | options))
     joint, _, count = joint_graph(module, loss_fn, inputs, labels)
     default = min_cut_rematerialization_partition(joint, (), num_fwd_outputs=count)
-    host, report = Host(joint, count, keep=settings.keep), Report()
-    steps: list[Any] = []
+    host, found = Host(joint, count, keep=settings.keep), Report()
+    plan, steps = None, []
     try:
-        plan, _ = plan_for(host, default, settings, report, Watch(report), Agreement(alone=True))
+        plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
         steps = [step[0] for step in plan.steps]
     except Unknown as unknown:
-        report.reason = str(unknown)
+        found.reason = str(unknown)
     graph = host.core(writes_over=bool(steps))
     order = steps or host.order_of(default)
+    if report is not None:
+        drawing.draw(host, plan, order, type(module).__name__, report)
     by_module: dict[str, int] = defaultdict(int)
     for node, _, size in graph.replay(order)[2]:
         by_module[host.calls[node].layer] += size
@@ -126,13 +134,13 @@ def estimate(
         inputs=sum(_bytes(t) for t in torch.utils._pytree.tree_leaves((inputs, labels))),
         optimizer=OPTIMIZERS[optimizer] * sum(_bytes(p) for p in trained),
         gradients=sum(_bytes(p) for p in trained),
-        default_peak=report.default_peak or 0,
-        echo_peak=(report.peak if steps else report.default_peak) or 0,
-        bound=report.bound or 0,
-        overhead=report.overhead if steps else 0.0,
+        default_peak=found.default_peak or 0,
+        echo_peak=(found.peak if steps else found.default_peak) or 0,
+        bound=found.bound or 0,
+        overhead=found.overhead if steps else 0.0,
         front=graph.front(points, settings.seconds) if points else [],
         at_peak=dict(largest),
-        reason=report.reason,
+        reason=found.reason,
     )
 
 

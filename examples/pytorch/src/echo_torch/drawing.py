@@ -1,0 +1,84 @@
+"""The report of a plan for a browser: `echo-plan` draws it of the graph and the plan as files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from echo_torch import costs
+from echo_torch.host import Host, _entry
+
+
+def program() -> str:
+    """`echo-plan`, by ECHO_PLAN or from PATH. FileNotFoundError: there is none."""
+    found = os.environ.get("ECHO_PLAN") or shutil.which("echo-plan")
+    if found is None or not shutil.which(found):
+        raise FileNotFoundError(
+            "report: the program echo-plan draws it, and there is none: "
+            "build it (see README.md) and put it into PATH, or name it by ECHO_PLAN"
+        )
+    return found
+
+
+def graph_of(host: Host, name: str) -> dict[str, Any]:
+    """The planned graph as an `echo-graph/1` object, bytes rounded up as the plan counts them."""
+    on_cuda = any(costs.device_of(call).type == "cuda" for call in host.calls)
+    nodes = [_node(_entry(call, 512 if on_cuda else 64)) for call in host.calls]
+    outputs = [list(place) for place in host.results()]
+    return {"format": "echo-graph/1", "name": name, "nodes": nodes, "outputs": outputs}
+
+
+def _node(entry: dict[str, Any]) -> dict[str, Any]:
+    facts = {key: entry[key] for key in ("name", "op", "layer", "phase", "inputs")}
+    if entry["phase"] == "input":
+        facts["inputs"] = []
+    else:
+        facts |= {key: entry[key] for key in ("kind", "rerun", "flops", "workspace", "control")}
+        if entry["time_us"] is not None:
+            facts["time_us"] = entry["time_us"]
+    keys = ("bytes", "view_of", "inplace")
+    return facts | {
+        "outputs": [
+            {key: fact for key, fact in zip(keys, output, strict=True) if fact is not None}
+            for output in entry["outputs"]
+        ]
+    }
+
+
+def steps_of(plan: Any, order: Sequence[int]) -> list[dict[str, Any]]:
+    """The schedule of a plan, or without one that of nodes in an order."""
+    if plan is not None:
+        return [
+            {"node": node, "recompute": again, "inputs": [list(copy) for copy in reads]}
+            for node, again, reads, _ in plan.steps
+        ]
+    seen: set[int] = set()
+    steps = []
+    for node in order:
+        steps.append({"node": node, "recompute": node in seen})
+        seen.add(node)
+    return steps
+
+
+def draw(host: Host, plan: Any, order: Sequence[int], name: str, folder: str | Path) -> None:
+    """Writes FOLDER/index.html. RuntimeError: `echo-plan` says why it cannot."""
+    echo_plan = program()
+    with tempfile.TemporaryDirectory() as place:
+        graph, steps = Path(place, "graph.json"), Path(place, "plan.json")
+        graph.write_text(json.dumps(graph_of(host, name)), encoding="utf-8")
+        schedule = {"format": "echo-plan/1", "schedule": steps_of(plan, order)}
+        steps.write_text(json.dumps(schedule), encoding="utf-8")
+        done = subprocess.run(
+            [echo_plan, graph, "--plan", steps, "--report", folder],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"report: {done.stderr.strip()}")
