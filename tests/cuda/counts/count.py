@@ -394,7 +394,7 @@ def table(result: dict) -> list[str]:
     widths = (56, 9, 6, 10, 10, 5, 8)
     heads = ("kernel", "instr.", "each", "read", "written", "regs", "flight")
     lines = [
-        "counted for sm_90: warp instructions of a turn and for each element; sectors/least; registers",
+        "counted for sm_90: warp instructions of a turn and of an element; sectors/least; registers",
         " ".join(f"{head:{width}}" for head, width in zip(heads, widths))
         + " predicted part of copy bandwidth",
     ]

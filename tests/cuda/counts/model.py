@@ -14,9 +14,9 @@ multiprocessors / clock). The kernel reaches the part
   results each clock of a multiprocessor / 32 lanes. Float 128, integers, comparisons and selections
   64, special functions and conversions from and to integers 16, accesses to memory 32.
 - in flight: by Little's law, bandwidth = bytes in flight / latency. What a multiprocessor needs
-  under way for full bandwidth is what CUB's tuning of transformations asks for: 16 KiB on A100, 32
-  on H100, 48 on H200, 64 on B200. A kernel has the bytes of its loads before the first is waited
-  for, times the threads that are resident, as many as its registers allow.
+  under way for full bandwidth is what CUB's tuning of transformations asks for: 48 KiB on H200, 64
+  on B200; H100, with 0.7 of H200's bandwidth, needs 32. A kernel has the bytes of its loads before
+  the first is waited for, times the threads that are resident, as many as its registers allow.
 - sectors: what is asked for beyond the least possible is traffic that a copy does not have.
 
 The bound says nothing of caches, of banks, of the tail of a launch or of its start; a kernel may be
