@@ -519,6 +519,43 @@ TEST_CASE("a call is checked before anything is launched", "[jit]") {
                      made));
 }
 
+TEST_CASE("a kernel for one layout has it as constants, and takes no other", "[jit]") {
+    if (!have_nvrtc()) return;
+    jit::compiler c({.cache = {}});
+    alignas(16) static float x[60], y[60];
+    const fused::extents e{2, 3, 8};
+    const auto made_for = [&](const fused::extents& over) {
+        return std::pair<std::vector<jit::any_operand>, std::vector<jit::any_operand>>{
+            {whole(y, over)}, {spread(x, {over.of[0], 1, over.of[2]}, over), whole(x, over), whole(x, over)}};
+    };
+    const auto [to, from] = made_for(e);
+    const auto k = c.compile_for(attention(), to, from, e, 80);
+    CHECK(k.source().find("{p.operand[1].data, {0ll, 8ll, 0ll, 1ll}, 0u, 0u}") != std::string::npos);
+    CHECK(k.source() != c.compile(attention(), 80).source());
+    CHECK(c.compile_for(attention(), to, from, e, 80).source() == k.source());
+    CHECK(c.seen().compiled == 2);
+    jit::detail::parameters out;
+    const auto prepare = [&](const auto& results, const auto& operands, const fused::extents& over) {
+        return error_of<echo::cuda::argument_error>([&] { k.prepare(results, operands, over, out); });
+    };
+    const std::string other =
+        "generated kernel: was compiled for other extents, strides or alignments; compile it for "
+        "these, or for any: compiler.compile(graph)";
+    CHECK(prepare(to, from, e) == "none");
+    CHECK(prepare(std::vector<jit::any_operand>{whole(y + 4, e)}, from, e) == "none"); // another address
+    CHECK(prepare(std::vector<jit::any_operand>{whole(y + 1, e)}, from, e) == other);  // another alignment
+    const fused::extents wider{2, 3, 4};
+    const auto [to_other, from_other] = made_for(wider);
+    CHECK(prepare(to_other, from_other, wider) == other);
+    CHECK(prepare(to, std::vector<jit::any_operand>{from[1], from[1], from[1]}, e) == other);
+    const fused::extents none{0, 3, 8};
+    const auto [to_none, from_none] = made_for(none);
+    CHECK(prepare(to_none, from_none, none) == "none");
+    CHECK(error_of<echo::cuda::argument_error>([&] {
+              c.compile_for(attention(), to_none, from_none, none, 80);
+          }) == "generated kernel: has nothing to compute; give extents of 1 or more");
+}
+
 TEST_CASE("an operand that the kernel does not read may be anything; labels are exact", "[jit]") {
     if (!have_nvrtc()) return;
     jit::compiler c({.cache = {}});

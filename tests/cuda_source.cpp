@@ -560,6 +560,87 @@ TEST_CASE("generated source computes what the lambdas do", "[source]") {
     check_loss(loss, made.at(made.size() - 1), draw);
 }
 
+TEST_CASE("a kernel for one layout computes what the one for any does, however groups are found",
+          "[source]") {
+    using fused::walking;
+    struct layout_trial {
+        fused::run_time_program program{};
+        std::vector<tensor> to{}, from{};
+        extents e{};
+        std::size_t any = 0, own = 0;
+    };
+    numbers draw(6);
+    library made;
+    std::vector<layout_trial> trials;
+    std::map<walking, std::size_t> walks;
+    for (const storage kind : {storage::f32, storage::f16, storage::bf16}) {
+        jit::graph g;
+        const auto q = g.operand(kind), k = g.operand(kind), kept = g.operand(storage::bit);
+        g.result(g.apply("where_op", {kept, g.apply("add_op", {q, k}), k}), kind);
+        const auto program = g.program();
+        const std::size_t any = made.size();
+        made.add(fused::source_of(program));
+        const std::int64_t h = 40;
+        for (const auto& [e, of_q] : {std::pair<extents, extents>{{3, 7, h}, {3, 7, h}},
+                                      {{3, 7, h}, {3, 1, h}},
+                                      {{2, 3, 5, h}, {2, 1, 5, h}},
+                                      {{3, 7, h}, {7, 1}},
+                                      {{3, 7, h + 3}, {3, 1, h + 3}},
+                                      {{101}, {101}}}) {
+            layout_trial t{program, {}, {}, e, any, made.size()};
+            const auto tensor_of = [&]<class T>(T, const extents& own) {
+                auto memory = exact<T>(static_cast<std::size_t>(own.elements()));
+                for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = T(draw());
+                return typed(placed<T>{std::move(memory), fused::laid_over(own, e)});
+            };
+            const auto of_kind = [&](const extents& own) {
+                return kind == storage::f32   ? tensor_of(float{}, own)
+                       : kind == storage::f16 ? tensor_of(half{}, own)
+                                              : tensor_of(bfloat16{}, own);
+            };
+            auto words =
+                std::make_shared<exact<std::uint32_t>>(static_cast<std::size_t>(e.elements() + 31) / 32);
+            for (std::size_t i = 0; i < words->size(); ++i)
+                (*words)[i] = static_cast<std::uint32_t>(draw.below(1u << 31)) * 5;
+            const auto step = fused::laid_over(e, e);
+            t.from = {
+                of_kind(of_q), of_kind(e),
+                tensor{
+                    storage::bit, step, words, {words->data(), storage::bit, step}, [words](std::size_t i) {
+                        return static_cast<float>((*words)[i / 32] >> (i % 32) & 1);
+                    }}};
+            t.to = {of_kind(e)};
+            std::vector<jit::any_operand> to, from;
+            for (const auto& one : t.to) to.push_back(one.operand);
+            for (const auto& one : t.from) from.push_back(one.operand);
+            jit::detail::parameters layout;
+            REQUIRE(jit::detail::prepare(program, to, from, e, layout));
+            ++walks[layout.shape.walk];
+            made.add(fused::source_of(program, layout.shape,
+                                      std::span<const fused::launch_operand>(layout.operands).first(4)));
+            trials.push_back(std::move(t));
+        }
+    }
+    CHECK(walks.size() == 4); // each way is among them
+    if (!made.compile()) {
+        WARN("not run: there is no C++ compiler here");
+        return;
+    }
+    for (const auto& t : trials) {
+        std::vector<map> in;
+        for (const auto& f : t.from) in.push_back(values_of(f, t.e));
+        for (const std::size_t which : {t.any, t.own}) {
+            run(made.at(which), t.program, t.to, t.from, t.e, draw);
+            const map got = values_of(t.to[0], t.e);
+            for (std::size_t i = 0; i < got.size(); ++i) {
+                CAPTURE(which, i);
+                const float expected = in[2][i] != 0 ? in[0][i] + in[1][i] : in[1][i];
+                REQUIRE(same_bits(got[i], stored(t.to[0].kind, expected)));
+            }
+        }
+    }
+}
+
 TEST_CASE("literals read back as they were", "[source]") {
     for (const float x : {0.0f, 1.0f, 0.1f, -2.5f, 1e-40f, 3.4e38f, 0.7978845608f})
         CHECK(std::strtof(fused::detail::literal_text(x < 0 ? -x : x).c_str(), nullptr) == std::abs(x));

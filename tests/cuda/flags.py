@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""All scripts compile kernels with one list of flags, .ci/nvcc.flags, under which no product and sum are rounded together:
-the gradient of tanh, which has both, is read for it. flags.py NVCC"""
+"""All scripts compile kernels with one list of flags, .ci/nvcc.flags, under which no product and
+sum are rounded together: the gradient of tanh, which has both, is read for it. flags.py NVCC
+"""
+
 import pathlib
 import re
 import subprocess
@@ -17,7 +19,8 @@ UNIT = """#include <echo/cuda/fused.cuh>
 #include <echo/ops/activations.hpp>
 using namespace echo::cuda::fused;
 using slope = fuse<gradient<echo::tanh_op, 0, arg<0>, unused, arg<1>>>;
-void run_slope(float* dx, const float* dy, const float* y, const extents& e, echo::cuda::stream_ref s) {
+void run_slope(float* dx, const float* dy, const float* y, const extents& e,
+               echo::cuda::stream_ref s) {
     run<slope>(results(whole(dx, e)), operands(whole(dy, e), whole(y, e)), e, s);
 }
 """
@@ -25,7 +28,9 @@ void run_slope(float* dx, const float* dy, const float* y, const extents& e, ech
 
 def words_for_nvcc(script: str) -> list[str]:
     """The flags that a script says it gives nvcc."""
-    return subprocess.run([ROOT / script, "--flags"], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [ROOT / script, "--flags"], capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 def ptx(flags: list[str]) -> str:
@@ -50,7 +55,9 @@ class OneList(unittest.TestCase):
 
     def test_the_engine_is_built_alike(self):
         """CMake's library of the same kernels rounds as the scripts' does."""
-        self.assertIn("--fmad=false", (ROOT / "examples" / "CMakeLists.txt").read_text(encoding="utf-8"))
+        self.assertIn(
+            "--fmad=false", (ROOT / "examples" / "CMakeLists.txt").read_text(encoding="utf-8")
+        )
 
     def test_the_scripts_say_it(self):
         """Where they are asked for it."""
@@ -59,8 +66,10 @@ class OneList(unittest.TestCase):
             self.assertEqual(words[words.index("-optf") + 1], str(FLAGS), script)
 
     def test_no_product_and_sum_are_one(self):
-        """With a script's own flags: a product without .rn may become one with the sum behind it, when ptxas comes to it.
-        Without --fmad=false there is such a product, so the test would find it."""
+        """With a script's own flags: a product without .rn may become one with the sum behind it,
+        when ptxas comes to it. Without --fmad=false there is such a product, so the test would find
+        it.
+        """
         fusible = re.compile(r"\bfma\.[\w.]+|\b(?:mul|add|sub)\.f32")
         flags = words_for_nvcc("bench/gpu")
         self.assertEqual(fusible.findall(ptx(flags)), [])

@@ -72,6 +72,10 @@ void captured(const stream& own) {
     float* out = nullptr;
     check(cudaMalloc(&out, elements * sizeof(float)), "cudaMalloc");
     cudaGraph_t graph = nullptr;
+    prepare<echo::cuda::kernel::relu_forward_body<float>>(); // the launches below are their kernels' first
+    prepare<echo::cuda::kernel::relu_backward_body<float>>();
+    prepare<echo::cuda::kernel::dropout_draw_body<float, true>>();
+    prepare<echo::cuda::kernel::dropout_draw_body<float, false>>();
     check(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
     expect(capturing(own), "a capture is seen");
     {

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The table and the file at the end of `bench/gpu --all`, from results of made-up figures: they say what was measured beside
-what was predicted, and what is missing. And without a card the command says so."""
+"""The table and the file at the end of `bench/gpu --all`, from results of made-up figures: they say
+what was measured beside what was predicted, and what is missing. And without a card the command
+says so.
+"""
+
 import json
 import os
 import pathlib
@@ -19,15 +22,34 @@ import day  # noqa: E402
 
 def row(size, value, met):
     """A line of a benchmark."""
-    return {"benchmark": "one_bit", "name": "encode", "type": "float", "bytes": size, "quantity": "share of copy bandwidth",
-            "value": value, "against": "copy", "bar": ">= 0.95", "met": met}
+    return {
+        "benchmark": "one_bit",
+        "name": "encode",
+        "type": "float",
+        "bytes": size,
+        "quantity": "share of copy bandwidth",
+        "value": value,
+        "against": "copy",
+        "bar": ">= 0.95",
+        "met": met,
+    }
 
 
-CUDA = {"card": {"card": "NVIDIA H100 80GB HBM3"}, "rows": [row(64 << 20, 0.5, False), row(1 << 30, 0.97, True)]}
-GPU = {"card": {"device": "NVIDIA H100 80GB HBM3 (sm_90)"}, "left_out": [{"what": "ds2", "why": "out of time"}],
-       "models": {"nmt": [{"plan": "baseline", "same_losses": True}, {"plan": "echo", "same_losses": False}]},
-       "bars": [{"bar": "NMT, echo: time", "value": 1.2, "sense": "≤", "limit": 1.01, "passed": False},
-                {"bar": "NMT, fused: time", "value": None, "sense": "≤", "limit": 0.85, "passed": None}]}
+CUDA = {
+    "card": {"card": "NVIDIA H100 80GB HBM3"},
+    "rows": [row(64 << 20, 0.5, False), row(1 << 30, 0.97, True)],
+}
+GPU = {
+    "card": {"device": "NVIDIA H100 80GB HBM3 (sm_90)"},
+    "left_out": [{"what": "ds2", "why": "out of time"}],
+    "models": {
+        "nmt": [{"plan": "baseline", "same_losses": True}, {"plan": "echo", "same_losses": False}]
+    },
+    "bars": [
+        {"bar": "NMT, echo: time", "value": 1.2, "sense": "≤", "limit": 1.01, "passed": False},
+        {"bar": "NMT, fused: time", "value": None, "sense": "≤", "limit": 0.85, "passed": None},
+    ],
+}
 
 
 class Day(unittest.TestCase):
@@ -51,8 +73,19 @@ class Day(unittest.TestCase):
         self.write("gpu/gpu.json", GPU)
         text = day.table(self.folder, {"tests/cuda/run": 0, "bench/gpu": 1})
         self.assertIn("NVIDIA H100 80GB HBM3", text.splitlines()[0])
-        for words in ("tests/cuda/run", "passed", "FAILED", "0.970 share of copy bandwidth", "1.00 predicted", ">= 0.95 met",
-                      "1.200", "≤ 1.01 MISSED", "not measured", "no: nmt with echo", "left out: ds2"):
+        for words in (
+            "tests/cuda/run",
+            "passed",
+            "FAILED",
+            "0.970 share of copy bandwidth",
+            "1.00 predicted",
+            ">= 0.95 met",
+            "1.200",
+            "≤ 1.01 MISSED",
+            "not measured",
+            "no: nmt with echo",
+            "left out: ds2",
+        ):
             self.assertIn(words, text)
         self.assertNotIn("0.500", text)
 
@@ -75,8 +108,13 @@ class Day(unittest.TestCase):
 
     def test_without_a_card(self):
         """One line, and 77."""
-        said = subprocess.run([ROOT / "bench" / "gpu", "--all", "--out", self.folder], capture_output=True, text=True, check=False,
-                              env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
+        said = subprocess.run(
+            [ROOT / "bench" / "gpu", "--all", "--out", self.folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+        )
         self.assertEqual(said.returncode, 77, said.stdout + said.stderr)
         self.assertEqual(len(said.stdout.splitlines()), 1)
         self.assertIn("not run", said.stdout)

@@ -14,6 +14,8 @@
 /// g.result(g.apply("tanh_op", {g.apply("add_op", {x, b})}), jit::storage::f16);
 /// const jit::kernel k = compiler.compile(g);                     // for the current device
 /// k({whole(y, e)}, {whole(x_data, e), spread(b_data, {hidden}, e)}, e, stream);
+/// // where extents are the same in every step, with extents and strides as constants in the code:
+/// const jit::kernel once = compiler.compile_for(g, {whole(y, e)}, {whole(x_data, e), spread(b_data, {hidden}, e)}, e);
 /// ```
 #pragma once
 
@@ -46,6 +48,7 @@ struct compiled {
     fused::run_time_program program;
     std::string source;
     device_code code;
+    std::optional<parameters> layout{}; ///< what it is made for; none: any
 
     struct loaded {
         std::uint64_t context; ///< its number
@@ -96,7 +99,15 @@ public:
     /// Checks a call and fills its parameters; false if there is nothing to do. What `operator()` launches.
     bool prepare(std::span<const any_operand> to, std::span<const any_operand> from, const fused::extents& e,
                  detail::parameters& out) const {
-        return detail::prepare(self_->program, to, from, e, out);
+        const bool any = detail::prepare(self_->program, to, from, e, out);
+        const auto& made_for = self_->layout;
+        const std::size_t count = self_->program.kinds.size();
+        if (any && made_for &&
+            !fused::same_layout(out.shape, std::span(out.operands).first(count), made_for->shape,
+                                std::span(made_for->operands).first(count)))
+            throw argument_error("generated kernel", "was compiled for other extents, strides or alignments",
+                                 "compile it for these, or for any: compiler.compile(graph)");
+        return any;
     }
 
     /// Runs on the stream, in the current context, into which the first call loads the code (that allocates; not while
@@ -158,8 +169,35 @@ public:
     /// The graph's kernel for an architecture (90 is sm_90), or for the current device. Errors: as `graph::program`;
     /// `compiler_missing`; `compile_error`; `error` (`wrong_architecture`, and without a device if none is named).
     kernel compile(const graph& g, std::optional<int> architecture = std::nullopt) {
+        return compile(g.program(), std::nullopt, architecture);
+    }
+
+    /// The graph's kernel for calls with these extents, strides and alignments alone, which are constants in it: its groups
+    /// are found with fewer instructions, and each layout is compiled by itself. Addresses may be others later.
+    /// Errors: as above, and those of preparing such a call; `argument_error` where there is nothing to compute.
+    kernel compile_for(const graph& g, std::span<const any_operand> to, std::span<const any_operand> from,
+                       const fused::extents& e, std::optional<int> architecture = std::nullopt) {
         fused::run_time_program program = g.program();
-        std::string source = fused::source_of(program);
+        detail::parameters layout;
+        if (!detail::prepare(program, to, from, e, layout))
+            throw argument_error("generated kernel", "has nothing to compute", "give extents of 1 or more");
+        return compile(std::move(program), layout, architecture);
+    }
+    kernel compile_for(const graph& g, std::initializer_list<any_operand> to,
+                       std::initializer_list<any_operand> from, const fused::extents& e,
+                       std::optional<int> architecture = std::nullopt) {
+        return compile_for(g, std::span(to.begin(), to.size()), std::span(from.begin(), from.size()), e,
+                           architecture);
+    }
+
+private:
+    kernel compile(fused::run_time_program program, std::optional<detail::parameters> layout,
+                   std::optional<int> architecture) {
+        std::string source =
+            layout ? fused::source_of(
+                         program, layout->shape,
+                         std::span<const fused::launch_operand>(layout->operands).first(program.kinds.size()))
+                   : fused::source_of(program);
         const int target = architecture ? *architecture : current_architecture();
         const std::lock_guard lock(mutex_);
         if (!nvrtc_) nvrtc_.emplace(options_.nvrtc);
@@ -176,11 +214,11 @@ public:
         made->code = code_of(key, source, flags);
         made->source = std::move(source);
         made->program = std::move(program);
+        made->layout = layout;
         made_.emplace(std::move(key), made);
         return kernel(std::move(made));
     }
 
-private:
     static int current_architecture() {
         const driver& d = driver::get();
         static_cast<void>(d.current_context());

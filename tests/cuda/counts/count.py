@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Counts what the kernels' machine code does, and from the counts predicts the part of copy bandwidth that they can reach.
+"""Counts what the kernels' machine code does, and from the counts predicts the part of copy
+bandwidth that they can reach.
 
     count.py [--check | --write] [--nvcc NVCC] [--cxx COMPILER]
 
-Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints a table. --check: fails
-where a count is above that of bench/results/cuda-counts.json, or where a kernel spills; --write: writes that file. Generated
-kernels are those of generated.cpp, by NVRTC. Needs nvcc and cuobjdump, of the toolkit or of the Python package
-nvidia-cuda-cuobjdump, which it installs under build/ where it can. 77: without them.
+Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints
+a table. --check: fails where a count is above that of bench/results/cuda-counts.json, or where a
+kernel spills; --write: writes that file. Generated kernels are those of generated.cpp, by NVRTC.
+Needs nvcc and cuobjdump, of the toolkit or of the Python package nvidia-cuda-cuobjdump, which it
+installs under build/ where it can. 77: without them.
 """
+
 import argparse
 import concurrent.futures
 import dataclasses
@@ -39,8 +42,10 @@ TYPES = {"float": ("f", 4), "half": ("NS0_4halfE", 2), "bfloat16": ("NS0_8bfloat
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """What is counted: a function whose mangled name has all of `words`; its `loop`-th hot loop from the shortest; of the
-    paths through it the shortest, or the longest. Bytes of memory for each element are those that an ideal kernel moves."""
+    """What is counted: a function whose mangled name has all of `words`; its `loop`-th hot loop
+    from the shortest; of the paths through it the shortest, or the longest. Bytes of memory for
+    each element are those that an ideal kernel moves.
+    """
 
     name: str
     source: str
@@ -54,26 +59,59 @@ class Kernel:
 
 
 def generated(name: str, read: int, **more) -> list[Kernel]:
-    """A generated kernel for each type; their PTX is the source."""
-    cached = more.pop("cached", 0)
-    return [Kernel(f"{name} {kind}", f"generated.{short}", ("echo_fused",), 16 // size * 32, read * size, size,
-                   cached=cached * size, **more)
-            for short, kind, size in (("f32", "float", 4), ("f16", "half", 2), ("bf16", "bfloat16", 2))]
+    """A generated kernel for each type; their PTX is the source. `layout`: those that are made for
+    one.
+    """
+    cached, layout = more.pop("cached", 0), " layout" if more.pop("layout", False) else ""
+    return [
+        Kernel(
+            f"{name} {kind}",
+            f"generated.{short}{layout}",
+            ("echo_fused",),
+            16 // size * 32,
+            read * size,
+            size,
+            cached=cached * size,
+            **more,
+        )
+        for short, kind, size in (("f32", "float", 4), ("f16", "half", 2), ("bf16", "bfloat16", 2))
+    ]
 
 
-def one_bit(name: str, words: str, read: int, written: int, mask_in: bool, mask_out: bool, **more) -> list[Kernel]:
+def one_bit(
+    name: str, words: str, read: int, written: int, mask_in: bool, mask_out: bool, **more
+) -> list[Kernel]:
     """A one-bit kernel in fp32 and fp16; `read` and `written` in tensors."""
-    return [Kernel(f"{name} {kind}", "one_bit.cu", (words.format(TYPES[kind][0]),), 1024,
-                   read * TYPES[kind][1] + mask_in / 8, written * TYPES[kind][1] + mask_out / 8, **more)
-            for kind in ("float", "half")]
+    return [
+        Kernel(
+            f"{name} {kind}",
+            "one_bit.cu",
+            (words.format(TYPES[kind][0]),),
+            1024,
+            read * TYPES[kind][1] + mask_in / 8,
+            written * TYPES[kind][1] + mask_out / 8,
+            **more,
+        )
+        for kind in ("float", "half")
+    ]
 
 
 def fused(name: str, words: str, read: int, **more) -> list[Kernel]:
     """A fused kernel for each type; a group of fp32 has 4 elements, others 8."""
     cached = more.pop("cached", 0)
-    return [Kernel(f"{name} {kind}", "fused.cu", (words, f"{TYPES[kind][0]}"), 16 // size * 32, read * size, size,
-                   cached=cached * size, **more)
-            for kind, (_, size) in TYPES.items()]
+    return [
+        Kernel(
+            f"{name} {kind}",
+            "fused.cu",
+            (words, f"{TYPES[kind][0]}"),
+            16 // size * 32,
+            read * size,
+            size,
+            cached=cached * size,
+            **more,
+        )
+        for kind, (_, size) in TYPES.items()
+    ]
 
 
 KERNELS = [
@@ -88,9 +126,23 @@ KERNELS = [
     *fused("tanh's gradient, stashed", "12tanh_stashed", 2),
     *fused("tanh(q+k)'s gradient", "15tanh_recomputed", 3),
     *fused("tanh(q+k)'s gradient, q [B,1,H]", "15tanh_recomputed", 2, loop=1, asked=0.9, cached=1),
-    *fused("tanh(q+k)'s gradient, q [B,1,H], k [1,T,H]", "15tanh_recomputed", 1, loop=1, asked=0.9, cached=2),
+    *fused(
+        "tanh(q+k)'s gradient, q [B,1,H], k [1,T,H]",
+        "15tanh_recomputed",
+        1,
+        loop=1,
+        asked=0.9,
+        cached=2,
+    ),
     *generated("generated: tanh(q+k)'s gradient", 3),
     *generated("generated: tanh(q+k)'s gradient, q [B,1,H]", 2, loop=1, asked=0.9, cached=1),
+    *generated(
+        "generated for a layout: tanh(q+k)'s gradient, q [B,1,H]",
+        2,
+        asked=0.9,
+        cached=1,
+        layout=True,
+    ),
 ]
 
 
@@ -102,7 +154,11 @@ def tool(name: str) -> str | None:
     if not (made := sorted(home.glob(f"**/bin/{name}"))):
         try:
             subprocess.run([sys.executable, "-m", "venv", home], check=True, capture_output=True)
-            subprocess.run([home / "bin" / "pip", "install", "-q", f"nvidia-cuda-{name}"], check=True, capture_output=True)
+            subprocess.run(
+                [home / "bin" / "pip", "install", "-q", f"nvidia-cuda-{name}"],
+                check=True,
+                capture_output=True,
+            )
         except (OSError, subprocess.CalledProcessError):
             return None
         made = sorted(home.glob(f"**/bin/{name}"))
@@ -124,7 +180,9 @@ def usage_of(said: str) -> tuple[dict[str, int], dict[str, int]]:
     for line in said.splitlines():
         if found := re.search(r"Compiling entry function '(\w+)'", line):
             name = found[1]
-        elif found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+        elif found := re.search(
+            r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line
+        ):
             spilled[name] = sum(map(int, found.groups()))
         elif found := re.search(r"Used (\d+) registers", line):
             registers[name] = int(found[1])
@@ -132,9 +190,16 @@ def usage_of(said: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def ptx_of(nvcc: str, source: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """The PTX that all architectures are made from: what kernels say differs below sm_80 only. Errors have nvcc's words."""
+    """The PTX that all architectures are made from: what kernels say differs below sm_80 only.
+    Errors have nvcc's words.
+    """
     ptx = folder / f"{source.stem}.ptx"
-    made = subprocess.run([nvcc, *FLAGS, "-arch=compute_80", "-ptx", "-o", ptx, source], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [nvcc, *FLAGS, "-arch=compute_80", "-ptx", "-o", ptx, source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if made.returncode:
         raise RuntimeError(f"{source.name}: {made.stdout}{made.stderr}")
     return ptx
@@ -143,15 +208,26 @@ def ptx_of(nvcc: str, source: pathlib.Path, folder: pathlib.Path) -> pathlib.Pat
 def generated_ptx(compiler: str, folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """The PTX that NVRTC makes of the generated kernels; nothing without NVRTC."""
     program = folder / "generated"
-    subprocess.run([compiler, "-std=c++20", f"-I{ROOT / 'include'}", FOLDER / "generated.cpp", "-o", program, "-ldl"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-std=c++20",
+            f"-I{ROOT / 'include'}",
+            FOLDER / "generated.cpp",
+            "-o",
+            program,
+            "-ldl",
+        ],
+        check=True,
+    )
     found = {}
-    for kind in ("f32", "f16", "bf16"):
-        made = subprocess.run([program, kind], capture_output=True, text=True, check=False)
+    for kind in ("f32", "f16", "bf16", "f32 layout", "f16 layout", "bf16 layout"):
+        made = subprocess.run([program, *kind.split()], capture_output=True, text=True, check=False)
         if made.returncode == SKIPPED:
             print(f"generated kernels are not counted: {made.stderr.strip()}")
             return {}
         made.check_returncode()
-        found[f"generated.{kind}"] = folder / f"generated.{kind}.ptx"
+        found[f"generated.{kind}"] = folder / f"generated.{kind.replace(' ', '-')}.ptx"
         found[f"generated.{kind}"].write_text(made.stdout, encoding="utf-8")
     return found
 
@@ -159,10 +235,17 @@ def generated_ptx(compiler: str, folder: pathlib.Path) -> dict[str, pathlib.Path
 def assembled(ptxas: str, cuobjdump: str, ptx: pathlib.Path, architecture: int) -> Compiled:
     """The machine code of a PTX file."""
     cubin = ptx.with_suffix(f".{architecture}.cubin")
-    made = subprocess.run([ptxas, "-v", f"-arch=sm_{architecture}", "-o", cubin, ptx], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [ptxas, "-v", f"-arch=sm_{architecture}", "-o", cubin, ptx],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if made.returncode:
         raise RuntimeError(f"{ptx.name} for sm_{architecture}: {made.stdout}{made.stderr}")
-    text = subprocess.run([cuobjdump, "-sass", cubin], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [cuobjdump, "-sass", cubin], capture_output=True, text=True, check=True
+    ).stdout
     return Compiled(sass.functions(text), *usage_of(made.stdout + made.stderr))
 
 
@@ -171,9 +254,16 @@ def find(kernel: Kernel, made: Compiled) -> str:
     named = [name for name in made.functions if all(word in name for word in kernel.words)]
     if kernel.source == "fused.cu":  # the types of results and operands stand last in a name
         last = kernel.words[1]
-        named = [name for name in named if re.search(r"E(J|NS3_)?J?" + re.escape(last), name.split(kernel.words[0])[1])]
+        named = [
+            name
+            for name in named
+            if re.search(r"E(J|NS3_)?J?" + re.escape(last), name.split(kernel.words[0])[1])
+        ]
     if len(named) != 1:
-        raise RuntimeError(f"{kernel.name}: {len(named)} functions have {' and '.join(kernel.words)} in their names")
+        raise RuntimeError(
+            f"{kernel.name}: {len(named)} functions have "
+            f"{' and '.join(kernel.words)} in their names"
+        )
     return named[0]
 
 
@@ -192,9 +282,14 @@ def counts_of(kernel: Kernel, made: Compiled, architecture: int) -> dict:
     loaded = sass.sectors(path, "LDG") * sass.SECTOR / kernel.elements
     share = kernel.read / (kernel.read + kernel.cached) if kernel.read else 0
     return {
-        "instructions": len(path), "longest": len(longest), "pipes": dict(sorted(pipes.items())),
-        "registers": registers, "spilled": made.spilled[name], "resident_threads": threads,
-        "sectors_read": sass.sectors(path, "LDG"), "sectors_written": sass.sectors(path, "STG"),
+        "instructions": len(path),
+        "longest": len(longest),
+        "pipes": dict(sorted(pipes.items())),
+        "registers": registers,
+        "spilled": made.spilled[name],
+        "resident_threads": threads,
+        "sectors_read": sass.sectors(path, "LDG"),
+        "sectors_written": sass.sectors(path, "STG"),
         "least_read": round(kernel.elements * (kernel.read + kernel.cached) / sass.SECTOR, 3),
         "least_written": round(kernel.elements * kernel.written / sass.SECTOR, 3),
         "bytes_in_flight": round(sass.most_in_flight(path) * threads * share) if loaded else None,
@@ -202,14 +297,21 @@ def counts_of(kernel: Kernel, made: Compiled, architecture: int) -> dict:
 
 
 def predicted(kernel: Kernel, counts: dict, card: model.Card) -> tuple[float, str]:
-    """The part of copy bandwidth by the model; of a kernel that only writes, bytes in flight are no bound."""
+    """The part of copy bandwidth by the model; of a kernel that only writes, bytes in flight are no
+    bound.
+    """
     moved = kernel.elements * (kernel.read + kernel.written)
     asked = counts["sectors_read"] + counts["sectors_written"]
     least = counts["least_read"] + counts["least_written"]
     flight = counts["bytes_in_flight"] if kernel.read * 8 > kernel.written else None
-    return model.part_of_copy(card, moved=moved, instructions=counts["instructions"], pipes=counts["pipes"],
-                              in_flight=card.needed if flight is None else flight,
-                              sector_efficiency=min(1.0, least / asked))
+    return model.part_of_copy(
+        card,
+        moved=moved,
+        instructions=counts["instructions"],
+        pipes=counts["pipes"],
+        in_flight=card.needed if flight is None else flight,
+        sector_efficiency=min(1.0, least / asked),
+    )
 
 
 def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str]]:
@@ -219,14 +321,23 @@ def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
         beside = pool.submit(generated_ptx, compiler, folder)
-        texts = dict(zip(sources, pool.map(lambda source: ptx_of(nvcc, FOLDER / source, folder), sources)))
+        texts = dict(
+            zip(sources, pool.map(lambda source: ptx_of(nvcc, FOLDER / source, folder), sources))
+        )
         texts |= beside.result()
-        jobs = {(source, a): pool.submit(assembled, ptxas, cuobjdump, texts[source], a)
-                for source in texts for a in ARCHITECTURES}
+        jobs = {
+            (source, a): pool.submit(assembled, ptxas, cuobjdump, texts[source], a)
+            for source in texts
+            for a in ARCHITECTURES
+        }
         made = {key: job.result() for key, job in jobs.items()}
     rows, faults = [], []
     for (source, a), one in made.items():
-        faults += [f"{name} of {source} keeps {size} bytes in local memory on sm_{a}" for name, size in one.spilled.items() if size]
+        faults += [
+            f"{name} of {source} keeps {size} bytes in local memory on sm_{a}"
+            for name, size in one.spilled.items()
+            if size
+        ]
     for kernel in (one for one in KERNELS if one.source in texts):
         row = {"kernel": kernel.name, "elements": kernel.elements, "counts": {}, "predicted": {}}
         for a in sorted(set(COUNTED.values())):
@@ -238,8 +349,12 @@ def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str
         rows.append(row)
     version = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
     release = re.search(r"release ([\d.]+)", version)
-    return {"date": datetime.date.today().isoformat(), "nvcc": release[1] if release else "", "how": "counted and predicted; no card ran",
-            "kernels": rows}, faults
+    return {
+        "date": datetime.date.today().isoformat(),
+        "nvcc": release[1] if release else "",
+        "how": "counted and predicted; no card ran",
+        "kernels": rows,
+    }, faults
 
 
 # What may not grow.
@@ -247,32 +362,60 @@ RATCHETS = ("instructions", "registers", "spilled", "sectors_read", "sectors_wri
 
 
 def grown(old: dict, new: dict) -> list[str]:
-    """Counts above those of the file; a kernel that the file lacks is new, and one that is missing is a fault."""
+    """Counts above those of the file; a kernel that the file lacks is new, and one that is missing
+    is a fault.
+    """
     known = {row["kernel"]: row for row in old["kernels"]}
-    found = [f"{name}: is no longer counted" for name in known
-             if name not in {row["kernel"] for row in new["kernels"]} and not name.startswith("generated")]
+    found = [
+        f"{name}: is no longer counted"
+        for name in known
+        if name not in {row["kernel"] for row in new["kernels"]}
+        and not name.startswith("generated")
+    ]
     for row in new["kernels"]:
         for a, counts in row["counts"].items():
             before = known.get(row["kernel"], {}).get("counts", {}).get(a, {})
-            found += [f"{row['kernel']} on {a}: {counts[key]} {key.replace('_', ' ')}, {before[key]} before"
-                      for key in RATCHETS if key in before and counts[key] > before[key]]
+            found += [
+                f"{row['kernel']} on {a}: {counts[key]} {key.replace('_', ' ')}, "
+                f"{before[key]} before"
+                for key in RATCHETS
+                if key in before and counts[key] > before[key]
+            ]
             if (before.get("bytes_in_flight") or 0) > (counts["bytes_in_flight"] or 0):
-                found.append(f"{row['kernel']} on {a}: {counts['bytes_in_flight']} bytes in flight, "
-                             f"{before['bytes_in_flight']} before")
+                found.append(
+                    f"{row['kernel']} on {a}: {counts['bytes_in_flight']} bytes in flight, "
+                    f"{before['bytes_in_flight']} before"
+                )
     return found
 
 
 def table(result: dict) -> list[str]:
     """One line for each kernel: counts for sm_90, predictions for the three cards."""
-    lines = [f"{'kernel':48} {'instr.':>12} {'each':>6} {'read':>9} {'written':>9} {'regs':>5} {'flight':>7}  predicted part of copy bandwidth"]
+    widths = (56, 9, 6, 10, 10, 5, 8)
+    heads = ("kernel", "instr.", "each", "read", "written", "regs", "flight")
+    lines = [
+        "counted for sm_90: warp instructions of a turn and of an element; sectors/least; registers",
+        " ".join(f"{head:{width}}" for head, width in zip(heads, widths))
+        + " predicted part of copy bandwidth",
+    ]
     for row in result["kernels"]:
         c = row["counts"]["sm_90"]
-        parts = ", ".join(f"{name} {p['part']:.2f} ({p['bound']})" for name, p in row["predicted"].items())
-        flight = f"{c['bytes_in_flight'] / 1024:.0f} KB" if c["bytes_in_flight"] else "-"
-        instructions = f"{c['instructions']}..{c['longest']}"
-        lines.append(f"{row['kernel']:48} {instructions:>12} {32 * c['instructions'] / row['elements']:6.2f} "
-                     f"{c['sectors_read']:>4}/{c['least_read']:<5g} {c['sectors_written']:>4}/{c['least_written']:<5g} {c['registers']:>4} "
-                     f"{flight:>7}  {parts}{'' if row['met'] else '  BELOW ITS BAR'}")
+        cells = (
+            row["kernel"],
+            f"{c['instructions']}..{c['longest']}",
+            f"{32 * c['instructions'] / row['elements']:.2f}",
+            f"{c['sectors_read']}/{c['least_read']:g}",
+            f"{c['sectors_written']}/{c['least_written']:g}",
+            str(c["registers"]),
+            f"{c['bytes_in_flight'] / 1024:.0f} KB" if c["bytes_in_flight"] else "-",
+        )
+        parts = [f"{name} {p['part']:.2f} ({p['bound']})" for name, p in row["predicted"].items()]
+        lines.append(
+            " ".join(f"{cell:{width}}" for cell, width in zip(cells, widths))
+            + " "
+            + ", ".join(parts)
+            + ("" if row["met"] else "  BELOW ITS BAR")
+        )
     return lines
 
 

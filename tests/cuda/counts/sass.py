@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What a kernel's machine code does in its hot loop, read from `cuobjdump -sass`; no card is needed.
+"""What a kernel's machine code does in its hot loop, read from `cuobjdump -sass`; no card is
+needed.
 
-A loop is a branch back. Its paths run from the target of that branch to the branch; a path that calls a subroutine (the
-division of 64 bits, say) is left out where there is another, and so is the way that a warp whose lanes have parted takes
-through a vote. The hot path is the one with the widest accesses: bytes of a lane's access, squared and summed, are most.
-Of several such paths the one with the fewest instructions counts, and the one with the most is told beside it.
+A loop is a branch back. Its paths run from the target of that branch to the branch; a path that
+calls a subroutine (the division of 64 bits, say) is left out where there is another, and so is the
+way that a warp whose lanes have parted takes through a vote. The hot path is the one with the
+widest accesses: bytes of a lane's access, squared and summed, are most. Of several such paths the
+one with the fewest instructions counts, and the one with the most is told beside it.
 """
+
 import dataclasses
 import re
 
@@ -20,15 +23,21 @@ LANES = 32
 WIDEST = 16
 SECTOR = 32
 
-# Which pipeline an instruction keeps busy, besides a slot of the scheduler; the first that matches. What is in none of
-# these runs on the pipeline for multiplications in float, which takes one each clock.
+# Which pipeline an instruction keeps busy, besides a slot of the scheduler; the first that matches.
+# What is in none of these runs on the pipeline for multiplications in float.
 PIPES = (
     ("memory", re.compile(r"^(LDG|STG|LD|ST|LDS|STS|ATOM|RED|SHFL)\b")),
     ("special", re.compile(r"^(MUFU|I2F|F2I|F2F|POPC|FLO|BREV)\b")),
     ("uniform", re.compile(r"^(U[A-Z0-9]+|S2UR|R2UR|LDCU|LDC|S2R|CS2R)\b")),
     ("branch", re.compile(r"^(BRA|BSSY|BSYNC|EXIT|WARPSYNC|BREAK|CALL|RET|NOP|YIELD)\b")),
-    ("integer", re.compile(r"^(LOP3|PLOP3|SHF|LEA|IADD3?|VIADD|ISETP|FSETP|SEL|FSEL|PRMT|FMNMX\d?|VIMNMX\d?|IMNMX|IABS|F2FP|"
-                           r"SGXT|BMSK|VOTE|VOTEU|P2R|R2P|MOV|HADD2)\b")),
+    (
+        "integer",
+        re.compile(
+            r"^(LOP3|PLOP3|SHF|LEA|IADD3?|VIADD|ISETP|FSETP|SEL|FSEL|PRMT|FMNMX\d?|VIMNMX\d?|"
+            r"IMNMX|IABS|F2FP|"
+            r"SGXT|BMSK|VOTE|VOTEU|P2R|R2P|MOV|HADD2)\b"
+        ),
+    ),
 )
 
 
@@ -79,9 +88,9 @@ class Instruction:
     def place(self) -> tuple[str, int] | None:
         """Register and offset of the address of an access."""
         for operand in self.text.split(None, 1)[1].split(", "):
-            bracket = operand[operand.find("["):] if "[" in operand else ""
+            bracket = operand[operand.find("[") :] if "[" in operand else ""
             if operand.startswith("desc"):
-                bracket = operand[operand.find("]") + 1:]
+                bracket = operand[operand.find("]") + 1 :]
             if bracket:
                 inner = bracket.strip("[]").split("+")
                 offset = int(inner[-1], 16) if re.fullmatch(r"-?0x[0-9a-f]+", inner[-1]) else 0
@@ -102,7 +111,7 @@ def functions(text: str) -> dict[str, list[Instruction]]:
     found = {}
     starts = list(FUNCTION.finditer(text))
     for k, start in enumerate(starts):
-        body = text[start.end():starts[k + 1].start() if k + 1 < len(starts) else len(text)]
+        body = text[start.end() : starts[k + 1].start() if k + 1 < len(starts) else len(text)]
         found[start[1]] = [parsed(int(at, 16), words.strip()) for at, words in LINE.findall(body)]
     return found
 
@@ -110,7 +119,7 @@ def functions(text: str) -> dict[str, list[Instruction]]:
 def parsed(at: int, words: str) -> Instruction:
     """One line of the listing."""
     guard = GUARD.match(words)
-    return Instruction(at, guard[1] if guard else "", words[guard.end():] if guard else words)
+    return Instruction(at, guard[1] if guard else "", words[guard.end() :] if guard else words)
 
 
 @dataclasses.dataclass
@@ -127,7 +136,9 @@ class Path:
         return dataclasses.replace(self, weight=self.weight + change)
 
     def before(self, other: "Path | None", most: bool) -> bool:
-        """Whether it is preferred: fewest calls, then widest accesses, then the fewest (or the most) instructions."""
+        """Whether it is preferred: fewest calls, then widest accesses, then the fewest (or the
+        most) instructions.
+        """
         if other is None:
             return True
         ours, theirs = (-self.calls, self.weight), (-other.calls, other.weight)
@@ -154,7 +165,7 @@ class Function:
         order = list(self.blocks)
         self.next: dict[int, list[int]] = {}
         for k, start in enumerate(order):
-            last, after = self.blocks[start][-1], order[k + 1:k + 2]
+            last, after = self.blocks[start][-1], order[k + 1 : k + 2]
             if last.target is not None:
                 # The way of parted lanes through a vote is never the hot one.
                 to = [] if ".DIV" in last.name else [last.target]
@@ -166,26 +177,39 @@ class Function:
                 self.next[start] = after
 
     def loops(self) -> list[tuple[int, int]]:
-        """Head and last block of each loop. Continuations that join at one head are one loop with several ends."""
+        """Head and last block of each loop. Continuations that join at one head are one loop with
+        several ends.
+        """
         return [(to, start) for start, follow in self.next.items() for to in follow if to <= start]
 
     def weight(self, block: int, to: int | None = None) -> int:
-        """The squares of the bytes that its accesses move, summed. Of those behind a predicate by which the block branches,
-        only the ones that happen where it goes on to `to`."""
+        """The squares of the bytes that its accesses move, summed. Of those behind a predicate by
+        which the block branches, only the ones that happen where it goes on to `to`.
+        """
         last = self.blocks[block][-1]
         never = ""
-        if last.target is not None and last.guard and to is not None and last.target != self.after(block):
+        if (
+            last.target is not None
+            and last.guard
+            and to is not None
+            and last.target != self.after(block)
+        ):
             opposite = last.guard[1:] if last.guard.startswith("!") else "!" + last.guard
             never = opposite if to == last.target else last.guard
-        return sum(one.width ** 2 for one in self.blocks[block]
-                   if not one.guard or (one.guard != never and one.width == WIDEST))
+        return sum(
+            one.width**2
+            for one in self.blocks[block]
+            if not one.guard or (one.guard != never and one.width == WIDEST)
+        )
 
     def after(self, block: int) -> int | None:
         """The block that stands behind it."""
         return self.next[block][-1] if len(self.next[block]) == 2 else None
 
     def path(self, head: int, end: int, most: bool = False) -> Path | None:
-        """The hot path of a loop. Inner loops are not entered twice: a path has each block at most once."""
+        """The hot path of a loop. Inner loops are not entered twice: a path has each block at most
+        once.
+        """
         best: dict[int, Path] = {}
         for start in (at for at in self.blocks if head <= at <= end):
             block = self.blocks[start]
@@ -199,8 +223,16 @@ class Function:
                 if before is None:
                     continue
             own = Path(self.weight(start), len(block), calls, (start,))
-            best[start] = own if before is None else Path(
-                before.weight + own.weight, before.cost + own.cost, before.calls + own.calls, (*before.blocks, start))
+            best[start] = (
+                own
+                if before is None
+                else Path(
+                    before.weight + own.weight,
+                    before.cost + own.cost,
+                    before.calls + own.calls,
+                    (*before.blocks, start),
+                )
+            )
         return best.get(end)
 
     def of_path(self, path: Path) -> list[Instruction]:
@@ -209,8 +241,10 @@ class Function:
 
 
 def hot_paths(instructions: list[Instruction]) -> list[tuple[list[Instruction], list[Instruction]]]:
-    """The hot path of each loop that moves as wide accesses as any other, and its longest one beside it; the loop with the
-    fewest instructions first. Of loops with one head the one with the widest path counts."""
+    """The hot path of each loop that moves as wide accesses as any other, and its longest one
+    beside it; the loop with the fewest instructions first. Of loops with one head the one with the
+    widest path counts.
+    """
     function = Function(instructions)
     by_head: dict[int, tuple[Path, int]] = {}
     for head, end in function.loops():
@@ -219,7 +253,11 @@ def hot_paths(instructions: list[Instruction]) -> list[tuple[list[Instruction], 
             by_head[head] = (path, end)
     if not by_head:
         return []
-    widest = max(path.weight for path, _ in by_head.values() if not path.calls or all(p.calls for p, _ in by_head.values()))
+    widest = max(
+        path.weight
+        for path, _ in by_head.values()
+        if not path.calls or all(p.calls for p, _ in by_head.values())
+    )
     found = []
     for head, (path, end) in by_head.items():
         if path.weight == widest:
@@ -236,8 +274,10 @@ def happening(path: list[Instruction]) -> list[Instruction]:
 
 
 def sectors(path: list[Instruction], operation: str) -> int:
-    """Sectors of 32 bytes that a warp's loads or stores ask for. Neighbouring lanes have neighbouring packets; a packet that
-    is taken apart, accesses of one register's address that follow each other without a gap, is asked for anew by each."""
+    """Sectors of 32 bytes that a warp's loads or stores ask for. Neighbouring lanes have
+    neighbouring packets; a packet that is taken apart, accesses of one register's address that
+    follow each other without a gap, is asked for anew by each.
+    """
     total = 0
     places: dict[str, list[tuple[int, int]]] = {}
     for one in happening(path):
@@ -248,8 +288,12 @@ def sectors(path: list[Instruction], operation: str) -> int:
         k = 0
         while k < len(accesses):
             end = k + 1
-            while end < len(accesses) and accesses[end][0] == accesses[end - 1][0] + accesses[end - 1][1] and \
-                    accesses[end][1] < 16 and accesses[end][0] + accesses[end][1] - accesses[k][0] <= 32:
+            while (
+                end < len(accesses)
+                and accesses[end][0] == accesses[end - 1][0] + accesses[end - 1][1]
+                and accesses[end][1] < 16
+                and accesses[end][0] + accesses[end][1] - accesses[k][0] <= 32
+            ):
                 end += 1
             packet = sum(width for _, width in accesses[k:end])
             total += (end - k) * min(LANES, -(-LANES * packet // SECTOR))
@@ -258,8 +302,10 @@ def sectors(path: list[Instruction], operation: str) -> int:
 
 
 def most_in_flight(path: list[Instruction]) -> int:
-    """Bytes of a lane's loads that are under way at once, at most, in one turn of the loop: until an instruction reads or
-    overwrites what a load brings, that load and those before it are waited for."""
+    """Bytes of a lane's loads that are under way at once, at most, in one turn of the loop: until
+    an instruction reads or overwrites what a load brings, that load and those before it are waited
+    for.
+    """
     waiting: list[tuple[list[int], int]] = []
     most = 0
     for one in happening(path):
@@ -271,7 +317,7 @@ def most_in_flight(path: list[Instruction]) -> int:
                 used |= set(range(int(data[1]), int(data[1]) + one.width // 4))
         for k in range(len(waiting) - 1, -1, -1):
             if used & set(waiting[k][0]):
-                del waiting[:k + 1]
+                del waiting[: k + 1]
                 break
         if one.is_a("LDG"):
             waiting.append((one.written(), one.width))

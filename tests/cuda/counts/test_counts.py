@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The counter on small listings, and the model on round figures: what they say, and that each fault is found."""
+"""The counter on small listings, and the model on round figures: what they say, and that each fault
+is found.
+"""
+
 import pathlib
 import sys
 import unittest
@@ -41,13 +44,16 @@ class Counting(unittest.TestCase):
 
     def test_the_hot_path_is_the_wide_one(self):
         """Not the shorter one, that takes elements one by one."""
-        (path, longest), = sass.hot_paths(sass.functions(LISTING)["_Z3two"])
-        self.assertEqual([one.name for one in path], ["BRA", "LDG.E.128", "LDG.E.128", "FADD", "STG.E.128", "BRA", "BRA"])
+        ((path, longest),) = sass.hot_paths(sass.functions(LISTING)["_Z3two"])
+        self.assertEqual(
+            [one.name for one in path],
+            ["BRA", "LDG.E.128", "LDG.E.128", "FADD", "STG.E.128", "BRA", "BRA"],
+        )
         self.assertEqual(len(longest), 7)
 
     def test_accesses(self):
         """Sectors and bytes under way of a path."""
-        (path, _), = sass.hot_paths(sass.functions(LISTING)["_Z3two"])
+        ((path, _),) = sass.hot_paths(sass.functions(LISTING)["_Z3two"])
         self.assertEqual((sass.sectors(path, "LDG"), sass.sectors(path, "STG")), (32, 16))
         self.assertEqual(sass.most_in_flight(path), 32)
 
@@ -77,9 +83,15 @@ class Counting(unittest.TestCase):
 
     def test_pipelines(self):
         """By the operation."""
-        names = {"FFMA R0, R1, R2, R3": "float", "IMAD R0, R1, R2, R3": "float", "MUFU.EX2 R0, R1": "special",
-                 "LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT": "integer", "LDG.E.128 R4, desc[UR4][R2.64]": "memory",
-                 "BRA 0x70": "branch", "UIADD3 UR4, UR5, 0x1, URZ": "uniform"}
+        names = {
+            "FFMA R0, R1, R2, R3": "float",
+            "IMAD R0, R1, R2, R3": "float",
+            "MUFU.EX2 R0, R1": "special",
+            "LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT": "integer",
+            "LDG.E.128 R4, desc[UR4][R2.64]": "memory",
+            "BRA 0x70": "branch",
+            "UIADD3 UR4, UR5, 0x1, URZ": "uniform",
+        }
         for text, pipe in names.items():
             self.assertEqual(sass.parsed(0, text).pipe, pipe, text)
 
@@ -91,7 +103,13 @@ class Predicting(unittest.TestCase):
 
     def part(self, **changed):
         """Of a kernel that moves 2,000 bytes in 100 clocks."""
-        counts = {"moved": 2000, "instructions": 400, "pipes": {"float": 100}, "in_flight": 32 << 10, "sector_efficiency": 1.0}
+        counts = {
+            "moved": 2000,
+            "instructions": 400,
+            "pipes": {"float": 100},
+            "in_flight": 32 << 10,
+            "sector_efficiency": 1.0,
+        }
         return model.part_of_copy(self.CARD, **{**counts, **changed})
 
     def test_bounds(self):
@@ -116,8 +134,15 @@ class Ratchet(unittest.TestCase):
     @staticmethod
     def result(**changed):
         """Counts of one kernel."""
-        counts = {"instructions": 100, "registers": 32, "spilled": 0, "sectors_read": 32, "sectors_written": 16,
-                  "bytes_in_flight": 65536, **changed}
+        counts = {
+            "instructions": 100,
+            "registers": 32,
+            "spilled": 0,
+            "sectors_read": 32,
+            "sectors_written": 16,
+            "bytes_in_flight": 65536,
+            **changed,
+        }
         return {"kernels": [{"kernel": "one", "counts": {"sm_90": counts}}]}
 
     def test_nothing_may_grow(self):

@@ -6,6 +6,7 @@
 
 #include <echo/config.hpp>
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -43,6 +44,10 @@ public:
     ECHO_HOST_DEVICE constexpr std::uint32_t rest(std::uint32_t n, std::uint32_t quotient) const noexcept {
         return quotient * minus_by_ + n;
     }
+
+    friend constexpr bool operator==(const divisor&, const divisor&) = default;
+    /// As a kernel has it: 0 − by, factor, shift.
+    constexpr std::array<std::uint32_t, 3> words() const noexcept { return {minus_by_, factor_, shift_}; }
 
 private:
     std::uint32_t minus_by_ = ~0u; ///< 0 − by: a product and a sum are one instruction

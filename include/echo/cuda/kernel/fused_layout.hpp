@@ -41,22 +41,33 @@ struct launch_operand {
 /// What a launch is told: the last axis in groups of `width` elements, the others as counts to divide by. Elements of a
 /// group at the ends may lie outside: groups begin `shift` elements early so that those in between are aligned.
 struct launch_shape {
-    std::uint64_t rows = 0;             ///< by row: how many; else 1
-    std::uint64_t groups = 0;           ///< by row: of one row; else of all
-    std::uint64_t line_groups = 0;      ///< unless by row: groups along the last axis
-    std::int64_t line = 0;              ///< elements along the last axis
-    std::int64_t row_length = 0;        ///< by row: elements of a row
-    std::uint64_t outer[3] = {1, 1, 1}; ///< extents that a row's number is divided by
-    std::uint64_t within[3] = {1, 1,
-                               1}; ///< extents that a line's number is divided by: within the row, or in all
+    std::uint64_t rows = 0;        ///< by row: how many; else 1
+    std::uint64_t groups = 0;      ///< by row: of one row; else of all
+    std::uint64_t line_groups = 0; ///< unless by row: groups along the last axis
+    std::int64_t line = 0;         ///< elements along the last axis
+    std::int64_t row_length = 0;   ///< by row: elements of a row
+    /// Extents that a row's number is divided by.
+    std::uint64_t outer[3] = {1, 1, 1};
+    /// Extents that a line's number is divided by: within the row, or in all.
+    std::uint64_t within[3] = {1, 1, 1};
     std::uint32_t shift = 0;       ///< elements by which the first group begins early
     walking walk = walking::any;   ///< how groups are found
-    divisor by_line_groups{};      ///< of `lines`: the groups of a line
+    divisor by_line_groups{};      ///< of `lines`
     divisor by_within[2]{};        ///< by within[1] and within[2], of `lines`
     std::uint32_t first_whole = 0; ///< of `flat`: the first group that is whole
     std::uint32_t whole = 0;       ///< of `flat`: how many are, in a row
     std::uint32_t unused = 0;      ///< nothing: it fills the space
+    friend bool operator==(const launch_shape&, const launch_shape&) = default;
 };
+
+/// Whether two launches of a kernel differ in addresses alone.
+inline bool same_layout(const launch_shape& a, std::span<const launch_operand> of_a, const launch_shape& b,
+                        std::span<const launch_operand> of_b) noexcept {
+    return a == b && std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                                [](const launch_operand& x, const launch_operand& y) {
+                                    return x.how == y.how && std::equal(x.step, x.step + merged_axes, y.step);
+                                });
+}
 
 /// What is to be laid out.
 struct layout_operand {

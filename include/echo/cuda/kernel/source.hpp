@@ -55,7 +55,10 @@ inline std::string literal_text(float x) {
 
 class source_writer {
 public:
-    explicit source_writer(const run_time_program& p) : p_(p) {}
+    /// `layout`: what the kernel is made for; null for a kernel for any.
+    source_writer(const run_time_program& p, const launch_shape* layout,
+                  std::span<const launch_operand> operands)
+        : p_(p), layout_(layout), operands_(operands) {}
 
     std::string write() {
         line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
@@ -291,13 +294,46 @@ private:
             write_rows();
         else
             line("    echo_groups(p, w, echo_write());");
-        out_ += R"source(}
-#if defined(__CUDACC_RTC__)
-extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) { echo_run(p, echo_warp()); }
+        line("}");
+        write_layout();
+        out_ += R"source(#if defined(__CUDACC_RTC__)
+extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) {
+    echo_run(echo_laid_out(p), echo_warp());
+}
 #else
-extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run(*p, echo_warp{warp, warps}); }
+extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) {
+    echo_run(echo_laid_out(*p), echo_warp{warp, warps});
+}
 #endif
 )source";
+    }
+
+    /// What the kernel is given, or for one layout the same with all but addresses as constants.
+    void write_layout() {
+        if (!layout_) {
+            line("ECHO_DEVICE const echo_params& echo_laid_out(const echo_params& p) { return p; }");
+            return;
+        }
+        const auto list = [](const auto& numbers, const char* suffix) {
+            std::string text;
+            for (const auto n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n) + suffix;
+            return "{" + text + "}";
+        };
+        const auto number = [](auto n, const char* suffix) { return std::to_string(n) + suffix + ", "; };
+        const launch_shape& s = *layout_;
+        line("ECHO_DEVICE echo_params echo_laid_out(const echo_params& p) {");
+        line("    return {{" + number(s.rows, "ull") + number(s.groups, "ull") +
+             number(s.line_groups, "ull") + number(s.line, "ll") + number(s.row_length, "ll") +
+             list(s.outer, "ull") + ", " + list(s.within, "ull") + ", " + number(s.shift, "u") +
+             number(static_cast<std::uint32_t>(s.walk), "u") + list(s.by_line_groups.words(), "u") + ", {" +
+             list(s.by_within[0].words(), "u") + ", " + list(s.by_within[1].words(), "u") + "}, " +
+             number(s.first_whole, "u") + number(s.whole, "u") + "0u},");
+        line("            {");
+        for (std::size_t i = 0; i < operands_.size(); ++i)
+            line("                {p.operand[" + std::to_string(i) + "].data, " +
+                 list(operands_[i].step, "ll") + ", " +
+                 number(static_cast<std::uint32_t>(operands_[i].how), "u") + "0u},");
+        line("            }};\n}");
     }
     void write_rows() {
         line("    for (u64 row = w.index(); row < p.shape.rows; row += w.count()) {");
@@ -333,6 +369,8 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run
     }
 
     const run_time_program& p_;
+    const launch_shape* layout_;
+    std::span<const launch_operand> operands_;
     std::string out_;
 };
 
@@ -341,6 +379,13 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) { echo_run
 /// The kernel `echo_fused` of a program. It is valid CUDA for NVRTC without any include path, and valid C++17, where it is
 /// a function of (parameters, warp, warps). Its parameters are a `launch_shape` and one `launch_operand` for each result
 /// and operand, in this order. O(steps × passes).
-inline std::string source_of(const run_time_program& p) { return detail::source_writer(p).write(); }
+inline std::string source_of(const run_time_program& p) {
+    return detail::source_writer(p, nullptr, {}).write();
+}
+/// The same for one layout: extents and strides are constants in it, and of its parameters only addresses are looked at.
+inline std::string source_of(const run_time_program& p, const launch_shape& shape,
+                             std::span<const launch_operand> operands) {
+    return detail::source_writer(p, &shape, operands).write();
+}
 
 } // namespace echo::cuda::fused
