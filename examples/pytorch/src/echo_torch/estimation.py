@@ -114,10 +114,10 @@ def estimate(
         steps = [step[0] for step in plan.steps]
     except Unknown as unknown:
         report.reason = str(unknown)
-    graph = host.core(writes_over=bool(steps))
+    graph = host.core()
     order = steps or host.order_of(default)
     by_module: dict[str, int] = defaultdict(int)
-    for node, _, size in graph.replay(order)[2]:
+    for node, _, size in graph.replay(order, writes_over=bool(steps))[2]:
         by_module[host.calls[node].layer] += size
     trained = [p for p in module.parameters() if p.requires_grad]
     largest = sorted(by_module.items(), key=lambda entry: -entry[1])[:10]

@@ -91,7 +91,8 @@ class Call:
     workspace: int = 0
     time_us: float | None = None
     part: str = ""  # of an operator that is planned as two: see `host.py`
-    writer: Any = None  # what writes the result over an input: see `reuse.py`
+    over: int | None = None  # the input that the result may be written over, by `writer`
+    writer: Any = None  # see `reuse.py`
 
 
 def is_getitem(node: fx.Node) -> bool:

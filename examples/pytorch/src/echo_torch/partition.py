@@ -46,7 +46,7 @@ class Options:
     """
 
     budget: int | float | str | None = None
-    max_overhead: float = 0.05
+    max_overhead: float = 0.06
     strategy: str = "budget"
     keep: tuple[str, ...] = ()
     strict: bool = False
@@ -201,8 +201,7 @@ def plan_for(
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     graph = host.core(alignment)
-    default_graph = host.core(alignment, writes_over=False)
-    report.default_peak, report.default_overhead, _ = default_graph.replay(order)
+    report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
     key = host.digest(order, options, alignment)
     report.cached = key in _plans
     if not report.cached:

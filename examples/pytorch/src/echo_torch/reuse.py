@@ -64,7 +64,7 @@ def mark(calls: Sequence[Call]) -> None:
             and _is_dense(read.meta["val"])
         ]
         if fits:  # first of all one that the graph itself does not read later
-            call.outputs[0].inplace = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
+            call.over = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
             call.writer = writer
 
 
