@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, Watch, plan_for
+from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
 
 # Tensors of a parameter's size that an optimiser keeps for each parameter.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
@@ -106,7 +105,7 @@ def estimate(
         )
     settings = Options(**({"measure": False} | options))
     joint, _, count = joint_graph(module, loss_fn, inputs, labels)
-    default = min_cut_rematerialization_partition(joint, (), num_fwd_outputs=count)
+    default = default_partition(joint, (), num_fwd_outputs=count)
     host, report = Host(joint, count, keep=settings.keep), Report()
     steps: list[Any] = []
     try:

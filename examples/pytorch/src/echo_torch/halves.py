@@ -21,7 +21,7 @@ from echo_torch.graph import (
     is_getitem,
     viewed_argument,
 )
-from echo_torch.host import Host, get_state, set_state
+from echo_torch.host import Host, get_state, is_hidden_view, set_state
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
 # For each step its call, whether that has run before, what it reads, and which input of it the
@@ -388,9 +388,9 @@ def storage_of(node: fx.Node) -> fx.Node:
             node = node.args[0]
             continue
         viewed = viewed_argument(node, 0)
-        if node.target is not aten._unsafe_view.default and viewed is None:
+        if viewed is None and not is_hidden_view(node):
             break
-        node = argument(node, viewed or "self")
+        node = argument(node, viewed) if viewed else node.args[0]
     return node
 
 

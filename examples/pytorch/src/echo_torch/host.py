@@ -54,6 +54,9 @@ UNORDERED = (
     "embedding_bag",
 )
 
+# What a collective costs, which is not measured: it would need the other ranks.
+LATENCY_US, BYTES_PER_US = 20.0, 25e3
+
 
 class Host:
     """The calls of a joint graph in the order in which they are planned, and where each value
@@ -176,8 +179,10 @@ class Host:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
             call = read_call(node, "backward" if backward else "forward", self.place_of)
-            if node.target is aten._unsafe_view.default:  # its schema calls it a copy
+            if is_hidden_view(node):
                 call.kind, call.outputs[0].view_of = "view", 0
+            elif is_collective(node):
+                call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
@@ -358,6 +363,16 @@ def _entry(call: Call, alignment: int) -> dict[str, Any]:
         "keep": call.keep,
         "over": call.over,
     }
+
+
+def is_collective(node: fx.Node) -> bool:
+    return getattr(node.target, "namespace", "") == "_c10d_functional"
+
+
+def is_hidden_view(node: fx.Node) -> bool:
+    """Whether the result is the argument's storage although the schema calls it a copy."""
+    waits = is_collective(node) and node.target._opname == "wait_tensor"
+    return waits or node.target is aten._unsafe_view.default
 
 
 def is_random(node: fx.Node) -> bool:
