@@ -26,6 +26,7 @@ class Trained:
     )  # of losses, gradients and buffers of each step
     peak: int = 0
     reserved: int = 0  # on CUDA: what the allocator took from the device
+    first_seconds: float = 0.0  # of the first step, compiling included
 
 
 class Training:
@@ -62,10 +63,13 @@ class Training:
     def train(self, steps: int, seed: int = 2) -> Trained:
         """Some steps from one seed of the generator; the last one's memory is counted."""
         result = Trained()
+        begun = time.perf_counter()
         for step in range(steps):
             torch.manual_seed(seed + step)
             self.optimizer.zero_grad(set_to_none=True)
             loss = self.backward() if step + 1 < steps else self._counted(result)
+            if step == 0:
+                result.first_seconds = time.perf_counter() - begun
             gradients = [p.grad for p in self.parameters if p.grad is not None]
             buffers = list(self.module.buffers())
             result.digests += [digest(value) for value in (loss, *gradients, *buffers)]

@@ -3,7 +3,7 @@ measured here and now.
 
 MB are 10^6 bytes at the peak of a step above parameters and inputs, its gradients included: as the
 plan predicts and as the allocator counts. `time` is that of a step beside the default partition's:
-processor time, the median of pairs. `bits`: whether losses, gradients and buffers of all steps are
+processor time, the median of pairs; `planned` is what the plan says of it. `bits`: whether losses, gradients and buffers of all steps are
 the same bits as the default partition's.
 """
 
@@ -59,14 +59,14 @@ def modes(budgets: list[float]) -> dict[str, Any]:
 
 
 def rows_of(
-    name: str, device: str, steps: int, pairs: int, budgets: list[float]
+    name: str, device: str, steps: int, pairs: int, wanted: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """One row for each way to train the model."""
+    """One row for each of the wanted ways to train the model, the default first."""
     torch._dynamo.reset()
     trainings: dict[str, Training] = {}
     rows: dict[str, dict[str, Any]] = {}
     expected = Trained()
-    for mode, backend in modes(budgets).items():
+    for mode, backend in wanted.items():
         before = len(echo_torch.reports())
         row: dict[str, Any] = {
             "model": name,
@@ -91,8 +91,10 @@ def rows_of(
         if own:
             report = own[-1]
             rows["default"]["predicted"] = report.default_peak
-            told = {"predicted": report.peak, "overhead": report.overhead, "bound": report.bound}
-            rows[mode] |= {**told, "note": report.reason or "", "seconds": report.seconds}
+            overhead = (1 + report.overhead) / (1 + report.default_overhead) - 1
+            told = {"predicted": report.peak, "overhead": overhead, "bound": report.bound}
+            seconds = report.seconds | {"first step": trained.first_seconds}
+            rows[mode] |= {**told, "note": report.reason or "", "seconds": seconds}
             if report.reason:
                 rows[mode]["predicted"] = report.default_peak
     for mode in [mode for mode in trainings if mode != "default"]:
@@ -114,11 +116,12 @@ def shown(row: dict[str, Any]) -> str:
     def amount(value: int | None) -> str:
         return "-" if value is None else f"{value / 1e6:.1f}"
 
+    overhead = "-" if row["overhead"] is None else f"{1 + row['overhead']:.3f}"
     bits = {True: "same", False: "DIFFERENT", None: "-"}[row["bits"]]
     return (
         f"{row['model']:13}{row['mode']:16}"
         f"{amount(row['predicted']):>10}{amount(row['measured']):>10}"
-        f"{row['time'] or '-':>8}{bits:>11}  {row['note'][:60]}"
+        f"{overhead:>8}{row['time'] or '-':>8}{bits:>11}  {row['note'][:60]}"
     )
 
 
@@ -140,19 +143,25 @@ def main() -> int:
     parser.add_argument(
         "--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak"
     )
+    parser.add_argument("--modes", nargs="*", help="beside the default; all of them if none is named")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file to write the rows to")
     options = parser.parse_args()
     names = list(MODELS) if options.models == ["all"] else list(options.models)
     if unknown := [name for name in names if name not in MODELS]:
         parser.error(f"no model {unknown[0]}: choose from {', '.join(MODELS)}")
+    wanted = modes(options.budgets)
+    if options.modes:
+        if unknown := [mode for mode in options.modes if mode not in wanted]:
+            parser.error(f"no mode '{unknown[0]}': choose from {', '.join(wanted)}")
+        wanted = {mode: wanted[mode] for mode in ("default", *options.modes)}
     torch.set_num_threads(options.threads)
     torch._dynamo.config.recompile_limit = 64
     warnings.simplefilter("ignore")
-    print(f"{'model':13}{'by':16}{'predicted':>10}{'measured':>10}{'time':>8}{'bits':>11}")
+    print(f"{'model':13}{'by':16}{'predicted':>10}{'measured':>10}{'planned':>8}{'time':>8}{'bits':>11}")
     rows: list[dict[str, Any]] = []
     for name in names:
-        for row in rows_of(name, options.device, options.steps, options.pairs, options.budgets):
+        for row in rows_of(name, options.device, options.steps, options.pairs, wanted):
             rows.append(row)
             print(shown(row), flush=True)
         gc.collect()
@@ -160,7 +169,7 @@ def main() -> int:
             with open(options.json, "w", encoding="utf-8") as file:
                 told = {"torch": torch.__version__, "threads": options.threads, "rows": rows}
                 json.dump(told, file)
-    for mode in ("its budget 0.5", "Echo", *(f"Echo {budget}" for budget in options.budgets)):
+    for mode in [mode for mode in wanted if mode not in ("default", "eager")]:
         print(f"{mode}: {gain(rows, mode):.2f} times less than the default (geometric mean)")
     wrong = [row for row in rows if row["mode"].startswith("Echo") and row["bits"] is not True]
     return 1 if wrong else 0

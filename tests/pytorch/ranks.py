@@ -1,7 +1,7 @@
 """Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
 and compares.
 
-RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|disagree|late|first_late
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|gathered|disagree|late|first_late
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
 from support import default_backend
 from test_safety import blocks
 from torch import nn
@@ -25,7 +26,26 @@ from echo_torch import agree
 agree.SECONDS = 20.0
 
 
+class Gathered(nn.Module):
+    """A layer that holds one rank's rows of its weight, and gathers the others' in the graph."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width // dist.get_world_size(), width) / width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = collectives.all_gather_tensor_autograd(self.weight, 0, dist.group.WORLD)
+        return torch.tanh(nn.functional.linear(x, collectives.wait_tensor(weight)))
+
+
+def gathered(count: int = 4, width: int = 256) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(Gathered(width) for _ in range(count)))
+
+
 def wrapped(kind: str, backend: Any) -> nn.Module:
+    if kind == "gathered":
+        return torch.compile(gathered(6, 128), backend=backend)
     module = blocks(4, 128)
     if kind == "fsdp":
         for block in module:
@@ -64,9 +84,10 @@ def main(kind: str) -> None:
     dist.init_process_group("gloo")
     warnings.simplefilter("ignore")
     rank = dist.get_rank()
-    wrap = "fsdp" if kind in ("fsdp", "first_late") else "ddp"
+    wrap = {"first_late": "fsdp", "gathered": "gathered"}.get(kind, kind)
+    wrap = wrap if wrap in ("fsdp", "gathered") else "ddp"
     *expected, before = train(wrap, default_backend())
-    options: dict[str, Any] = {"budget": 0.6}
+    options: dict[str, Any] = {"budget": 0.6, "measure": kind != "gathered"}
     if kind == "disagree":  # as if one rank's plans were other ones
         options["max_overhead"] = 0.1 + 0.2 * rank
     if kind in ("late", "first_late"):
@@ -84,7 +105,7 @@ def main(kind: str) -> None:
     )
     planned_any = None in reasons
     assert same, "other bits"
-    if kind in ("ddp", "fsdp"):
+    if kind in ("ddp", "fsdp", "gathered"):
         assert planned_any and after < before, reasons
     elif rank != silent:
         assert not planned_any and reasons, reasons

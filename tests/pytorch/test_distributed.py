@@ -11,6 +11,13 @@ import sys
 import unittest
 from pathlib import Path
 
+import torch
+import torch.distributed as dist
+from support import Case  # noqa: F401  makes the modules beside the package importable
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import echo_torch
+
 
 def run_ranks(kind: str, count: int = 2) -> list[str]:
     with socket.socket() as free:
@@ -50,6 +57,9 @@ class Ranks(unittest.TestCase):
     def test_fully_sharded(self):
         run_ranks("fsdp")
 
+    def test_weights_that_are_gathered_again(self):
+        run_ranks("gathered")
+
     def test_ranks_that_plan_otherwise_all_use_pytorchs_partition(self):
         run_ranks("disagree")
 
@@ -58,6 +68,30 @@ class Ranks(unittest.TestCase):
 
     def test_a_first_rank_that_does_not_ask_is_waited_for_once(self):
         run_ranks("first_late")
+
+
+class AtScale(unittest.TestCase):
+    """Planned for 64 ranks in one process: no other rank, no memory."""
+
+    def setUp(self):
+        dist.init_process_group("fake", rank=0, world_size=64, store=FakeStore())
+        self.addCleanup(dist.destroy_process_group)
+
+    def test_sharded_weights_are_gathered_again(self):
+        from ranks import gathered
+
+        with torch.device("meta"):
+            module, x = gathered(6, 4096), torch.empty(64, 4096)
+        weight = 4096 * 4096 * 4
+
+        def estimate(**options):
+            return echo_torch.estimate(module, (x,), lambda y: y.square().mean(), **options)
+
+        some, kept = estimate(budget=0.5), estimate(budget=0.5, keep="*")
+        self.assertEqual(some.parameters, 6 * weight // 64)
+        self.assertGreater(some.default_peak, 6 * weight)  # PyTorch keeps what it gathered
+        self.assertLess(some.echo_peak, 4 * weight)
+        self.assertGreater(kept.echo_peak, 6 * weight)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ goes on by it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
 import sys
 import unittest
@@ -13,9 +14,19 @@ import warnings
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from support import Case, default_backend
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 import echo_torch
 from echo_torch import partition
@@ -39,9 +50,9 @@ class Block(nn.Module):
         return x + torch.tanh(self.layers(x))
 
 
-def blocks(count: int = 4, width: int = 64) -> nn.Module:
+def blocks(count: int = 4, width: int = 64, dropout: float = 0.2) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(*(Block(width) for _ in range(count)))
+    return nn.Sequential(*(Block(width, dropout) for _ in range(count)))
 
 
 def trained(
@@ -224,6 +235,82 @@ class SameBits(Case):
 
         self.same(blocks, loss, planned=False)
         self.assertIn("draws the random numbers", last().reason)
+
+    def test_checkpoints_of_what_is_not_random(self):
+        def loss(m, x):
+            for block in m:
+                x = checkpoint(block, x, use_reentrant=False)
+            return x.square().mean()
+
+        self.same(lambda: blocks(dropout=0.0), loss, planned=False)
+        self.assertNotIn("Error", last().reason or "")
+
+    def test_policies_of_selective_checkpoints(self):
+        def policy(context, target, *args, **kwargs):
+            heavy = target in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+            return CheckpointPolicy.MUST_SAVE if heavy else CheckpointPolicy.PREFER_RECOMPUTE
+
+        def loss(m, x):
+            contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+            for block in m:
+                x = checkpoint(block, x, use_reentrant=False, context_fn=contexts)
+            return x.square().mean()
+
+        self.same(lambda: blocks(dropout=0.0), loss, planned=False)
+        self.assertNotIn("Error", last().reason or "")
+
+    def test_a_branch_in_the_graph(self):
+        def loss(m, x):
+            y = m(x)
+            y = torch.cond(y.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+            return m(y).square().mean()
+
+        self.same(lambda: blocks(1, dropout=0.0), loss, planned=False)
+        self.assertNotIn("Error", last().reason or "")
+
+    def test_compiled_autograd(self):
+        def train(backend):
+            m = blocks()
+            f = torch.compile(lambda x: m(x).square().mean(), backend=backend)
+            torch.manual_seed(1)
+            with torch._dynamo.config.patch(compiled_autograd=True):
+                step = torch.compile(lambda x: f(x).backward(), backend=backend)
+                step(torch.randn(512, 64))
+            return [p.grad for p in m.parameters()]
+
+        self.trains_alike(train, echo_torch.backend(**TIGHT))
+
+    def test_compiled_autograd_of_what_was_compiled_without_it(self):
+        def train(backend):
+            m = blocks()
+            f = torch.compile(lambda x: m(x).square().mean(), backend=backend)
+            torch.manual_seed(1)
+            value = f(torch.randn(512, 64))
+            with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+                value.backward()
+            return [value.detach(), *(p.grad for p in m.parameters())]
+
+        self.trains_alike(train, echo_torch.backend(**TIGHT))
+
+    def test_tensors_that_are_distributed(self):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        self.addCleanup(dist.destroy_process_group)
+        mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
+
+        def train(backend):
+            m = blocks()
+            for block in m:
+                parts = {"layers.0": ColwiseParallel(), "layers.3": RowwiseParallel()}
+                parallelize_module(block, mesh, parts)
+            f = torch.compile(lambda x: m(x).square().mean(), backend=backend)
+            torch.manual_seed(1)
+            value = f(torch.randn(512, 64))
+            value.backward()
+            gradients = [p.grad for p in m.parameters()]
+            return [value.detach(), *(getattr(g, "_local_tensor", g) for g in gradients)]
+
+        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.assertNotIn("Error", last().reason or "")
 
     def test_retained_graph(self):
         def train(backend):

@@ -62,7 +62,8 @@ def device_of(call: Call) -> torch.device:
 def job_of(call: Call) -> Job | None:
     """The call to measure; None: it takes no time, or running it has effects of its own."""
     target = call.node.target
-    foreign = getattr(target, "namespace", "") not in OWN_NAMESPACES or target._schema.is_mutable
+    foreign = getattr(target, "namespace", "") not in OWN_NAMESPACES
+    foreign = foreign or (target._schema.is_mutable and target is not aten.copy_.default)
     if call.phase == "input" or call.kind == "view" or call.part == "stats":
         return None
     if foreign or runs_for_effect(call.node):
@@ -103,7 +104,8 @@ def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
     def table() -> dict[str, Cost | None]:
         if missing:
             known.update(_measure(missing, str(device)))
-            _save(path, known)
+            if not torch.autograd._profiler_enabled():  # else scratch memory was not counted
+                _save(path, known)
         return {key: known[key] for key in keys.values()}
 
     found = share(table)
@@ -179,8 +181,12 @@ def _measure_on_cpu(jobs: dict[str, Job]) -> dict[str, Cost | None]:
 
 def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int]:
     """How long the first run takes, and the most bytes that it was handed out and had not given
-    back.
+    back; 0 where the user's own profiler counts already.
     """
+    if torch.autograd._profiler_enabled():
+        begun = clock()
+        run()
+        return clock() - begun, 0
     plain = torch._C._profiler._ExperimentalConfig()
     state = torch.autograd.ProfilerState.CPU
     torch.autograd._enable_profiler_legacy(

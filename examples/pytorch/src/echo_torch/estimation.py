@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from echo_torch import drawing
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, Watch, plan_for
+from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
 
 # Tensors of a parameter's size that an optimiser keeps for each parameter.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
@@ -112,7 +111,7 @@ def estimate(
         drawing.program()  # said at once where there is none
     settings = Options(**({"measure": False} | options))
     joint, _, count = joint_graph(module, loss_fn, inputs, labels)
-    default = min_cut_rematerialization_partition(joint, (), num_fwd_outputs=count)
+    default = default_partition(joint, (), num_fwd_outputs=count)
     host, found = Host(joint, count, keep=settings.keep), Report()
     plan, steps = None, []
     try:
@@ -120,12 +119,12 @@ def estimate(
         steps = [step[0] for step in plan.steps]
     except Unknown as unknown:
         found.reason = str(unknown)
-    graph = host.core(writes_over=bool(steps))
+    graph = host.core()
     order = steps or host.order_of(default)
     if report is not None:
         drawing.draw(host, plan, order, type(module).__name__, report)
     by_module: dict[str, int] = defaultdict(int)
-    for node, _, size in graph.replay(order)[2]:
+    for node, _, size in graph.replay(order, writes_over=bool(steps))[2]:
         by_module[host.calls[node].layer] += size
     trained = [p for p in module.parameters() if p.requires_grad]
     largest = sorted(by_module.items(), key=lambda entry: -entry[1])[:10]

@@ -91,7 +91,8 @@ class Call:
     workspace: int = 0
     time_us: float | None = None
     part: str = ""  # of an operator that is planned as two: see `host.py`
-    writer: Any = None  # what writes the result over an input: see `reuse.py`
+    over: int | None = None  # the input that the result may be written over, by `writer`
+    writer: Any = None  # see `reuse.py`
 
 
 def is_getitem(node: fx.Node) -> bool:
@@ -185,6 +186,17 @@ def count_flops(node: fx.Node) -> int:
     return int(formula(*args, **kwargs, out_val=pytree.tree_map(_hinted, node.meta["val"])))
 
 
+def gathers(node: fx.Node) -> bool:
+    """Whether the node gathers a sharded tensor from all ranks, or waits for that: every rank does
+    so at the same place of the same plan, and as often.
+    """
+    if getattr(node.target, "namespace", "") != "_c10d_functional":
+        return False
+    if node.target._opname == "wait_tensor":
+        return gathers(node.args[0])
+    return node.target._opname == "all_gather_into_tensor"
+
+
 def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
     """Heavy is what PyTorch counts FLOPs for, and any op that is not PyTorch's own."""
     if all(output.view_of is not None for output in outputs):
@@ -203,6 +215,8 @@ def rerun_of(node: fx.Node) -> str:
     """Seeded is what draws from the generator, never what writes to an argument, runs for its effect
     or is not PyTorch's own.
     """
+    if gathers(node):
+        return "pure"
     own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
     if not own or node.target._schema.is_mutable or runs_for_effect(node):
         return "never"

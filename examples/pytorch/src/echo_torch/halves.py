@@ -21,12 +21,13 @@ from echo_torch.graph import (
     is_getitem,
     viewed_argument,
 )
-from echo_torch.host import Host, get_state, set_state
+from echo_torch.host import Host, get_state, is_hidden_view, set_state
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
 # For each step its call, whether that has run before, what it reads, and which input of it the
 # result is written over.
 Steps = list[tuple[int, bool, list[Copy], int | None]]
+NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 SAVED = getattr(partitioners, "SavedForBackwardsAOTOutput", None)
 SAVED_UNCHECKED = getattr(partitioners, "SavedForBackwardsNoVcCheckAOTOutput", SAVED)
 
@@ -315,23 +316,30 @@ class Builder:
         tensors = [*dict.fromkeys([*crossing.values(), *states.values()])]
         tensors.sort(key=_is_unchecked)  # stable
         bindings = self._bindings(tensors, list(numbers))
-        sizes = [self._number(forward, node) for node in bindings]
-        kinds = [SAVED_UNCHECKED if _is_unchecked(node) else SAVED for node in (*tensors, *sizes)]
+        # Objects such as the mesh of a distributed tensor stand behind the tensors in both halves.
+        objects = [node for node in bindings if not isinstance(node.meta["val"], NUMBERS)]
+        sizes = [node for node in bindings if node not in objects]
+        saved = [*tensors, *(self._number(forward, node) for node in (*objects, *sizes))]
+        kinds = [SAVED_UNCHECKED if _is_unchecked(node) else SAVED for node in saved]
         own = slice(0, host.num_fwd_outputs)
         marks = [kind(i) if kind else None for i, kind in enumerate(kinds)]
         self._end(
             forward,
-            (*self._outputs(forward, own), *tensors, *sizes),
+            (*self._outputs(forward, own), *saved),
             [*host.descriptions[own], *marks],
         )
 
-        for node, made in zip(bindings, sizes, strict=True):
-            backward.numbers[node] = backward.placeholder(node.name, made.meta)
+        self._objects(backward, sizes)
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
+        self._objects(backward, objects)
         self.saved = {place: behind[made] for place, made in crossing.items()}
         self.states = {i: behind.get(state, state) for i, state in self.states.items()}
         for node in host.tangents:
             self._input(backward, node, backward.placeholder(node.name, node.meta))
+
+    def _objects(self, half: _Half, nodes: list[fx.Node]) -> None:
+        for node in nodes:
+            half.numbers[node] = half.placeholder(node.name, self.forward.numbers[node].meta)
 
     def _note_number(self, numbers: dict[fx.Node, None], node: fx.Node) -> None:
         """A number that no gradient's size decides is made in the forward half and saved."""
@@ -388,9 +396,9 @@ def storage_of(node: fx.Node) -> fx.Node:
             node = node.args[0]
             continue
         viewed = viewed_argument(node, 0)
-        if node.target is not aten._unsafe_view.default and viewed is None:
+        if viewed is None and not is_hidden_view(node):
             break
-        node = argument(node, viewed or "self")
+        node = argument(node, viewed) if viewed else node.args[0]
     return node
 
 

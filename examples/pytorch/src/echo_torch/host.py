@@ -54,6 +54,9 @@ UNORDERED = (
     "embedding_bag",
 )
 
+# What a collective costs, which is not measured: it would need the other ranks.
+LATENCY_US, BYTES_PER_US = 20.0, 25e3
+
 
 class Host:
     """The calls of a joint graph in the order in which they are planned, and where each value
@@ -176,8 +179,10 @@ class Host:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
             call = read_call(node, "backward" if backward else "forward", self.place_of)
-            if node.target is aten._unsafe_view.default:  # its schema calls it a copy
+            if is_hidden_view(node):
                 call.kind, call.outputs[0].view_of = "view", 0
+            elif is_collective(node):
+                call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
@@ -296,22 +301,20 @@ class Host:
         nodes = [node for node in self.outputs if isinstance(node, fx.Node) and holds_memory(node)]
         return list(dict.fromkeys(self.place_of(node) for node in nodes))
 
-    def core(self, alignment: int = 1, *, writes_over: bool = True) -> Any:
-        """The graph as the extension has it; bytes are rounded up as the allocator does. Without
-        `writes_over` only what the model itself writes to is written to.
-        """
+    def core(self, alignment: int = 1) -> Any:
+        """The graph as the extension has it; bytes are rounded up as the allocator does."""
         from echo_torch import _core
 
         graph = _core.Graph()
         for call in self.calls:
-            graph.add(**_entry(call, alignment, writes_over))
+            graph.add(**_entry(call, alignment))
         for node, output in self.results():
             graph.result(node, output)
         return graph
 
     def digest(self, *more: Any) -> str:
         """A hash of all that a plan depends on; names of nodes are no part of it."""
-        entries = [{**_entry(call, 1, True), "name": "", "layer": ""} for call in self.calls]
+        entries = [{**_entry(call, 1), "name": "", "layer": ""} for call in self.calls]
         return hashlib.sha256(repr((entries, self.results(), more)).encode()).hexdigest()
 
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
@@ -340,12 +343,9 @@ class Host:
         return order
 
 
-def _entry(call: Call, alignment: int, writes_over: bool) -> dict[str, Any]:
+def _entry(call: Call, alignment: int) -> dict[str, Any]:
     def size(value: Value) -> int:
         return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
-
-    def over(value: Value) -> int | None:
-        return value.inplace if writes_over or call.writer is None else None
 
     return {
         "name": call.node.name + call.part,
@@ -355,13 +355,24 @@ def _entry(call: Call, alignment: int, writes_over: bool) -> dict[str, Any]:
         "kind": call.kind,
         "rerun": call.rerun,
         "inputs": call.inputs,
-        "outputs": [(size(value), value.view_of, over(value)) for value in call.outputs],
+        "outputs": [(size(value), value.view_of, value.inplace) for value in call.outputs],
         "control": call.control,
         "flops": float(call.flops),
         "workspace": call.workspace,
         "time_us": call.time_us,
         "keep": call.keep,
+        "over": call.over,
     }
+
+
+def is_collective(node: fx.Node) -> bool:
+    return getattr(node.target, "namespace", "") == "_c10d_functional"
+
+
+def is_hidden_view(node: fx.Node) -> bool:
+    """Whether the result is the argument's storage although the schema calls it a copy."""
+    waits = is_collective(node) and node.target._opname == "wait_tensor"
+    return waits or node.target is aten._unsafe_view.default
 
 
 def is_random(node: fx.Node) -> bool:

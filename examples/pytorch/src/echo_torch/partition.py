@@ -18,7 +18,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from echo_torch import costs
 from echo_torch.agree import Agreement
-from echo_torch.graph import Unknown
+from echo_torch.graph import Unknown, gathers
 from echo_torch.halves import Builder
 from echo_torch.host import Host
 
@@ -46,7 +46,7 @@ class Options:
     """
 
     budget: int | float | str | None = None
-    max_overhead: float = 0.05
+    max_overhead: float = 0.06
     strategy: str = "budget"
     keep: tuple[str, ...] = ()
     strict: bool = False
@@ -124,6 +124,21 @@ class Watch:
         self.since = now
 
 
+def default_partition(
+    joint: fx.GraphModule, inputs: Any, **more: Any
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """PyTorch's own halves. It cleans the joint graph up, and marks what is gathered to be kept:
+    that mark alone is taken off again, where it was not the user's.
+    """
+    marked = {node.name for node in joint.graph.nodes if "recompute" in node.meta}
+    with functorch_config.patch(activation_memory_budget=1.0):
+        halves = min_cut_rematerialization_partition(joint, inputs, **more)
+    for node in joint.graph.nodes:
+        if gathers(node) and node.name not in marked:
+            node.meta.pop("recompute", None)
+    return halves
+
+
 def partition(
     joint: fx.GraphModule,
     joint_inputs: Any,
@@ -138,10 +153,7 @@ def partition(
     report = Report()
     reports.append(report)
     watch = Watch(report)
-    with functorch_config.patch(activation_memory_budget=1.0):
-        default = min_cut_rematerialization_partition(
-            joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more
-        )
+    default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
     watch.lap("pytorch")
     halves = digest = ranks = None
     try:
@@ -201,8 +213,7 @@ def plan_for(
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     graph = host.core(alignment)
-    default_graph = host.core(alignment, writes_over=False)
-    report.default_peak, report.default_overhead, _ = default_graph.replay(order)
+    report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
     key = host.digest(order, options, alignment)
     report.cached = key in _plans
     if not report.cached:

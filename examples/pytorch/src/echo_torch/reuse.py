@@ -8,6 +8,7 @@ the operator runs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def mark(calls: Sequence[Call]) -> None:
             and _is_dense(read.meta["val"])
         ]
         if fits:  # first of all one that the graph itself does not read later
-            call.outputs[0].inplace = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
+            call.over = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
             call.writer = writer
 
 
@@ -126,7 +127,22 @@ def _owners(value: torch.Tensor) -> int:
     return count - (value._base is not None)
 
 
+def _references(over: torch.Tensor) -> int:
+    """How often Python holds the tensor that owns the storage."""
+    base = over._base
+    return sys.getrefcount(over) if base is None else sys.getrefcount(base)
+
+
+def _like_run_over(over: torch.Tensor, *args: Any) -> int:
+    return _references(over)
+
+
+def _like_a_graph(value: torch.Tensor) -> int:
+    return _like_run_over(value, value)
+
+
 _ALONE = _owners(torch.empty(1))
+_UNSHARED = [_like_a_graph(torch.empty(1)), _like_a_graph(torch.empty(1).view(-1))]
 
 
 def run_over(
@@ -138,10 +154,14 @@ def run_over(
     *args: Any,
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Runs an operator that writes its result over one of its arguments. What somebody else holds,
-    or a backward pass that is to run once more will read, is left alone: then as it stands.
+    """Runs an operator that writes its result over one of its arguments. What somebody else holds
+    (of what is saved: hooks, or a backward pass that is to run once more) is left alone: then the
+    operator runs as it stands.
     """
-    keeps = is_saved and torch._C._autograd._get_current_graph_task_keep_graph()
-    if keeps or _owners(over) > _ALONE:
+    shared = _owners(over) > _ALONE
+    if is_saved and not shared:
+        keeps = torch._C._autograd._get_current_graph_task_keep_graph()
+        shared = keeps or _references(over) > _UNSHARED[over._base is not None]
+    if shared:
         return target(*args, **kwargs)
     return writer(*args, **kwargs, **({name: over} if name is not None else {}))
