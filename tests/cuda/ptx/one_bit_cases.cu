@@ -115,6 +115,7 @@ void every_kernel(std::int64_t n, where at, const stream& own, const std::string
 
 template <class T>
 void every_case(const stream& own, const std::string& type) {
+    if (!cases::group(type)) return;
     for (const std::int64_t n : {0, 1, 31, 32, 33, 1023, 1024, 1025, 4099}) every_kernel<T>(n, {}, own, type);
     const std::size_t period = 16 / sizeof(T);
     for (std::size_t skip = 0; skip < period; skip += 1 + (skip > 1)) {
@@ -128,6 +129,7 @@ void every_case(const stream& own, const std::string& type) {
 /// All numbers of 16 bits.
 template <class T>
 void every_number(const stream& own, const std::string& type) {
+    if (!cases::group(type)) return;
     constexpr std::int64_t n = 1 << 16;
     array<T> x("x", n), y("y", n);
     array<std::uint32_t> mask("mask", n / 32);

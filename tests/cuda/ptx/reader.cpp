@@ -40,10 +40,10 @@ public:
         for (; at_ < text_.size(); ++at_) {
             const char c = text_[at_];
             if (c == '\n') {
-                ++line_;
                 // Directives that end with the line.
                 const auto so_far = text_.substr(begin, at_ - begin);
                 if (depth == 0 && line_only(so_far)) return made(begin, '\n', line);
+                ++line_;
             }
             if (c == '"') quoted = !quoted;
             if (quoted) continue;
