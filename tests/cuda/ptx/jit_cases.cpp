@@ -52,14 +52,14 @@ trial op_trial(const std::string& name, const jit::registered_op& op, storage ki
 
 /// tanh(q + k)'s gradient.
 trial attention(storage kind) {
-    trial t{"attention"};
+    trial t{"attention in " + std::to_string(static_cast<int>(kind))};
     const auto q = t.operand(kind), k = t.operand(kind), dy = t.operand(kind);
     t.graph.result(t.graph.gradient_of("tanh_op", {t.graph.apply("add_op", {q, k})}, 0, {dy}), kind);
     return t;
 }
 /// relu(x · scale + shift) and its gradient, from a packed mask.
 trial masked(storage kind) {
-    trial t{"masked"};
+    trial t{"masked in " + std::to_string(static_cast<int>(kind))};
     const auto x = t.operand(kind), scale = t.operand(kind), shift = t.operand(kind),
                bit = t.operand(storage::bit);
     const auto y = t.graph.apply(
@@ -177,6 +177,8 @@ TEST_CASE("generated kernels") {
         trials.push_back(op_trial(name, op, kinds[turn++ % 3]));
     for (const auto kind : kinds) trials.push_back(attention(kind)), trials.push_back(masked(kind));
     support::generated_library host;
+    if (const char* only = std::getenv("ECHO_PTX_ONLY"))
+        std::erase_if(trials, [&](const trial& t) { return t.name != only; });
     for (auto& t : trials) {
         t.program = t.graph.program();
         t.source = fused::source_of(t.program);
