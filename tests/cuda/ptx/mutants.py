@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Plants faults in the PTX of the kernels, one at a time, and counts how many the cases find.
 
-    mutants.py PROGRAMS [--out FILE] [--per-kernel N] [--jobs N] [--only TEXT] [--show]
+    mutants.py PROGRAMS [--out FILE] [--per-kernel N] [--jobs N] [--program NAME]… [--only TEXT] [--show]
 
 PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are changes of one line that a
 case executes: an offset, a mask, a constant, a predicate, an operator, a comparison, two registers exchanged, a barrier or a
@@ -189,7 +189,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--per-kernel", type=int, help="faults for each kernel; default: " + str(PROGRAMS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="kernels whose program or name has this text")
+    parser.add_argument("--program", action="append", help=f"of {' '.join(PROGRAMS)}; default: all")
+    parser.add_argument("--only", default="", help="kernels whose names have this text")
     parser.add_argument("--show", action="store_true", help="print what each case says")
     options = parser.parse_args(arguments)
 
@@ -197,9 +198,9 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("ECHO_PTX_CACHE", str(folder / "generated"))
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
-        mutants = [m for program, most in PROGRAMS.items()
+        mutants = [m for program, most in PROGRAMS.items() if not options.program or program in options.program
                    for m in plan(folder, program, options.per_kernel or most, work)
-                   if options.only in m.program or options.only in m.kernel]
+                   if options.only in m.kernel]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             said = list(pool.map(lambda pair: tried(folder, pair[1], work, str(pair[0])), enumerate(mutants)))
 

@@ -402,7 +402,7 @@ module::module(std::string name, std::string text) :name_(std::move(name)), text
 
 void module::replace_line(std::uint32_t line, const std::string& with) {
     std::size_t begin = 0;
-    for (std::uint32_t n = 1; n < line && begin != text_.npos + 1; ++n) begin = text_.find('\n', begin) + 1;
+    for (std::uint32_t n = 1; n < line; ++n) begin = text_.find('\n', begin) + 1;
     text_.replace(begin, text_.find('\n', begin) - begin, with);
 }
 
