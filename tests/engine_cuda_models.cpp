@@ -5,12 +5,9 @@
 #include "engine/cpu/backend.hpp"
 #include "engine/cuda/host_backend.hpp"
 #include "engine/session.hpp"
-#include "models/deepspeech2.hpp"
 #include "models/model.hpp"
-#include "models/nmt.hpp"
-#include "models/resnet.hpp"
-#include "models/transformer.hpp"
 #include "support/model_check.hpp"
+#include "support/tiny_models.hpp"
 
 #include <cmath>
 #include <functional>
@@ -18,70 +15,9 @@
 #include <vector>
 
 using namespace models;
+using namespace support::tiny;
 
 namespace {
-
-struct subject {
-    std::string name;
-    std::function<model(engine::graph&)> build;
-    bool recomputes; ///< its feature maps are worth it at this size
-};
-
-const subject tiny_nmt{"nmt",
-                       [](engine::graph& g) {
-                           return model::make<nmt>(g, nmt_options{.batch = 5,
-                                                                  .source_length = 4,
-                                                                  .target_length = 5,
-                                                                  .source_vocabulary = 9,
-                                                                  .target_vocabulary = 11,
-                                                                  .encoder_layers = 1,
-                                                                  .decoder_layers = 1,
-                                                                  .hidden = 6,
-                                                                  .embed = 6,
-                                                                  .attention = 20,
-                                                                  .embed_dropout = 0.1,
-                                                                  .hidden_dropout = 0.2,
-                                                                  .smoothing = 0.1,
-                                                                  .layer_norm = true});
-                       },
-                       true};
-const subject tiny_transformer{"transformer",
-                               [](engine::graph& g) {
-                                   return model::make<transformer>(g,
-                                                                   transformer_options{.batch = 3,
-                                                                                       .source_length = 5,
-                                                                                       .target_length = 6,
-                                                                                       .source_vocabulary = 9,
-                                                                                       .target_vocabulary = 9,
-                                                                                       .encoder_layers = 1,
-                                                                                       .decoder_layers = 1,
-                                                                                       .hidden = 8,
-                                                                                       .heads = 2,
-                                                                                       .feed_forward = 16});
-                               },
-                               true};
-const subject tiny_deepspeech2{"ds2",
-                               [](engine::graph& g) {
-                                   return model::make<deepspeech2>(g, deepspeech2_options{.batch = 32,
-                                                                                          .frames = 59,
-                                                                                          .bands = 81,
-                                                                                          .labels = 2,
-                                                                                          .classes = 5,
-                                                                                          .filters = 2,
-                                                                                          .layers = 2,
-                                                                                          .hidden = 24});
-                               },
-                               false};
-/// It starts with gradients so large that rounding errors grow a hundredfold in a step: it takes small ones.
-const subject tiny_resnet{
-    "resnet",
-    [](engine::graph& g) {
-        model m = model::make<resnet>(
-            g, resnet_options{.depth = 50, .batch = 2, .image = 16, .classes = 4, .filters = 2});
-        m.optimizer.with_sgd.rate = 1e-4;
-        return m;
-    },
-    true};
 
 /// What a run leaves behind.
 struct outcome {

@@ -8,6 +8,9 @@
 #include <cstring>
 #include <map>
 
+/// The interpreter of PTX, where there is one, is told what a library writes (ptx/device.hpp).
+extern "C" [[gnu::weak]] void echo_ptx_written(const void* at, std::size_t bytes);
+
 namespace {
 
 struct attributes {
@@ -158,8 +161,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t what, const
                     sum += static_cast<double>(keep) *
                            static_cast<double>(at(static_cast<const float*>(c), lc, false, batch, i, j));
                 if (biased) sum += static_cast<double>(bias[i]);
-                static_cast<float*>(d)[batch * ld.stride() + i + j * static_cast<std::uint64_t>(ld.ld)] =
-                    static_cast<float>(sum);
+                float* const to =
+                    static_cast<float*>(d) + batch * ld.stride() + i + j * static_cast<std::uint64_t>(ld.ld);
+                *to = static_cast<float>(sum);
+                if (echo_ptx_written) echo_ptx_written(to, sizeof *to);
             }
     return CUBLAS_STATUS_SUCCESS;
 }

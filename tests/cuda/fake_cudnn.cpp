@@ -9,6 +9,9 @@
 #include <cstring>
 #include <functional>
 
+/// The interpreter of PTX, where there is one, is told what a library writes (ptx/device.hpp).
+extern "C" [[gnu::weak]] void echo_ptx_written(const void* at, std::size_t bytes);
+
 namespace {
 
 /// Any of the forms: extents [n, c, h, w], and how far elements lie apart.
@@ -91,9 +94,10 @@ bool each(const form& x, const form& w, const window& c, const form& y,
 }
 
 void clear(const form& f, void* data) {
-    std::memset(data, 0,
-                sizeof(float) *
-                    static_cast<std::size_t>(f.extent[0] * f.extent[1] * f.extent[2] * f.extent[3]));
+    const std::size_t bytes =
+        sizeof(float) * static_cast<std::size_t>(f.extent[0] * f.extent[1] * f.extent[2] * f.extent[3]);
+    std::memset(data, 0, bytes);
+    if (echo_ptx_written) echo_ptx_written(data, bytes);
 }
 
 /// The workspace is written all over, as an algorithm would.
@@ -224,11 +228,13 @@ cudnnStatus_t cudnnTransformTensor(cudnnHandle_t, const void*, cudnnTensorDescri
     for (int n = 0; n < a.extent[0]; ++n)
         for (int c = 0; c < a.extent[1]; ++c)
             for (int h = 0; h < a.extent[2]; ++h)
-                for (int w = 0; w < a.extent[3]; ++w)
-                    static_cast<float*>(
-                        y)[n * b.stride[0] + c * b.stride[1] + h * b.stride[2] + w * b.stride[3]] =
-                        static_cast<const float*>(
-                            x)[n * a.stride[0] + c * a.stride[1] + h * a.stride[2] + w * a.stride[3]];
+                for (int w = 0; w < a.extent[3]; ++w) {
+                    float* const one = static_cast<float*>(y) + n * b.stride[0] + c * b.stride[1] +
+                                       h * b.stride[2] + w * b.stride[3];
+                    *one = static_cast<const float*>(
+                        x)[n * a.stride[0] + c * a.stride[1] + h * a.stride[2] + w * a.stride[3]];
+                    if (echo_ptx_written) echo_ptx_written(one, sizeof *one);
+                }
     return CUDNN_STATUS_SUCCESS;
 }
 

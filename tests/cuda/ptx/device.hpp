@@ -25,6 +25,8 @@ const char* echo_ptx_kernel();
 unsigned long long echo_ptx_warp_instructions();
 /// Who wrote the byte last: words.
 const char* echo_ptx_writer(const void* at);
+/// What the launches from here on belong to: the report has the names for each kernel.
+void echo_ptx_group(const char* name);
 /// The last launched kernel computed so many elements of its result: for the report.
 void echo_ptx_elements(unsigned long long count, int equal);
 }

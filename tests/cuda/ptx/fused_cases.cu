@@ -90,6 +90,7 @@ float tolerance(const how_near& n) {
 template <class F, class T, std::size_t Results, std::size_t Operands>
 void one(const std::string& name, const layout& l, const std::array<lies, Results>& to,
          const std::array<lies, Operands>& from, how_near near, const echo::cuda::stream& own) {
+    if (!cases::group(name)) return;
     const std::string what = name + " of {" + std::to_string(l.e.of[0]) + ", " + std::to_string(l.e.of[1]) +
                              ", " + std::to_string(l.e.of[2]) + "} at " + std::to_string(l.skip) +
                              (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "");

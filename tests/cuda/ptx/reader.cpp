@@ -40,10 +40,10 @@ public:
         for (; at_ < text_.size(); ++at_) {
             const char c = text_[at_];
             if (c == '\n') {
-                ++line_;
                 // Directives that end with the line.
                 const auto so_far = text_.substr(begin, at_ - begin);
                 if (depth == 0 && line_only(so_far)) return made(begin, '\n', line);
+                ++line_;
             }
             if (c == '"') quoted = !quoted;
             if (quoted) continue;
@@ -402,7 +402,7 @@ module::module(std::string name, std::string text) :name_(std::move(name)), text
 
 void module::replace_line(std::uint32_t line, const std::string& with) {
     std::size_t begin = 0;
-    for (std::uint32_t n = 1; n < line && begin != text_.npos + 1; ++n) begin = text_.find('\n', begin) + 1;
+    for (std::uint32_t n = 1; n < line; ++n) begin = text_.find('\n', begin) + 1;
     text_.replace(begin, text_.find('\n', begin) - begin, with);
 }
 

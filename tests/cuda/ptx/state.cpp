@@ -86,6 +86,7 @@ int device_state::launch(module& from, const std::string& kernel, extent3 grid, 
             }
         // Texts of generated kernels all have one name.
         last_kernel = from.name().starts_with("generated") ? from.name() : kernel;
+        groups[last_kernel].insert(group);
         before_last = warp_instructions();
         on.launch(from, *f, grid, block, shared, arguments, last_kernel);
         after_last = warp_instructions();
@@ -121,7 +122,11 @@ device_state::~device_state() {
            << ", \"sectors_stored\": " << c.sectors_stored << ", \"instructions\": " << c.executed.size()
            << ", \"executed\": " << ran << ", \"cases\": " << o.cases << ", \"equal\": " << o.equal
            << ", \"elements\": " << o.elements << ", \"case_warp_instructions\": " << o.warp_instructions
-           << ", \"lines\": [";
+           << ", \"groups\": [";
+        const char* behind = "";
+        if (const auto found = groups.find(name); found != groups.end())
+            for (const auto& each : found->second) to << behind << quoted(each), behind = ", ";
+        to << "], \"lines\": [";
         const char* comma = "";
         for (std::size_t i = 0; i < c.executed.size(); ++i)
             if (c.executed[i]) to << comma << c.lines[i], comma = ",";
@@ -152,6 +157,7 @@ const char* echo_ptx_writer(const void* at) {
     words = state().on.writer_of(reinterpret_cast<std::uint64_t>(at));
     return words.c_str();
 }
+void echo_ptx_group(const char* name) { state().group = name; }
 void echo_ptx_elements(unsigned long long count, int equal) {
     auto& o = state().reported[state().last_kernel];
     ++o.cases;

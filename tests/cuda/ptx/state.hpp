@@ -7,6 +7,7 @@
 
 #include <list>
 #include <map>
+#include <set>
 #include <string>
 
 namespace ptx {
@@ -19,8 +20,10 @@ struct outcomes {
 struct device_state {
     machine on;
     std::list<module> modules;
-    std::string fault;       ///< the last one
-    std::string last_kernel; ///< that was launched
+    std::string fault;                                   ///< the last one
+    std::string last_kernel;                             ///< that was launched
+    std::string group;                                   ///< what launches belong to
+    std::map<std::string, std::set<std::string>> groups; ///< of each kernel
     std::uint64_t before_last = 0,
                   after_last = 0; ///< warp instructions of all kernels, around the last launch
     std::map<std::string, outcomes> reported;

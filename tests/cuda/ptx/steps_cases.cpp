@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSL-1.0
+// Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC makes it, cuBLAS
+// and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host, with the same stand-ins.
+#include "cases.hpp"
+#include "engine/cuda/convolutions.hpp"
+#include "engine/cuda/device_backend.hpp"
+#include "engine/cuda/host_backend.hpp"
+#include "engine/cuda/products.hpp"
+#include "engine/session.hpp"
+#include "support/tiny_models.hpp"
+
+#include <echo/cuda/stream.hpp>
+
+using namespace support::tiny;
+
+namespace {
+
+/// The kernels on the host, and the stand-ins of the libraries.
+class reference {
+public:
+    void run(const engine::op& o, const engine::call& c) {
+        std::visit(
+            [&](const auto& one) {
+                if constexpr (requires { products_.run(one, c); })
+                    products_.run(one, c);
+                else if constexpr (requires { convolutions_.run(one, c); })
+                    convolutions_.run(one, c);
+                else
+                    kernels_.run(o, c);
+            },
+            o);
+    }
+    std::uint64_t scratch(const engine::op& o, engine::tensor_span in, engine::tensor_span out) {
+        return std::visit(
+            [&](const auto& one) -> std::uint64_t {
+                if constexpr (requires(const engine::call& c) { products_.run(one, c); })
+                    return 0;
+                else if constexpr (requires { convolutions_.scratch(one, in, out); })
+                    return convolutions_.scratch(one, in, out);
+                else
+                    return kernels_.scratch(o, in, out);
+            },
+            o);
+    }
+
+private:
+    echo::cuda::stream stream_;
+    std::vector<std::byte> memory_ = std::vector<std::byte>(engine::cuda::products::workspace_bytes + 256);
+    engine::cuda::products products_{
+        stream_, memory_.data() + (256 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 256)};
+    engine::cuda::convolutions convolutions_{stream_};
+    engine::cuda::host_backend kernels_{1};
+};
+
+struct outcome {
+    std::vector<float> losses;
+    std::vector<std::vector<float>> parameters;
+    std::size_t recomputed = 0;
+};
+
+template <class Backend>
+outcome train(const subject& what, Backend& on, echo::strategy how) {
+    engine::graph g;
+    const models::model m = what.build(g);
+    const auto trained = engine::train(g, m.loss, m.optimizer);
+    engine::session<Backend> s(
+        g, on,
+        {.plan = {.how = how}, .memory = {.align = 256}, .execution = {.chain = false, .record = false}});
+    outcome made;
+    for (std::uint64_t i = 1; i <= 2; ++i) {
+        m.fill(s.outside(), i);
+        made.losses.push_back(s.step());
+    }
+    s.wait();
+    for (const auto& t : trained) {
+        const auto data = s.outside().f32(t.parameter);
+        made.parameters.emplace_back(data.begin(), data.end());
+    }
+    made.recomputed = s.execution().counts().recomputed;
+    return made;
+}
+
+double off(float a, float b) {
+    return std::abs(static_cast<double>(a) - static_cast<double>(b)) /
+           std::max(1.0, std::abs(static_cast<double>(b)));
+}
+
+} // namespace
+
+int main() {
+    return cases::main("steps", [] {
+        reference host;
+        engine::cuda::device_backend device;
+        for (const auto* const what : {&tiny_nmt, &tiny_transformer, &tiny_deepspeech2, &tiny_resnet}) {
+            if (!cases::group(what->name)) continue;
+            const outcome expected = train(*what, host, echo::strategy::baseline);
+            for (const auto how : {echo::strategy::baseline, echo::strategy::echo}) {
+                const std::string name = what->name + ", " + std::string(echo::name_of(how));
+                outcome found;
+                cases::check(
+                    name, 1, [&] { found = train(*what, device, how); },
+                    [&] {
+                        double worst = 0, most = 0;
+                        bool bits = true;
+                        for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+                            worst = std::max(worst, off(found.losses[i], expected.losses[i]));
+                            bits = bits && found.losses[i] == expected.losses[i];
+                        }
+                        for (std::size_t k = 0; k < expected.parameters.size(); ++k)
+                            for (std::size_t i = 0; i < expected.parameters[k].size(); ++i)
+                                most = std::max(most, off(found.parameters[k][i], expected.parameters[k][i]));
+                        std::printf(
+                            "  %s: loss %.8g, expected %.8g: %s %.2g off; parameters %.2g; %zu recomputed\n",
+                            name.c_str(), static_cast<double>(found.losses.back()),
+                            static_cast<double>(expected.losses.back()), bits ? "the same bits," : "at most",
+                            worst, most, found.recomputed);
+                        if (worst <= 1e-5) return true;
+                        cases::fail(name + ": the loss is " + std::to_string(found.losses.back()) +
+                                    ", expected " + std::to_string(expected.losses.back()));
+                        return false;
+                    });
+            }
+        }
+    });
+}
