@@ -39,11 +39,9 @@ public:
     /// The same into `steps`, and into `homes`, by step, the node in whose place or for whose sake it runs. Their memory is
     /// used again.
     void operator()(const decision& decided, schedule& steps, id_vector<step_id, node_id>& homes) {
-        std::swap(steps_, steps); // worked on here, and given back below
-        std::swap(homes_, homes);
+        std::swap(steps_, steps), std::swap(homes_, homes); // worked on here, and given back below
         build(decided);
-        std::swap(steps_, steps);
-        std::swap(homes_, homes);
+        std::swap(steps_, steps), std::swap(homes_, homes);
     }
 
 private:
@@ -231,7 +229,6 @@ private:
     }
 
     bool missing(node_id n) const { return !copy_[n].valid(); }
-
     /// Position of the first such; their number if nothing is missing.
     std::size_t deepest_missing(std::span<const edge_source> sources) const {
         std::size_t deepest = sources.size();
