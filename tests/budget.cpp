@@ -55,7 +55,7 @@ TEST_CASE("a copy is there until it is forgotten", "[budget]") {
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 8");
     decided.forget(m.at(m.a), m.at(m.d2));
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 2' 8");
-    decided.again[m.at(m.a).index()] = 1;
+    decided.again.insert(m.at(m.a));
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 2' 8"); // twice
     decided.remember(m.at(m.a), m.at(m.d1), m.at(m.d3));
     CHECK(decided.forgets.empty());
@@ -74,7 +74,7 @@ TEST_CASE("what will be needed can be made early", "[budget]") {
     decided.forget(m.at(m.a), m.at(m.d1));
     decided.make_early(m.at(m.a), echo::node_id(4));
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8"); // there was a copy then: nothing to make
-    decided.again[m.at(m.a).index()] = 1;
+    decided.again.insert(m.at(m.a));
     decided.forgets.clear();
     CHECK(text(lay(decided)) == "0 1 2 3 2' 4 5 6 7 8");
     decided.early.clear();
@@ -87,7 +87,7 @@ TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const auto c = echo::find_candidates(m.s);
     echo::schedule_builder lay(m.s, c);
     auto decided = echo::decision::nothing(m.s);
-    decided.again[m.at(m.a).index()] = 1;
+    decided.again.insert(m.at(m.a));
     decided.make_early(m.at(m.a), echo::node_id(4));
     decided.forget(m.at(m.a), m.at(m.d1)); // the copy made early; another is made for d1
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8");
@@ -136,7 +136,7 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
 TEST_CASE("the least peak within some recomputation", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    const double one = c.times.part(c.times.of_node[m.at(m.a).index()]);
+    const double one = c.times.part(c.times.of_node[m.at(m.a)]);
     const auto at = [&](double overhead) {
         return echo::make_plan(m.s, {.how = echo::strategy::budget, .max_overhead = overhead}).report();
     };

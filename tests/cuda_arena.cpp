@@ -138,8 +138,8 @@ TEST_CASE("random plans run in their arenas", "[cuda][arena]") {
             recomputed += make.recomputed;
         } else {
             auto chosen = echo::decision::nothing(s);
-            for (auto& again : chosen.again) again = d.chance(60);
-            for (auto& encode : chosen.encoded) encode = d.chance(40);
+            for (const auto n : s.nodes()) chosen.again[n] = d.chance(60);
+            for (const auto v : s.values()) chosen.encoded[v] = d.chance(40);
             steps = echo::schedule_builder(s, echo::find_candidates(s, {}))(chosen);
         }
         echo::memory_options options{.align = d.chance(80) ? 256u : 16u, .limit = 0.0};

@@ -27,15 +27,15 @@ TEST_CASE("every read of a value is counted on its side, position by position") 
     const auto s = std::move(b).finish();
     const auto uses = echo::edge_uses(s);
 
-    const auto& of_x = uses[x.index()];
+    const auto& of_x = uses[x];
     CHECK(of_x.forward == 2);
     CHECK(of_x.backward == 2);
     CHECK(of_x.one_bit == 0);
     CHECK(of_x.last_forward == s[square].producer);
     CHECK(of_x.first_backward == s[first].producer);
     CHECK(of_x.last_backward == s[last].producer);
-    CHECK(uses[square.index()].one_bit == 1);
-    CHECK(uses[square.index()].backward == 1);
-    CHECK(uses[last.index()].forward + uses[last.index()].backward == 0);
-    CHECK_FALSE(uses[last.index()].first_backward.valid());
+    CHECK(uses[square].one_bit == 1);
+    CHECK(uses[square].backward == 1);
+    CHECK(uses[last].forward + uses[last].backward == 0);
+    CHECK_FALSE(uses[last].first_backward.valid());
 }

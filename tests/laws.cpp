@@ -55,7 +55,7 @@ void cover_graph(const echo::snapshot& s, const support::definition& before) {
             bit |= s.one_bit(n, i);
         }
         for (const auto v : s.outputs(n)) zero |= s[v].bytes == 0;
-        late |= node.phase == echo::phase::forward && c.live[n.index()] && c.late_is_free(n);
+        late |= node.phase == echo::phase::forward && c.live[n] && c.late_is_free(n);
         resident |= node.phase == echo::phase::forward && before.writes_resident[n.index()];
     }
     const auto dead = support::dead_by_definition(s, before);

@@ -32,7 +32,7 @@ std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, boo
 bool is_tiny(const echo::snapshot& s) {
     const auto live = echo::live_nodes(s);
     std::size_t steps = 0;
-    for (const auto n : s.nodes()) steps += live[n.index()] && s[n].phase != echo::phase::input;
+    for (const auto n : s.nodes()) steps += live[n] && s[n].phase != echo::phase::input;
     return support::every_schedule::can_search(s) && steps <= 12;
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bo
         const auto c = echo::find_candidates(s);
         echo::ticks most = 0;
         for (const auto n : s.nodes())
-            if (s[n].phase == echo::phase::forward) most += c.times.of_node[n.index()];
+            if (s[n].phase == echo::phase::forward) most += c.times.of_node[n];
         most = most / 8 * static_cast<echo::ticks>(*support::numbers(5));
         echo::budget_bound bounds(s, c, !no_encode);
         const auto at = gradients(s);

@@ -133,7 +133,7 @@ TEST_CASE("a chain with one reader is cut at its narrowest place", "[min_cut]") 
     CHECK(found.cost_bytes == 40);
     // Of two places as narrow, the one that runs less again.
     CHECK(found.recomputes == 1);
-    CHECK_FALSE(found.chosen.again[s[narrow].producer.index()]);
+    CHECK_FALSE(found.chosen.again[s[narrow].producer]);
 }
 
 TEST_CASE("what may never run again is kept", "[min_cut]") {

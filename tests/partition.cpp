@@ -96,8 +96,7 @@ TEST_CASE("groups are disjoint, connected and complete", "[partition]") {
         }
         std::size_t expected = 0;
         for (const auto n : s.nodes())
-            expected +=
-                c.live[n.index()] && s[n].phase == echo::phase::forward && s[n].kind != echo::op_kind::heavy;
+            expected += c.live[n] && s[n].phase == echo::phase::forward && s[n].kind != echo::op_kind::heavy;
         RC_ASSERT(members == expected);
     });
 }

@@ -27,8 +27,8 @@ struct laid_out {
         : s(graph), c(echo::find_candidates(graph, host)) {
         auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
-        for (const auto v : again) chosen.again[s[v].producer.index()] = 1;
-        for (const auto v : encoded) chosen.encoded[v.index()] = 1;
+        for (const auto v : again) chosen.again.insert(s[v].producer);
+        for (const auto v : encoded) chosen.encoded.insert(v);
         steps = echo::schedule_builder(s, c)(chosen);
         CHECK(support::wrong(s, steps).empty());
     }
@@ -157,7 +157,7 @@ TEST_CASE("what a view must keep is kept", "[schedule_builder]") {
     // The anchors look through the view, too.
     const auto c = echo::find_candidates(s);
     const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-    CHECK(needs.first[s[y].producer.index()] != echo::backward_needs::nobody);
+    CHECK(needs.first[s[y].producer] != echo::backward_needs::nobody);
 }
 
 TEST_CASE("control dependencies are kept, by what runs late as well", "[schedule_builder]") {
@@ -198,8 +198,8 @@ TEST_CASE("whatever is chosen, the same is computed", "[schedule_builder]") {
                                                  .erase = !(lacking & 16U)});
         auto chosen = echo::decision::nothing(s);
         chosen.heavy = heavy;
-        for (auto& again : chosen.again) again = dice() % 2;
-        for (auto& encoded : chosen.encoded) encoded = dice() % 2;
+        for (const auto n : s.nodes()) chosen.again[n] = dice() % 2 != 0;
+        for (const auto v : s.values()) chosen.encoded[v] = dice() % 2 != 0;
         const auto faults = support::wrong(s, echo::schedule_builder(s, c)(chosen));
         for (const auto& fault : faults) RC_LOG() << fault << '\n';
         RC_ASSERT(faults.empty());
@@ -215,6 +215,6 @@ TEST_CASE(
     const auto d = g.backward({g.seed(), out}, 8);                                             // 5 6
     const auto s = g.finish({g.backward({d, saved, deep}, 8)});                                // 7
     const auto c = echo::find_candidates(s);
-    for (const auto v : {x, deep, out}) CHECK(c.forward_needed[s[v].producer.index()] == 1);
+    for (const auto v : {x, deep, out}) CHECK(c.forward_needed[s[v].producer]);
     CHECK(c.late_is_free(s[saved].producer));
 }

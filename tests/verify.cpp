@@ -170,7 +170,7 @@ echo::plan honest(const echo::snapshot& s, const echo::schedule& steps, echo::ho
     const auto times = echo::times_of(s);
     echo::ticks again = 0;
     for (const auto t : steps.steps()) {
-        if (steps[t].kind == recompute && !steps[t].fused) again += times.of_node[steps[t].node.index()];
+        if (steps[t].kind == recompute && !steps[t].fused) again += times.of_node[steps[t].node];
         report.fused_nodes += steps[t].fused;
         report.recomputed_nodes += steps[t].kind == recompute;
         report.encoded_values += steps[t].kind == encode;
@@ -549,8 +549,8 @@ TEST_CASE("dead nodes: only what nothing needs", "[dead]") {
     const auto s = g({c});
     const auto own = echo::detail::replay_machine(s, echo::detail::resolve_own_order(s))();
     const auto dead = echo::detail::dead_nodes(s, own);
-    for (const auto n : {w, a, c, e, f, h}) CHECK(dead[n] == 0);
-    for (const auto n : {unused, b}) CHECK(dead[n] == 1);
+    for (const auto n : {w, a, c, e, f, h}) CHECK(!dead[echo::node_id(n)]);
+    for (const auto n : {unused, b}) CHECK(dead[echo::node_id(n)]);
     draft d(s);
     d(w)(a)(c)(e)(f)(h);
     CHECK_NOTHROW(echo::verify(s, honest(s, d())));
@@ -1210,13 +1210,13 @@ public:
     }
 
     /// Sound but for what storage has to say: values written over, reruns of what touches resident storage.
-    draft make_steps(const echo::snapshot& s, const std::vector<std::uint8_t>& dead) {
+    draft make_steps(const echo::snapshot& s, const echo::id_set<echo::node_id>& dead) {
         draft d(s);
         std::vector<std::vector<std::size_t>> copies(s.node_count()), encodings(s.value_count());
         const std::size_t again = below(60), late = below(50);
         std::vector<std::size_t> waiting;
         for (std::size_t n = 0; n < s.node_count(); ++n)
-            if (!dead[n] || chance(30)) waiting.push_back(n);
+            if (!dead[echo::node_id(n)] || chance(30)) waiting.push_back(n);
         while (!waiting.empty()) {
             std::size_t at = 0;
             while (at + 1 < waiting.size() && chance(late)) ++at;
@@ -1231,7 +1231,7 @@ public:
             for (std::size_t tries = 0; tries < 3 && chance(again); ++tries) {
                 const std::size_t m = below(s.node_count());
                 const auto& node = s[echo::node_id(m)];
-                if (copies[m].empty() || dead[m] || node.phase == phase::input ||
+                if (copies[m].empty() || dead[echo::node_id(m)] || node.phase == phase::input ||
                     node.rerun == echo::rerun_kind::never)
                     continue;
                 step(s, d, copies, encodings, m, recompute);
@@ -1392,7 +1392,7 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
         const auto before = echo::detail::replay_machine(s, own)();
         const auto dead = echo::detail::dead_nodes(s, before);
         const auto live = echo::live_nodes(s);
-        for (std::size_t n = 0; n < s.node_count(); ++n)
+        for (const auto n : s.nodes())
             if (!dead[n]) REQUIRE(live[n]);
         REQUIRE(before.resident_bytes == echo::resident_bytes(s));
 

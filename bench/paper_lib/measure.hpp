@@ -48,7 +48,7 @@ inline subject make_subject(const workload& w) {
         const engine::node& node = **host;
         ++host;
         made.forward_nodes += s[n].phase == echo::phase::forward || s[n].phase == echo::phase::input;
-        const double us = times.microseconds(times.of_node[n.index()]);
+        const double us = times.microseconds(times.of_node[n]);
         made.total_us += us;
         made.us_by_op[std::string(s.op_name(s[n].op))] += us;
         for (const auto v : s.outputs(n)) {
@@ -129,7 +129,7 @@ inline figures measure(const subject& of, const plan_query& query) {
         f.encoded += steps[t].kind == echo::step_kind::encode;
         if (steps[t].kind != echo::step_kind::recompute) continue;
         ++f.again;
-        f.recompute += times.microseconds(times.of_node[steps[t].node.index()]) / of.total_us;
+        f.recompute += times.microseconds(times.of_node[steps[t].node]) / of.total_us;
     }
     const auto replayed = echo::footprint(s, steps);
     f.peak = replayed.peak_bytes, f.stash = replayed.stash_bytes;

@@ -146,7 +146,7 @@ private:
         const echo::run_times times = echo::times_of(snapshot_);
         echo::ticks again = 0;
         for (const auto t : steps.steps())
-            if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node.index()];
+            if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node];
         return times.part(again);
     }
 

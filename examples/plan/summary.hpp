@@ -54,8 +54,8 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
          made.extras.load_ms);
     replay judge;
     const auto curve = [&](std::string_view what, const schedule& steps, std::string_view whose) {
-        judge(g.snapshot, steps);
-        line(what, "{} {}", spark(judge.load(), r.baseline_peak_bytes, shows_utf8()), whose);
+        const replayed run = judge(g.snapshot, steps);
+        line(what, "{} {}", spark(run.load(), r.baseline_peak_bytes, shows_utf8()), whose);
     };
     curve("memory", baseline_schedule(g.snapshot), "without Echo");
     curve("", made.plan.steps(), "with Echo");

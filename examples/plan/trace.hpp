@@ -53,7 +53,7 @@ inline void trace_schedule(json_out& out, const snapshot& s, const schedule& ste
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];
         const bool takes_time = step.kind != step_kind::encode && !step.fused;
-        const ticks duration = takes_time ? times.of_node[step.node.index()] : 0;
+        const ticks duration = takes_time ? times.of_node[step.node] : 0;
         constexpr std::string_view kinds[] = {"run", "recompute", "encode"};
         out.put(",\n{\"ph\":\"X\",\"name\":");
         out.text(s.name(step.node));

@@ -194,7 +194,7 @@ private:
         std::vector<echo::node_id> order; // reversed
         for (std::size_t i = s.node_count(); i-- > 0;) {
             const echo::node_id n(i);
-            if (drop && !live[i]) {
+            if (drop && !live[echo::node_id(i)]) {
                 ++dropped;
                 continue;
             }

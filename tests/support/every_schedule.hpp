@@ -36,7 +36,7 @@ public:
     every_schedule(const echo::snapshot& s, schedule_freedom freedom)
         : s_(s), freedom_(freedom), live_(echo::live_nodes(s)), times_(echo::times_of(s).of_node) {
         for (const auto n : s.nodes())
-            if (live_[n.index()]) all_ |= bit(n.index());
+            if (live_[n]) all_ |= bit(n.index());
     }
 
     static bool can_search(const echo::snapshot& s) { return s.node_count() <= 64 && s.value_count() <= 64; }
@@ -149,8 +149,7 @@ private:
             if (!(c.values & bit(v.index()))) continue;
             if (!c.encoded && s_.is_result(v)) return true;
             for (const auto& u : s_.uses(v))
-                if (live_[u.reader.index()] && (!is_done(now, u.reader) || may_run_again(u.reader)))
-                    return true;
+                if (live_[u.reader] && (!is_done(now, u.reader) || may_run_again(u.reader))) return true;
         }
         return false;
     }
@@ -181,7 +180,7 @@ private:
                !node.keep && (freedom_.heavy || node.kind != echo::op_kind::heavy);
     }
     bool may_run(const state& now, echo::node_id n) const {
-        if (!live_[n.index()]) return false;
+        if (!live_[n]) return false;
         if (is_done(now, n)) {
             for (const auto v : s_.outputs(n))
                 if (find(now, v, false) == none) return may_run_again(n);
@@ -190,7 +189,7 @@ private:
         for (const auto c : s_.control(n))
             if (!is_done(now, c)) return false;
         for (echo::node_id m(0); m < n; m = echo::node_id(m.index() + 1)) {
-            if (!live_[m.index()] || is_done(now, m)) continue;
+            if (!live_[m] || is_done(now, m)) continue;
             const auto never = echo::rerun_kind::never;
             if (s_[m].rerun == never && s_[n].rerun == never) return false;
             if (is_gradient(m) && is_gradient(n)) return false;
@@ -213,7 +212,7 @@ private:
 
     void pack(const state& now, std::size_t at, echo::value_id v) {
         bool asked = false;
-        for (const auto& u : s_.uses(v)) asked |= live_[u.reader.index()] && s_.one_bit(u.reader, u.position);
+        for (const auto& u : s_.uses(v)) asked |= live_[u.reader] && s_.one_bit(u.reader, u.position);
         const std::size_t source = find(now, v, false);
         if (!asked || source == none || find(now, v, true) != none) return;
         const std::uint64_t bytes = echo::encoded_bytes(s_[v].elements);
@@ -228,7 +227,7 @@ private:
     void run(const state& now, std::size_t at, echo::node_id n) {
         const auto inputs = s_.inputs(n);
         move by{.from = at, .what = n.index(), .again = is_done(now, n), .time = found_[at].by.time};
-        if (by.again) by.time += times_[n.index()];
+        if (by.again) by.time += times_[n];
         for (mask packed = 0; packed < bit(inputs.size()) && ++tried_ <= freedom_.ways; ++packed) {
             std::vector<std::size_t> read;
             bool can = true;
@@ -333,8 +332,8 @@ private:
 
     const echo::snapshot& s_;
     schedule_freedom freedom_;
-    std::vector<std::uint8_t> live_;
-    std::vector<echo::ticks> times_;
+    echo::id_set<echo::node_id> live_;
+    echo::id_vector<echo::node_id, echo::ticks> times_;
     mask all_ = 0;
     std::size_t tried_ = 0;
     std::uint64_t limit_ = 0;

@@ -20,15 +20,15 @@ struct choices {
     choices(const echo::snapshot& s, const echo::candidates& c, bool encode, bool heavy = false) {
         for (const auto n : s.nodes()) {
             bool makes_storage = false;
-            for (const auto v : s.outputs(n)) makes_storage |= c.base[v.index()] == v;
-            const bool may = c.rerunnable[n.index()] || (c.live[n.index()] && c.late_is_free(n)) ||
-                             (heavy && c.heavy_rerunnable[n.index()]);
+            for (const auto v : s.outputs(n)) makes_storage |= c.base[v] == v;
+            const bool may =
+                c.rerunnable[n] || (c.live[n] && c.late_is_free(n)) || (heavy && c.heavy_rerunnable[n]);
             if (may && makes_storage && s[n].phase == echo::phase::forward) nodes.push_back(n);
         }
         for (const auto v : s.values()) {
             bool packable = false;
             for (const auto& u : s.uses(v))
-                packable |= encode && c.live[u.reader.index()] && echo::encodable(s, c, u.reader, u.position);
+                packable |= encode && c.live[u.reader] && echo::encodable(s, c, u.reader, u.position);
             if (packable) values.push_back(v);
         }
     }
@@ -40,9 +40,9 @@ struct choices {
         for (std::size_t bits = 0; bits < std::size_t{1} << size(); ++bits) {
             auto chosen = echo::decision::nothing(s);
             chosen.heavy = heavy;
-            for (std::size_t i = 0; i < nodes.size(); ++i) chosen.again[nodes[i].index()] = bits >> i & 1U;
+            for (std::size_t i = 0; i < nodes.size(); ++i) chosen.again[nodes[i]] = (bits >> i & 1U) != 0;
             for (std::size_t i = 0; i < values.size(); ++i)
-                chosen.encoded[values[i].index()] = bits >> (i + nodes.size()) & 1U;
+                chosen.encoded[values[i]] = (bits >> (i + nodes.size()) & 1U) != 0;
             visit(chosen);
         }
     }

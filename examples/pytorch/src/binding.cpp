@@ -214,7 +214,7 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order) {
     const auto times = echo::times_of(s);
     echo::ticks again = 0;
     for (const auto t : steps.steps())
-        if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node.index()];
+        if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node];
     replayed found{result.peak_bytes, times.part(again), {}};
     const echo::liveness& live = judged.live;
     for (const auto i : live.storages()) {

@@ -22,11 +22,11 @@ inline constexpr std::uint32_t no_anchor = std::numeric_limits<std::uint32_t>::m
 /// first gradient reader, or the first need of an op that reads them and is itself made again, to the last
 /// such.
 struct backward_needs {
-    std::vector<std::uint32_t>
-        first;                       ///< node: position of the first backward node that needs it, or `nobody`
-    std::vector<std::uint32_t> last; ///< node: position of the last backward node that needs it
-    std::vector<std::uint8_t> anchor; ///< node: its needs lie too far apart, so it is not made again
-    std::uint32_t largest_span = 0;   ///< of all nodes, in the unit of anchor distances
+    id_vector<node_id, std::uint32_t>
+        first; ///< node: position of the first backward node that needs it, or `nobody`
+    id_vector<node_id, std::uint32_t> last; ///< node: position of the last backward node that needs it
+    id_set<node_id> anchor;                 ///< node: its needs lie too far apart, so it is not made again
+    std::uint32_t largest_span = 0;         ///< of all nodes, in the unit of anchor distances
 
     static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 };
@@ -41,17 +41,18 @@ public:
     anchor_finder(const snapshot& s, const candidates& c) : s_(s), c_(c) {
         direct_.first.assign(s.node_count(), backward_needs::nobody);
         direct_.last.assign(s.node_count(), 0);
-        direct_.anchor.assign(s.node_count(), 0);
-        heavy_before_.assign(s.node_count() + 1, 0);
+        direct_.anchor.assign(s.node_count());
+        heavy_before_.reserve(s.node_count() + 1);
+        heavy_before_.push_back(0);
         bool any_heavy = false;
         for (const auto n : s.nodes()) any_heavy |= is_backward(s[n].phase) && s[n].kind == op_kind::heavy;
         for (const auto n : s.nodes()) {
-            const bool backward = c.live[n.index()] && is_backward(s[n].phase);
+            const bool backward = c.live[n] && is_backward(s[n].phase);
             const bool counts = any_heavy ? s[n].kind == op_kind::heavy : s[n].kind != op_kind::view;
-            heavy_before_[n.index() + 1] = heavy_before_[n.index()] + (backward && counts);
+            heavy_before_.push_back(heavy_before_.back() + (backward && counts));
             if (!backward) continue;
             for (const auto v : s.inputs(n)) {
-                const std::size_t maker = s[c.base[v.index()]].producer.index();
+                const node_id maker = s[c.base[v]].producer;
                 direct_.last[maker] = n.index();
                 if (direct_.first[maker] == backward_needs::nobody) direct_.first[maker] = n.index();
             }
@@ -62,22 +63,22 @@ public:
     backward_needs operator()(std::uint32_t distance) const {
         backward_needs needs = direct_;
         // Readers of one value count from the first of them.
-        std::vector<std::uint32_t> last_begin = direct_.first;
+        id_vector<node_id, std::uint32_t> last_begin = direct_.first;
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i] || s_[n].phase != phase::forward || needs.first[i] == backward_needs::nobody)
+            if (!c_.live[n] || s_[n].phase != phase::forward || needs.first[n] == backward_needs::nobody)
                 continue;
-            const std::uint32_t span = heavy_before_[last_begin[i]] - heavy_before_[needs.first[i]];
+            const std::uint32_t span = heavy_before_[last_begin[n]] - heavy_before_[needs.first[n]];
             needs.largest_span = std::max(needs.largest_span, span);
-            needs.anchor[i] = span > distance;
-            if (needs.anchor[i] || (!c_.rerunnable[i] && !c_.late_is_free(n))) continue;
+            needs.anchor[n] = span > distance;
+            if (needs.anchor[n] || (!c_.rerunnable[n] && !c_.late_is_free(n))) continue;
             // Views are followed to what they lie on, as everywhere: that is what would be made again.
             for (const auto v : s_.inputs(n)) {
-                const std::size_t maker = s_[c_.base[v.index()]].producer.index();
+                const node_id maker = s_[c_.base[v]].producer;
                 const bool known = needs.first[maker] != backward_needs::nobody;
-                needs.first[maker] = known ? std::min(needs.first[maker], needs.first[i]) : needs.first[i];
-                last_begin[maker] = known ? std::max(last_begin[maker], needs.first[i]) : needs.first[i];
-                needs.last[maker] = std::max(needs.last[maker], needs.first[i]);
+                needs.first[maker] = known ? std::min(needs.first[maker], needs.first[n]) : needs.first[n];
+                last_begin[maker] = known ? std::max(last_begin[maker], needs.first[n]) : needs.first[n];
+                needs.last[maker] = std::max(needs.last[maker], needs.first[n]);
             }
         }
         return needs;

@@ -5,6 +5,7 @@
 /// leaves out are erased, and clones that are fused go into their readers.
 #pragma once
 
+#include <echo/analysis/latest_runs.hpp>
 #include <echo/analysis/plan.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/read.hpp>
@@ -36,7 +37,7 @@ namespace detail {
 /// Refuses a plan that is not one for this graph: what `apply` relies on, not all that `verify` proves.
 class apply_check {
 public:
-    apply_check(const snapshot& s, const schedule& steps) : s_(s), steps_(steps), run_(s.node_count(), 0) {}
+    apply_check(const snapshot& s, const schedule& steps) : s_(s), steps_(steps), run_(s.node_count()) {}
 
     /// Errors: as `apply`. O(steps + copies read).
     void operator()(const host_abilities& host) {
@@ -47,8 +48,8 @@ public:
         for (const auto t : steps_.steps()) check(t, host);
         const auto live = live_nodes(s_);
         for (const auto n : s_.nodes()) {
-            if (run_[n.index()]) continue;
-            if (live[n.index()]) mismatch(n, "runs in no step");
+            if (run_[n]) continue;
+            if (live[n]) mismatch(n, "runs in no step");
             if (!host.erase) lacks(n, "erase", "leaves out a dead node");
         }
         check_results(host);
@@ -95,11 +96,11 @@ private:
             if (value_at(c) != inputs[i]) mismatch(n, "reads another value");
         }
         for (const node_id c : s_.control(n))
-            if (!run_[c.index()]) mismatch(n, "runs before '" + s_.name(c) + "', which control puts first");
+            if (!run_[c]) mismatch(n, "runs before '" + s_.name(c) + "', which control puts first");
         if (step.kind == step_kind::run) {
-            if (run_[n.index()]) mismatch(n, "runs twice without being a recomputation");
-            run_[n.index()] = 1;
-        } else if (!run_[n.index()] || s_[n].rerun == rerun_kind::never) {
+            if (run_[n]) mismatch(n, "runs twice without being a recomputation");
+            run_[n] = 1;
+        } else if (!run_[n] || s_[n].rerun == rerun_kind::never) {
             mismatch(n, "runs again but may not, or has not run before");
         }
     }
@@ -113,30 +114,29 @@ private:
     }
 
     void check_results(const host_abilities& host) const {
-        std::vector<step_record> latest(s_.node_count());
-        for (const auto t : steps_.steps())
-            if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = steps_[t];
+        const auto latest = latest_runs(s_, steps_);
         for (const auto v : s_.results()) {
             const node_id n = s_[v].producer;
-            if (latest[n.index()].fused) mismatch(n, "makes a graph result, but is fused");
-            if (latest[n.index()].kind != step_kind::run && !host.recompute_results)
+            if (!latest[n].valid()) continue; // it was told of above
+            if (steps_[latest[n]].fused) mismatch(n, "makes a graph result, but is fused");
+            if (steps_[latest[n]].kind != step_kind::run && !host.recompute_results)
                 lacks(n, "redirect_result", "runs a node again that makes a graph result");
         }
     }
 
     const snapshot& s_;
     const schedule& steps_;
-    std::vector<std::uint8_t> run_; ///< per node: its first run stands in an earlier step
+    id_set<node_id> run_; ///< per node: its first run stands in an earlier step
 };
 
 /// Marks a longest increasing subsequence of distinct numbers: the nodes that may stay where they are.
 /// O(n log n).
-inline std::vector<std::uint8_t> longest_increasing(std::span<const std::uint32_t> numbers) {
+inline std::vector<std::uint8_t> longest_increasing(std::span<const node_id> numbers) {
     constexpr std::size_t none = ~std::size_t{0};
     std::vector<std::size_t> tail, previous(numbers.size(), none); // tail[k]: smallest end of length k + 1
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         const auto at = std::lower_bound(tail.begin(), tail.end(), numbers[i],
-                                         [&](std::size_t j, std::uint32_t x) { return numbers[j] < x; });
+                                         [&](std::size_t j, node_id x) { return numbers[j] < x; });
         if (at != tail.begin()) previous[i] = *(at - 1);
         if (at == tail.end())
             tail.push_back(i);
@@ -161,7 +161,7 @@ public:
         apply_check(s_, steps_)(abilities<G>());
         for (auto&& n : traits::nodes(std::as_const(graph_))) handles_.push_back(n);
         for (const auto t : steps_.steps())
-            if (steps_[t].kind == step_kind::run) order_.push_back(steps_[t].node.index());
+            if (steps_[t].kind == step_kind::run) order_.push_back(steps_[t].node);
         stay_ = longest_increasing(order_);
         check_moves();
         erase();
@@ -179,8 +179,8 @@ private:
                 "give graph_traits `move`, or plan with .host = echo::abilities<G>()";
             for (std::size_t i = 0; i < order_.size(); ++i)
                 if (!stay_[i])
-                    throw error(s_.name(node_id(order_[i])), "move",
-                                "the plan runs the node at another place", advice);
+                    throw error(s_.name(order_[i]), "move", "the plan runs the node at another place",
+                                advice);
             if (!steps_.empty() && steps_[step_id(steps_.size() - 1)].kind != step_kind::run)
                 throw error(s_.name(steps_[step_id(steps_.size() - 1)].node), "move",
                             "the plan ends with a copy, which takes a move of the last node", advice);
@@ -190,10 +190,10 @@ private:
     /// Dead nodes the plan leaves out, readers before what they read.
     void erase() {
         if constexpr (can_erase<G>) {
-            std::vector<std::uint8_t> runs(s_.node_count(), 0);
-            for (const auto n : order_) runs[n] = 1;
-            for (std::size_t n = s_.node_count(); n-- > 0;)
-                if (!runs[n]) traits::erase(graph_, handles_[n]), ++made_.erased;
+            id_set<node_id> runs(s_.node_count());
+            for (const auto n : order_) runs.insert(n);
+            for (std::size_t i = s_.node_count(); i-- > 0;)
+                if (const node_id n(i); !runs[n]) traits::erase(graph_, handles_[n]), ++made_.erased;
         }
     }
 
@@ -217,7 +217,7 @@ private:
             if (!stay_[i]) made_.moved.push_back(at(i));
     }
 
-    value handle(copy_id c) const { return {of_step_[c.step.index()], c.output}; }
+    value handle(copy_id c) const { return {of_step_[c.step], c.output}; }
 
     /// Walks the steps: makes clones and encodings in front of the next node of the host, and turns each
     /// reader to the copies its step names.
@@ -227,7 +227,7 @@ private:
         const auto before = [&]() -> const node& {
             return handles_[order_[std::min(next, order_.size() - 1)]];
         };
-        std::optional<std::size_t> first_behind; // the first copy behind all of the host's own nodes
+        std::optional<step_id> first_behind; // the first copy behind all of the host's own nodes
         for (const auto t : steps_.steps()) {
             const auto copies = steps_.inputs(t);
             switch (steps_[t].kind) {
@@ -238,7 +238,7 @@ private:
             case step_kind::recompute: {
                 std::vector<value> inputs;
                 for (const copy_id c : copies) inputs.push_back(handle(c));
-                of_step_.push_back(traits::clone(graph_, handles_[steps_[t].node.index()],
+                of_step_.push_back(traits::clone(graph_, handles_[steps_[t].node],
                                                  std::span<const value>(inputs), before()));
                 if (!steps_[t].fused) made_.clones.push_back(of_step_.back());
                 break;
@@ -250,7 +250,7 @@ private:
                 }
                 break;
             }
-            if (next == order_.size() && !first_behind) first_behind = of_step_.size() - 1;
+            if (next == order_.size() && !first_behind) first_behind = t;
         }
         // Copies behind the last node were put in front of it, there being no other handle to name.
         if (first_behind) move_before(handles_[order_.back()], of_step_[*first_behind]);
@@ -260,17 +260,15 @@ private:
         const auto copies = steps_.inputs(t);
         for (std::size_t i = 0; i < copies.size(); ++i)
             if (steps_[copies[i].step].kind != step_kind::run)
-                traits::redirect(graph_, of_step_[t.index()], i, handle(copies[i]));
+                traits::redirect(graph_, of_step_[t], i, handle(copies[i]));
     }
 
     void redirect_results() {
         if constexpr (can_redirect_result<G>) {
-            std::vector<step_id> latest(s_.node_count());
-            for (const auto t : steps_.steps())
-                if (steps_[t].kind != step_kind::encode) latest[steps_[t].node.index()] = t;
+            const auto latest = latest_runs(s_, steps_);
             for (std::size_t r = 0; r < s_.results().size(); ++r) {
                 const value_id v = s_.results()[r];
-                const step_id t = latest[s_[v].producer.index()];
+                const step_id t = latest[s_[v].producer];
                 if (steps_[t].kind == step_kind::recompute)
                     traits::redirect_result(graph_, r, handle({t, s_.output_index(v)}));
             }
@@ -281,16 +279,16 @@ private:
     void fuse() {
         if constexpr (can_fuse<G>) {
             for (const auto t : steps_.steps())
-                if (steps_[t].fused) traits::fuse(graph_, of_step_[t.index()]), ++made_.fused;
+                if (steps_[t].fused) traits::fuse(graph_, of_step_[t]), ++made_.fused;
         }
     }
 
     const schedule& steps_;
     G& graph_;
     snapshot s_;
-    std::vector<node> handles_;        ///< of the host's own nodes, by node index
-    std::vector<node> of_step_;        ///< the host node of each step
-    std::vector<std::uint32_t> order_; ///< node indices in the order of their first runs
+    id_vector<node_id, node> handles_; ///< of the host's own nodes, by node index
+    id_vector<step_id, node> of_step_; ///< the host node of each step
+    std::vector<node_id> order_;       ///< in the order of their first runs
     std::vector<std::uint8_t> stay_;   ///< by position in `order_`: the node is not moved
     applied<node> made_;
 };

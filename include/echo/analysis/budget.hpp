@@ -5,8 +5,8 @@
 ///
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest time
-/// per byte first, until the limit is met, and `retain` keeps again what there is room for; in small graphs, runs are
-/// also exchanged one by one. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
+/// per byte first, until the limit is met, and `retain` keeps again what there is room for. At last, `local_search`
+/// exchanges runs one by one, as often as the size of the graph allows. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
 /// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
 /// point by point, whatever is asked.
 #pragma once
@@ -66,8 +66,10 @@ public:
             return evaluate_(t->decided);
         if (knows_all())
             front_.search(down_, least_bytes_);
-        else
+        else {
             search_towards(limit);
+            polish(limit);
+        }
         if (!known_.within(limit)) front_.lower(least_bytes_);
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
@@ -83,6 +85,7 @@ public:
             const std::size_t last = last_rung_within(most);
             search_rung(last);
             search_neighbours(last);
+            polish_down(most);
         }
         const rated_decision* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
@@ -189,6 +192,30 @@ private:
         known_first_ = plan.rated();
         const std::uint64_t allowed = std::max(limit, plan.peak_bytes());
         plans_.add(plans_.retain()(std::move(plan), allowed, tuning::retained_after_lead));
+    }
+
+    /// Local search at the limit, and first at the rung below it, which other limits share.
+    void polish(std::uint64_t limit) {
+        const std::size_t replays = plans_.effort().polishing_replays();
+        if (!known_.within(limit)) return;
+        front_.search_around(ladder_.limit(ladder_.above(limit) + 1), replays);
+        front_.search_around(limit, replays);
+    }
+
+    /// Local search below the lowest plan within `most`, rung by rung, until it finds nothing at two of them in turn.
+    void polish_down(ticks most) {
+        const std::size_t replays = plans_.effort().polishing_replays();
+        if (replays == 0) return;
+        const auto lowest = [&] { return known_.within_time(most)->footprint.peak_bytes; };
+        std::size_t rung = ladder_.above(lowest()) + 1;
+        for (std::size_t failed = 0; failed < tuning::rungs_failed && ladder_.limit(rung) >= least_bytes_;
+             ++rung) {
+            const std::uint64_t before = lowest();
+            search_rung(rung);
+            front_.search_around(ladder_.limit(rung), replays);
+            failed = lowest() < before ? 0 : failed + 1;
+            rung = std::max(rung, ladder_.above(lowest()));
+        }
     }
 
     /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving.

@@ -65,12 +65,12 @@ private:
     void shorten(const run_times& times, std::uint64_t bytes) {
         shift_ = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(times.total))) - 32);
         ticks_.reserve(times.of_node.size());
-        for (const auto t : times.of_node) ticks_.push_back(static_cast<std::uint64_t>(t >> shift_));
+        for (const auto t : times.of_node.values()) ticks_.push_back(static_cast<std::uint64_t>(t >> shift_));
         price_ = static_cast<capacity>(wide{scale_} * bytes / ((times.total >> shift_) + 1)) + 1;
     }
 
     line solve(node_id at, capacity price) {
-        const capacity sum = held_(at, {.byte = scale_, .tick = price, .ticks = ticks_});
+        const capacity sum = held_(at, {.byte = scale_, .tick = price, .ticks = &ticks_});
         const auto again = static_cast<std::int64_t>(held_.ticks_again());
         const line found{price, sum - wide{price} * again, again - most_};
         --cuts_left_;
@@ -109,7 +109,7 @@ private:
 
     schedule_rules rules_;
     held_cut held_;
-    std::vector<std::uint64_t> ticks_;
+    id_vector<node_id, std::uint64_t> ticks_;
     int shift_ = 0;
     capacity scale_ = 1;   ///< price of a byte
     capacity price_ = 1;   ///< of a tick, to begin with

@@ -9,6 +9,7 @@
 #include <echo/analysis/fusable.hpp>
 #include <echo/graph/concepts.hpp>
 #include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <algorithm>
@@ -20,23 +21,22 @@ namespace echo {
 /// Facts for planning, by node or value index. Built once per snapshot, shared by all strategies.
 struct candidates {
     host_abilities host{};
-    std::vector<std::uint8_t> live;             ///< node: a plan runs it
-    std::vector<std::uint8_t> rerunnable;       ///< forward node: light or view, and may run again
-    std::vector<std::uint8_t> heavy_rerunnable; ///< forward node: heavy, and may run again
-    std::vector<std::uint8_t> movable;          ///< forward node: its first run may stand later
-    std::vector<std::uint8_t> forward_needed;   ///< forward node: the forward pass itself needs it
-    std::vector<value_id> base;                 ///< value: the maker of its storage, through views
-    std::vector<std::uint8_t> resident;         ///< value: it lies on resident storage
-    std::vector<std::uint8_t> costless; ///< base value: resident or a result, so it costs nothing to keep
-    std::vector<std::uint8_t>
-        hoistable; ///< backward view of a forward value: may run right after what it looks at
-    std::vector<std::uint8_t> packable; ///< value: an encoding of it could be made in the forward pass
-    fusion_facts fusion;                ///< nothing is fusable, if the host does not fuse
-    run_times times;                    ///< of one run of each node, dead ones included
-    std::vector<ticks> rerun;           ///< node: what running it again is likely to cost: 0 for what folds
+    id_set<node_id> live;               ///< node: a plan runs it
+    id_set<node_id> rerunnable;         ///< forward node: light or view, and may run again
+    id_set<node_id> heavy_rerunnable;   ///< forward node: heavy, and may run again
+    id_set<node_id> movable;            ///< forward node: its first run may stand later
+    id_set<node_id> forward_needed;     ///< forward node: the forward pass itself needs it
+    id_vector<value_id, value_id> base; ///< value: the maker of its storage, through views
+    id_set<value_id> resident;          ///< value: it lies on resident storage
+    id_set<value_id> costless;          ///< base value: resident or a result, so it costs nothing to keep
+    id_set<node_id> hoistable; ///< backward view of a forward value: may run right after what it looks at
+    id_set<value_id> packable; ///< value: an encoding of it could be made in the forward pass
+    fusion_facts fusion;       ///< nothing is fusable, if the host does not fuse
+    run_times times;           ///< of one run of each node, dead ones included
+    id_vector<node_id, ticks> rerun; ///< node: what running it again is likely to cost: 0 for what folds
 
     /// Whether nothing in the forward pass waits for the node, so that it may run late at no price.
-    bool late_is_free(node_id n) const { return movable[n.index()] && !forward_needed[n.index()]; }
+    bool late_is_free(node_id n) const { return movable[n] && !forward_needed[n]; }
 };
 
 /// Whether this backward node could read an encoding of the value at this input: one bit is enough for it,
@@ -45,7 +45,7 @@ struct candidates {
 inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
     if (!s.one_bit(reader, position) || !is_backward(s[reader].phase)) return false;
     const value_id v = s.inputs(reader)[position];
-    if (!c.packable[v.index()]) return false;
+    if (!c.packable[v]) return false;
     for (const auto out : s.outputs(reader))
         if (s[out].view_of == position ||
             (s[out].inplace == position && s[out].bytes <= encoded_bytes(s[v].elements)))
@@ -60,10 +60,10 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
                             const Visit& visit) {
     for (std::size_t i = after.valid() ? after.index() + 1 : 0; i < s.node_count(); ++i) {
         const node_id n(i);
-        if (!c.live[i] || !is_backward(s[n].phase) || c.hoistable[i]) continue;
+        if (!c.live[n] || !is_backward(s[n].phase) || c.hoistable[n]) continue;
         for (std::size_t k = 0; const auto v : s.inputs(n)) {
-            const value_id base = c.base[v.index()];
-            if (s[s[base].producer].phase == phase::forward && !c.costless[base.index()])
+            const value_id base = c.base[v];
+            if (s[s[base].producer].phase == phase::forward && !c.costless[base])
                 visit(v, encode && encodable(s, c, n, k));
             ++k;
         }
@@ -77,7 +77,7 @@ public:
     candidate_finder(const snapshot& s, const host_abilities& host, const device_model& device) : s_(s) {
         c_.host = host;
         needed_ = live_nodes(s);
-        c_.live = host.erase ? needed_ : std::vector<std::uint8_t>(s.node_count(), 1);
+        c_.live = host.erase ? needed_ : id_set<node_id>(s.node_count(), true);
         c_.times = times_of(s, device);
     }
 
@@ -93,8 +93,8 @@ public:
         c_.fusion = find_fusion_facts(s_, c_.rerunnable, c_.hoistable, c_.resident,
                                       c_.host.fuse && c_.host.recompute);
         c_.rerun = c_.times.of_node;
-        for (std::size_t i = 0; i < c_.rerun.size(); ++i)
-            if (c_.fusion.folds[i]) c_.rerun[i] = 0;
+        for (const auto n : s_.nodes())
+            if (c_.fusion.folds[n]) c_.rerun[n] = 0;
         return std::move(c_);
     }
 
@@ -105,30 +105,30 @@ private:
     /// with one root share a resident storage, and a write ends the earlier ones.
     void find_bases() {
         c_.base.resize(s_.value_count());
-        c_.costless.assign(s_.value_count(), 0);
+        c_.costless.assign(s_.value_count());
         root_.resize(s_.value_count());
-        c_.resident.assign(s_.value_count(), 0);
-        writes_resident_.assign(s_.node_count(), 0);
+        c_.resident.assign(s_.value_count());
+        writes_resident_.assign(s_.node_count());
         for (const auto n : s_.nodes()) {
             const auto inputs = s_.inputs(n);
             for (const auto v : s_.outputs(n)) {
                 const value_record& value = s_[v];
-                c_.base[v.index()] = root_[v.index()] = v;
+                c_.base[v] = root_[v] = v;
                 if (value.view_of != no_input) {
                     const value_id from = inputs[value.view_of];
-                    c_.base[v.index()] = c_.base[from.index()];
-                    root_[v.index()] = root_[from.index()];
-                    c_.resident[v.index()] = c_.resident[from.index()];
-                } else if (value.inplace != no_input && c_.resident[inputs[value.inplace].index()]) {
-                    root_[v.index()] = root_[inputs[value.inplace].index()];
-                    c_.resident[v.index()] = 1;
-                    writes_resident_[n.index()] = 1;
+                    c_.base[v] = c_.base[from];
+                    root_[v] = root_[from];
+                    c_.resident[v] = c_.resident[from];
+                } else if (value.inplace != no_input && c_.resident[inputs[value.inplace]]) {
+                    root_[v] = root_[inputs[value.inplace]];
+                    c_.resident[v] = 1;
+                    writes_resident_[n] = 1;
                 } else if (value.resident) {
-                    c_.resident[v.index()] = 1;
-                    writes_resident_[n.index()] = s_[n].phase != phase::input;
+                    c_.resident[v] = 1;
+                    writes_resident_[n] = s_[n].phase != phase::input;
                 }
-                if (c_.resident[v.index()]) c_.costless[c_.base[v.index()].index()] = 1;
-                if (s_.is_result(v)) c_.costless[c_.base[v.index()].index()] = 1;
+                if (c_.resident[v]) c_.costless[c_.base[v]] = 1;
+                if (s_.is_result(v)) c_.costless[c_.base[v]] = 1;
             }
         }
     }
@@ -136,14 +136,14 @@ private:
     /// A value on resident storage may be read up to the first write on that storage after it was made.
     void find_deadlines() {
         deadline_.assign(s_.value_count(), never);
-        std::vector<std::uint32_t> next_write(s_.value_count(), never);
+        id_vector<value_id, std::uint32_t> next_write(s_.value_count(), never);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            for (const auto v : s_.outputs(n)) deadline_[v.index()] = next_write[root_[v.index()].index()];
-            if (!writes_resident_[i]) continue;
+            for (const auto v : s_.outputs(n)) deadline_[v] = next_write[root_[v]];
+            if (!writes_resident_[n]) continue;
             for (const auto v : s_.outputs(n))
-                if (c_.resident[v.index()] && s_[v].view_of == no_input && s_[v].inplace != no_input)
-                    next_write[root_[v.index()].index()] = static_cast<std::uint32_t>(i);
+                if (c_.resident[v] && s_[v].view_of == no_input && s_[v].inplace != no_input)
+                    next_write[root_[v]] = static_cast<std::uint32_t>(i);
         }
     }
 
@@ -152,11 +152,11 @@ private:
         latest_.assign(s_.node_count(), 0);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i]) continue;
+            if (!c_.live[n]) continue;
             const bool backward = is_backward(s_[n].phase);
-            const std::uint32_t here = backward ? static_cast<std::uint32_t>(i) : latest_[i];
+            const std::uint32_t here = backward ? static_cast<std::uint32_t>(i) : latest_[n];
             for (const auto v : s_.inputs(n)) {
-                auto& latest = latest_[s_[v].producer.index()];
+                auto& latest = latest_[s_[v].producer];
                 latest = std::max(latest, here);
             }
         }
@@ -164,27 +164,26 @@ private:
 
     void judge_nodes() {
         const std::size_t n = s_.node_count();
-        c_.rerunnable.assign(n, 0);
-        c_.heavy_rerunnable.assign(n, 0);
-        c_.movable.assign(n, 0);
-        std::vector<std::uint8_t> controls(n, 0);
+        c_.rerunnable.assign(n);
+        c_.heavy_rerunnable.assign(n);
+        c_.movable.assign(n);
+        id_set<node_id> controls(n);
         for (const auto m : s_.nodes())
-            if (c_.live[m.index()])
-                for (const auto c : s_.control(m)) controls[c.index()] = 1;
+            if (c_.live[m])
+                for (const auto c : s_.control(m)) controls[c] = 1;
         for (const auto m : s_.nodes()) {
             const node_record& node = s_[m];
-            const std::size_t i = m.index();
-            if (!needed_[i] || node.phase != phase::forward || node.rerun == rerun_kind::never || node.keep ||
-                writes_resident_[i])
+            if (!needed_[m] || node.phase != phase::forward || node.rerun == rerun_kind::never || node.keep ||
+                writes_resident_[m])
                 continue;
             bool in_time = true, makes_result = false;
-            for (const auto v : s_.inputs(m)) in_time &= latest_[i] <= deadline_[v.index()];
+            for (const auto v : s_.inputs(m)) in_time &= latest_[m] <= deadline_[v];
             for (const auto v : s_.outputs(m)) makes_result |= s_.is_result(v);
             if (!in_time) continue;
             const bool again = c_.host.recompute && (c_.host.recompute_results || !makes_result);
-            c_.rerunnable[i] = again && node.kind != op_kind::heavy;
-            c_.heavy_rerunnable[i] = again && node.kind == op_kind::heavy;
-            c_.movable[i] = c_.host.move && !controls[i] && !makes_result;
+            c_.rerunnable[m] = again && node.kind != op_kind::heavy;
+            c_.heavy_rerunnable[m] = again && node.kind == op_kind::heavy;
+            c_.movable[m] = c_.host.move && !controls[m] && !makes_result;
         }
     }
 
@@ -193,9 +192,9 @@ private:
         for (const auto v : s_.values()) {
             const node_id n = s_[v].producer;
             if (s_[v].view_of == no_input || s_[n].phase != phase::forward) continue;
-            if (c_.rerunnable[n.index()] || !c_.live[n.index()]) continue;
-            const node_id maker = s_[c_.base[v.index()]].producer;
-            c_.rerunnable[maker.index()] = c_.heavy_rerunnable[maker.index()] = 0;
+            if (c_.rerunnable[n] || !c_.live[n]) continue;
+            const node_id maker = s_[c_.base[v]].producer;
+            c_.rerunnable[maker] = c_.heavy_rerunnable[maker] = 0;
         }
     }
 
@@ -203,11 +202,11 @@ private:
     /// pass begins with: by the first backward node behind a forward node that reads any of it, all that this one needs
     /// has run, whoever asks for it.
     void find_forward_needs() {
-        c_.forward_needed.assign(s_.node_count(), 0);
+        c_.forward_needed.assign(s_.node_count());
         node_id first_backward; // behind this node
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i]) continue;
+            if (!c_.live[n]) continue;
             if (is_backward(s_[n].phase) && s_[n].kind != op_kind::view && reads_forward(n))
                 first_backward = n;
             if (s_[n].phase != phase::forward) continue;
@@ -215,77 +214,77 @@ private:
                 need_inputs(first_backward);
                 first_backward = {};
             }
-            if (!c_.movable[i] || s_[n].kind == op_kind::heavy) c_.forward_needed[i] = 1;
-            if (c_.forward_needed[i]) need_inputs(n);
+            if (!c_.movable[n] || s_[n].kind == op_kind::heavy) c_.forward_needed[n] = 1;
+            if (c_.forward_needed[n]) need_inputs(n);
         }
     }
 
     bool reads_forward(node_id n) const {
         for (const auto v : s_.inputs(n))
-            if (s_[s_[c_.base[v.index()]].producer].phase == phase::forward) return true;
+            if (s_[s_[c_.base[v]].producer].phase == phase::forward) return true;
         return false;
     }
 
     /// Views of the backward pass are looked through.
     void need_inputs(node_id n) {
         for (const auto v : s_.inputs(n)) {
-            c_.forward_needed[s_[v].producer.index()] = 1;
-            c_.forward_needed[s_[c_.base[v.index()]].producer.index()] = 1;
+            c_.forward_needed[s_[v].producer] = 1;
+            c_.forward_needed[s_[c_.base[v]].producer] = 1;
         }
-        for (const auto m : s_.control(n)) c_.forward_needed[m.index()] = 1;
+        for (const auto m : s_.control(n)) c_.forward_needed[m] = 1;
     }
 
     /// A backward view may run early if moving it is safe: nothing orders it but the one value it looks at.
     void find_hoistable() {
-        c_.hoistable.assign(s_.node_count(), 0);
+        c_.hoistable.assign(s_.node_count());
         if (!c_.host.move) return;
-        std::vector<std::uint8_t> controls(s_.node_count(), 0);
+        id_set<node_id> controls(s_.node_count());
         for (const auto n : s_.nodes())
-            for (const auto m : s_.control(n)) controls[m.index()] = 1;
+            for (const auto m : s_.control(n)) controls[m] = 1;
         for (const auto n : s_.nodes()) {
-            const std::size_t i = n.index();
-            if (!needed_[i] || s_[n].phase != phase::backward || s_[n].kind != op_kind::view) continue;
-            if (s_[n].rerun == rerun_kind::never || controls[i] || !s_.control(n).empty()) continue;
+            if (!needed_[n] || s_[n].phase != phase::backward || s_[n].kind != op_kind::view) continue;
+            if (s_[n].rerun == rerun_kind::never || controls[n] || !s_.control(n).empty()) continue;
             if (s_.inputs(n).size() != 1 || s_.outputs(n).size() != 1) continue;
             const value_id out = s_.output(n, 0);
-            if (s_[out].view_of != 0 || s_.is_result(out) || c_.resident[out.index()]) continue;
+            if (s_[out].view_of != 0 || s_.is_result(out) || c_.resident[out]) continue;
             const node_id from = s_[s_.inputs(n)[0]].producer;
-            c_.hoistable[i] = s_[from].phase == phase::forward || c_.hoistable[from.index()];
+            c_.hoistable[n] = s_[from].phase == phase::forward || c_.hoistable[from];
         }
     }
 
     void find_packable() {
-        c_.packable.assign(s_.value_count(), 0);
+        c_.packable.assign(s_.value_count());
         if (!c_.host.encode) return;
         for (const auto v : s_.values()) {
             const node_id maker = s_[v].producer;
-            if (!c_.live[maker.index()] || encoded_bytes(s_[v].elements) >= s_[v].bytes) continue;
+            if (!c_.live[maker] || encoded_bytes(s_[v].elements) >= s_[v].bytes) continue;
             if (s_[maker].phase == phase::forward)
-                c_.packable[v.index()] = 1;
-            else if (c_.hoistable[maker.index()])
-                c_.packable[v.index()] = read_by_the_bit_alone(v);
+                c_.packable[v] = 1;
+            else if (c_.hoistable[maker])
+                c_.packable[v] = read_by_the_bit_alone(v);
         }
     }
 
     /// A hoisted view must not keep its storage for others: all that read it, and nothing else, read the
     /// encoding, and the views below it are read by no one else.
     bool read_by_the_bit_alone(value_id v) {
-        c_.packable[v.index()] = 1;
+        c_.packable[v] = 1;
         for (const use& u : s_.uses(v))
-            if (c_.live[u.reader.index()] && !encodable(s_, c_, u.reader, u.position)) return false;
-        for (node_id n = s_[v].producer; c_.hoistable[n.index()];) {
+            if (c_.live[u.reader] && !encodable(s_, c_, u.reader, u.position)) return false;
+        for (node_id n = s_[v].producer; c_.hoistable[n];) {
             const value_id from = s_.inputs(n)[0];
             n = s_[from].producer;
-            if (c_.hoistable[n.index()] && s_.uses(from).size() != 1) return false;
+            if (c_.hoistable[n] && s_.uses(from).size() != 1) return false;
         }
         return true;
     }
 
     const snapshot& s_;
     candidates c_;
-    std::vector<value_id> root_;
-    std::vector<std::uint8_t> needed_, writes_resident_;
-    std::vector<std::uint32_t> deadline_, latest_;
+    id_vector<value_id, value_id> root_;
+    id_set<node_id> needed_, writes_resident_;
+    id_vector<value_id, std::uint32_t> deadline_;
+    id_vector<node_id, std::uint32_t> latest_;
 };
 
 } // namespace detail

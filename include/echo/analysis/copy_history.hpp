@@ -26,7 +26,7 @@ class copy_history {
 public:
     /// Replaces what it knew by the history of `steps`. `base`: of each value, the one that makes its storage, through
     /// views; `live`: of these steps. O(nodes + steps + inputs).
-    void read(const snapshot& s, std::span<const value_id> base, const schedule& steps,
+    void read(const snapshot& s, const id_vector<value_id, value_id>& base, const schedule& steps,
               const liveness& live) {
         latest_.assign(s.node_count(), step_id::none());
         earlier_.assign(steps.size(), step_id::none());
@@ -43,7 +43,7 @@ public:
                 const step_record& maker = steps[c.step];
                 const node_id content = maker.kind == step_kind::encode
                                             ? maker.node
-                                            : s[base[s.output(maker.node, c.output).index()]].producer;
+                                            : s[base[s.output(maker.node, c.output)]].producer;
                 reads_.add(live.storage(c), {t, content});
             });
         }

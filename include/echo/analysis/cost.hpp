@@ -5,6 +5,7 @@
 #pragma once
 
 #include <echo/error.hpp>
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 #include <echo/numbers.hpp>
 
@@ -33,9 +34,9 @@ using ticks = std::int64_t;
 /// The times of all nodes of a snapshot. Sums over the runs of a plan fit as long as it runs the nodes less than 32 times
 /// each on the mean.
 struct run_times {
-    std::vector<ticks> of_node; ///< one run, by node index
-    ticks total = 0;            ///< every node once
-    int exponent = 0;           ///< a microsecond has 2^this ticks
+    id_vector<node_id, ticks> of_node; ///< one run, by node index
+    ticks total = 0;                   ///< every node once
+    int exponent = 0;                  ///< a microsecond has 2^this ticks
 
     /// The time in microseconds.
     double microseconds(ticks t) const noexcept {
@@ -127,13 +128,13 @@ inline run_times times_of(const snapshot& s, const device_model& device = {}) {
     const int modelled =
         std::max(exponent, 0); // a model of less than a tick per µs is counted finer, then divided
     const detail::time_model model(device, modelled);
-    run_times times{.of_node = std::vector<ticks>(s.node_count(), 0), .exponent = exponent};
+    run_times times{.of_node = id_vector<node_id, ticks>(s.node_count(), 0), .exponent = exponent};
     for (const auto n : s.nodes()) {
         const double measured = s[n].time_us;
         const std::uint64_t time = measured < 0
                                        ? model(s, n) >> std::min(modelled - exponent, 63)
                                        : detail::whole(measured * detail::power_of_two(exponent) + 0.5);
-        times.of_node[n.index()] = static_cast<ticks>(time);
+        times.of_node[n] = static_cast<ticks>(time);
         times.total += static_cast<ticks>(time);
     }
     return times;

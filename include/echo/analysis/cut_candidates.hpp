@@ -24,23 +24,22 @@ inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c
     // Bytes made per time, with 44 bits behind the point: as precise as prices need be.
     constexpr int point = 44;
     ranking by_rate;
-    std::vector<std::uint64_t> rate(s.node_count(), 0);
+    id_vector<node_id, std::uint64_t> rate(s.node_count(), 0);
     for (const auto n : s.nodes()) {
-        const std::size_t i = n.index();
-        if (!(c.rerunnable[i] || c.heavy_rerunnable[i]) || c.times.of_node[i] <= 0) continue;
+        if (!(c.rerunnable[n] || c.heavy_rerunnable[n]) || c.times.of_node[n] <= 0) continue;
         std::uint64_t bytes = 0;
         for (const auto v : s.outputs(n))
-            if (c.base[v.index()] == v && !c.resident[v.index()]) bytes += s[v].bytes;
-        rate[i] =
-            detail::mul_div(bytes, std::uint64_t{1} << point, static_cast<std::uint64_t>(c.times.of_node[i]));
-        if (rate[i] > 0) by_rate.add(n.index(), rate[i]);
+            if (c.base[v] == v && !c.resident[v]) bytes += s[v].bytes;
+        rate[n] =
+            detail::mul_div(bytes, std::uint64_t{1} << point, static_cast<std::uint64_t>(c.times.of_node[n]));
+        if (rate[n] > 0) by_rate.add(n.index(), rate[n]);
     }
     const auto order = by_rate.descending();
     if (order.empty()) return {time_price{}};
-    const std::uint64_t high = rate[order[order.size() / tuning::extreme_rates]];
-    const std::uint64_t low = std::max<std::uint64_t>(
-        1, rate[order[order.size() * (tuning::extreme_rates - 1) / tuning::extreme_rates]] /
-               tuning::cheapest_part);
+    constexpr std::size_t ends = tuning::extreme_rates;
+    const std::uint64_t high = rate[node_id(order[order.size() / ends])];
+    const node_id last(order[order.size() * (ends - 1) / ends]);
+    const std::uint64_t low = std::max<std::uint64_t>(1, rate[last] / tuning::cheapest_part);
     // Logarithms to base 2 in sixteenths; 2^(k/16) as whole numbers of 2^-16.
     constexpr std::array<std::uint64_t, 16> root{65536,  68438,  71468,  74632, 77936,  81386,
                                                  84990,  88752,  92682,  96785, 101070, 105545,

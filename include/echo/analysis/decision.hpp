@@ -4,11 +4,11 @@
 /// at which nodes a copy is forgotten or made.
 #pragma once
 
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <algorithm>
 #include <compare>
-#include <cstdint>
 #include <vector>
 
 namespace echo {
@@ -22,9 +22,9 @@ struct turn {
 
 /// What a strategy decides.
 struct decision {
-    std::vector<std::uint8_t> again;   ///< node: the backward pass has it made again rather than kept
-    std::vector<std::uint8_t> encoded; ///< value: one-bit readers in the backward pass read its encoding
-    bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
+    id_set<node_id> again;    ///< node: the backward pass has it made again rather than kept
+    id_set<value_id> encoded; ///< value: one-bit readers in the backward pass read its encoding
+    bool heavy = false;       ///< compute-heavy nodes may run twice; without it they may only run late
     /// In order. From there on there is no copy, until the node is run again.
     std::vector<turn> forgets{};
     /// In order. If there is no copy and one will be needed, it is made there already.
@@ -32,8 +32,7 @@ struct decision {
 
     /// Everything is kept, nothing encoded. O(nodes + values).
     static decision nothing(const snapshot& s) {
-        return {.again = std::vector<std::uint8_t>(s.node_count(), 0),
-                .encoded = std::vector<std::uint8_t>(s.value_count(), 0)};
+        return {.again = id_set<node_id>(s.node_count()), .encoded = id_set<value_id>(s.value_count())};
     }
     /// Adds to `forgets`, once. O(forgets).
     void forget(node_id node, node_id at) { insert(forgets, {node, at}); }

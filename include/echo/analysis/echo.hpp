@@ -23,18 +23,17 @@ namespace echo {
 
 /// Which forward values the backward pass reads, and how.
 struct gradient_needs {
-    std::vector<std::uint8_t> full;    ///< base value: all of it is read
-    std::vector<std::uint8_t> one_bit; ///< value: one bit per element is read, and nothing needs more of it
+    id_set<value_id> full;    ///< base value: all of it is read
+    id_set<value_id> one_bit; ///< value: one bit per element is read, and nothing needs more of it
 
     /// O(nodes + edges).
     gradient_needs(const snapshot& s, const candidates& c, bool encode)
-        : full(s.value_count(), 0), one_bit(s.value_count(), 0) {
-        for_each_gradient_read(s, c, encode, node_id::none(), [&](value_id v, bool bit) {
-            (bit ? one_bit[v.index()] : full[c.base[v.index()].index()]) = 1;
-        });
+        : full(s.value_count()), one_bit(s.value_count()) {
+        for_each_gradient_read(s, c, encode, node_id::none(),
+                               [&](value_id v, bool bit) { (bit ? one_bit[v] : full[c.base[v]]) = 1; });
         for (const auto v : s.values()) {
-            const value_id base = c.base[v.index()];
-            if (full[base.index()] || c.costless[base.index()]) one_bit[v.index()] = 0;
+            const value_id base = c.base[v];
+            if (full[base] || c.costless[base]) one_bit[v] = 0;
         }
     }
 };
@@ -49,9 +48,8 @@ public:
     void run(const backward_needs& when, decision& out) {
         start(when);
         // Views are on no path, they follow what they lie on; but they connect.
-        const node_groups subgraphs = node_groups::connected(s_, [&](node_id n) {
-            return on_path_[n.index()] || (c_.rerunnable[n.index()] && !makes_storage(n));
-        });
+        const node_groups subgraphs = node_groups::connected(
+            s_, [&](node_id n) { return on_path_[n] || (c_.rerunnable[n] && !makes_storage(n)); });
         for (std::size_t g = 0; g < subgraphs.size(); ++g) {
             const auto members = subgraphs.members(g);
             while (trim_forwards(members) || trim_backwards(members)) {}
@@ -63,26 +61,26 @@ public:
 private:
     /// The path: everything that may be made again and that a gradient demands, directly or through others.
     void start(const backward_needs& when) {
-        on_path_.assign(s_.node_count(), 0);
+        on_path_.assign(s_.node_count());
         readers_.assign(s_.value_count(), 0);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i] || s_[n].phase != phase::forward) continue;
-            if (!(c_.rerunnable[i] || c_.late_is_free(n)) || when.anchor[i] || !demanded(n)) continue;
-            on_path_[i] = 1;
-            for (const auto v : s_.inputs(n)) ++readers_[base(v).index()];
+            if (!c_.live[n] || s_[n].phase != phase::forward) continue;
+            if (!(c_.rerunnable[n] || c_.late_is_free(n)) || when.anchor[n] || !demanded(n)) continue;
+            on_path_[n] = 1;
+            for (const auto v : s_.inputs(n)) ++readers_[base(v)];
         }
-        visited_.assign(s_.node_count(), 0);
-        touched_.assign(s_.value_count(), 0);
+        visited_.assign(s_.node_count());
+        touched_.assign(s_.value_count());
     }
 
-    value_id base(value_id v) const { return c_.base[v.index()]; }
-    std::uint64_t price(value_id b) const { return c_.costless[b.index()] ? 0 : s_[b].bytes; }
+    value_id base(value_id v) const { return c_.base[v]; }
+    std::uint64_t price(value_id b) const { return c_.costless[b] ? 0 : s_[b].bytes; }
     /// Bytes of keeping a storage for the backward pass are paid whatever the path is.
     bool paid_anyway(value_id b) const {
-        return c_.costless[b.index()] || (needs_.full[b.index()] && !on_path_[s_[b].producer.index()]);
+        return c_.costless[b] || (needs_.full[b] && !on_path_[s_[b].producer]);
     }
-    bool demanded(value_id b) const { return needs_.full[b.index()] || readers_[b.index()] > 0; }
+    bool demanded(value_id b) const { return needs_.full[b] || readers_[b] > 0; }
     bool makes_storage(node_id n) const {
         for (const auto v : s_.outputs(n))
             if (base(v) == v) return true;
@@ -97,18 +95,18 @@ private:
     /// Tries to take a group off the path. Committed if it releases at least what it allocates.
     bool try_trim(std::span<const node_id> group) {
         removed_.assign(group.begin(), group.end());
-        for (const auto n : group) on_path_[n.index()] = 0;
+        for (const auto n : group) on_path_[n] = 0;
         std::uint64_t released = 0, allocated = 0;
         dropped_.clear();
         for (std::size_t i = 0; i < removed_.size(); ++i) {
             for (const auto v : s_.inputs(removed_[i])) {
                 const value_id b = base(v);
                 dropped_.push_back(b);
-                if (--readers_[b.index()] > 0) continue;
+                if (--readers_[b] > 0) continue;
                 const node_id maker = s_[b].producer;
-                if (on_path_[maker.index()]) {
+                if (on_path_[maker]) {
                     if (!demanded(maker)) {
-                        on_path_[maker.index()] = 0;
+                        on_path_[maker] = 0;
                         removed_.push_back(maker);
                     }
                 } else if (!paid_anyway(b) && !is_output_of(group, b)) {
@@ -120,8 +118,8 @@ private:
             for (const auto v : s_.outputs(n))
                 if (base(v) == v && demanded(v)) allocated += price(v);
         if (released >= allocated) return true;
-        for (const auto b : dropped_) ++readers_[b.index()];
-        for (const auto n : removed_) on_path_[n.index()] = 1;
+        for (const auto b : dropped_) ++readers_[b];
+        for (const auto n : removed_) on_path_[n] = 1;
         return false;
     }
 
@@ -132,31 +130,31 @@ private:
     /// Nothing that it reads is made on the path.
     bool at_front(node_id n) const {
         for (const auto v : s_.inputs(n))
-            if (on_path_[s_[base(v)].producer.index()]) return false;
+            if (on_path_[s_[base(v)].producer]) return false;
         return true;
     }
     /// No node of the path reads it.
     bool at_back(node_id n) const {
         for (const auto v : s_.outputs(n))
-            if (base(v) == v && readers_[v.index()] > 0) return false;
+            if (base(v) == v && readers_[v] > 0) return false;
         return true;
     }
 
     bool trim_forwards(std::span<const node_id> members) {
         bool changed = false;
         for (const auto n : members) {
-            if (!on_path_[n.index()] || visited_[n.index()] || !at_front(n)) continue;
+            if (!on_path_[n] || visited_[n] || !at_front(n)) continue;
             frontier_group(n);
             if (try_trim(group_)) changed = true;
         }
-        for (const auto n : members) visited_[n.index()] = 0;
+        for (const auto n : members) visited_[n] = 0;
         return changed;
     }
 
     bool trim_backwards(std::span<const node_id> members) {
         bool changed = false;
         for (std::size_t i = members.size(); i-- > 0;)
-            if (on_path_[members[i].index()] && at_back(members[i])) changed |= try_trim({&members[i], 1});
+            if (on_path_[members[i]] && at_back(members[i])) changed |= try_trim({&members[i], 1});
         return changed;
     }
 
@@ -164,25 +162,24 @@ private:
     /// for them.
     void frontier_group(node_id n) {
         group_.assign(1, n);
-        visited_[n.index()] = 1;
+        visited_[n] = 1;
         shared_.clear();
         for (std::size_t i = 0; i < group_.size(); ++i) {
             for (const auto v : s_.inputs(group_[i])) {
                 const value_id b = base(v);
-                if (paid_anyway(b) || on_path_[s_[b].producer.index()] || touched_[b.index()]) continue;
-                touched_[b.index()] = 1;
+                if (paid_anyway(b) || on_path_[s_[b].producer] || touched_[b]) continue;
+                touched_[b] = 1;
                 shared_.push_back(b);
                 join_readers(b);
             }
         }
-        for (const auto b : shared_) touched_[b.index()] = 0;
+        for (const auto b : shared_) touched_[b] = 0;
     }
 
     void join_readers(value_id v) {
         for (const use& u : s_.uses(v)) {
-            const std::size_t i = u.reader.index();
-            if (!on_path_[i] || visited_[i]) continue;
-            visited_[i] = 1;
+            if (!on_path_[u.reader] || visited_[u.reader]) continue;
+            visited_.insert(u.reader);
             group_.push_back(u.reader);
         }
     }
@@ -190,8 +187,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     const gradient_needs& needs_;
-    std::vector<std::uint8_t> on_path_, visited_, touched_;
-    std::vector<std::uint32_t> readers_; ///< per base value: reads by nodes of the path
+    id_set<node_id> on_path_, visited_;
+    id_set<value_id> touched_;
+    id_vector<value_id, std::uint32_t> readers_; ///< per base value: reads by nodes of the path
     std::vector<node_id> group_, removed_;
     std::vector<value_id> dropped_, shared_;
 };
@@ -217,18 +215,19 @@ inline decision echo_as_printed(const snapshot& s, const candidates& c, const gr
     const node_groups subgraphs = partition(s, c);
     detail::printed_comparison compare(s, subgraphs);
     enum : std::uint8_t { not_asked, keep, remove };
-    std::vector<std::uint8_t> answer(s.value_count(), not_asked); // for the nodes that read this value alone
+    id_vector<value_id, std::uint8_t> answer(s.value_count(),
+                                             not_asked); // for the nodes that read this value alone
     for (std::size_t g = 0; g < subgraphs.size(); ++g) {
         for (const auto n : subgraphs.members(g)) {
-            if (!c.rerunnable[n.index()]) continue;
+            if (!c.rerunnable[n]) continue;
             bool binarised = false;
-            for (const auto v : s.outputs(n)) binarised |= needs.one_bit[v.index()] != 0;
+            for (const auto v : s.outputs(n)) binarised |= needs.one_bit[v] != 0;
             if (binarised) continue;
             const auto inputs = s.inputs(n);
             std::uint8_t once = not_asked;
-            std::uint8_t& said = inputs.size() == 1 ? answer[inputs[0].index()] : once;
+            std::uint8_t& said = inputs.size() == 1 ? answer[inputs[0]] : once;
             if (said == not_asked) said = compare.releases_less(n) ? keep : remove;
-            out.again[n.index()] = said == keep;
+            out.again[n] = said == keep;
         }
     }
     out.encoded = needs.one_bit;

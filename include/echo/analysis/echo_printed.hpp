@@ -21,7 +21,7 @@ class printed_comparison {
 public:
     /// `wide`: more edges, or more readers, than this are many.
     printed_comparison(const snapshot& s, const node_groups& subgraphs, std::size_t wide = 64)
-        : s_(s), subgraphs_(subgraphs), wide_(wide), read_backward_(s.value_count(), 0),
+        : s_(s), subgraphs_(subgraphs), wide_(wide), read_backward_(s.value_count()),
           seen_(s.node_count(), 0), kept_(s.value_count()), own_(s.value_count()) {
         sort_readers();
     }
@@ -36,7 +36,7 @@ public:
         sums own = kept_sums_;
         for (const auto r : narrow_) add_reader(r, own, own_);
         for (const auto e : s_.inputs(n))
-            if (read_backward_[e.index()]) add(e, own.allocated, &marks::allocated, own_);
+            if (read_backward_[e]) add(e, own.allocated, &marks::allocated, own_);
         return own.released < own.allocated;
     }
 
@@ -50,29 +50,32 @@ private:
     /// Which values are in a set: those with the stamp of now.
     struct marks {
         explicit marks(std::size_t values) : allocated(values, 0), released(values, 0) {}
-        std::vector<std::uint32_t> allocated, released;
+        id_vector<value_id, std::uint32_t> allocated, released;
         std::uint32_t stamp = 1;
     };
 
     /// The readers of every value that are in a subgraph, sorted by it.
     void sort_readers() {
-        first_.reserve(s_.value_count() + 1);
+        first_.reserve(s_.value_count());
         for (const auto v : s_.values()) {
+            first_.push_back(readers_.size());
             for (const use& u : s_.uses(v)) {
                 const std::uint32_t group = subgraphs_.of(u.reader);
                 if (group != node_groups::none)
                     readers_.push_back({group, u.reader});
                 else if (is_backward(s_[u.reader].phase))
-                    read_backward_[v.index()] = 1;
+                    read_backward_[v] = 1;
             }
             std::sort(readers_.begin() + static_cast<std::ptrdiff_t>(first_.back()), readers_.end());
-            first_.push_back(readers_.size());
         }
     }
 
+    std::size_t end_of(value_id v) const {
+        return v.index() + 1 < first_.size() ? first_[v.next()] : readers_.size();
+    }
+
     std::span<const std::pair<std::uint32_t, node_id>> readers(value_id v, std::uint32_t group) const {
-        const auto all =
-            std::span(readers_).subspan(first_[v.index()], first_[v.index() + 1] - first_[v.index()]);
+        const auto all = std::span(readers_).subspan(first_[v], end_of(v) - first_[v]);
         const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
         const auto [from, to] = std::equal_range(all.begin(), all.end(), std::pair{group, node_id()}, before);
         return {from, to};
@@ -92,7 +95,7 @@ private:
             }
             for (const auto& [_, r] : all) {
                 ++visited_;
-                if (std::exchange(seen_[r.index()], stamp_) == stamp_) continue;
+                if (std::exchange(seen_[r], stamp_) == stamp_) continue;
                 if (s_.inputs(r).size() + s_.outputs(r).size() > wide_)
                     key_.push_back(2 * std::uint64_t{r.index()});
                 else
@@ -110,7 +113,7 @@ private:
         ++kept_.stamp;
         ++stamp_;
         const auto add_once = [&](node_id r) {
-            if (std::exchange(seen_[r.index()], stamp_) != stamp_) add_reader(r, kept_sums_, kept_);
+            if (std::exchange(seen_[r], stamp_) != stamp_) add_reader(r, kept_sums_, kept_);
         };
         for (const auto wide : key_) {
             if (wide % 2 == 0)
@@ -125,19 +128,19 @@ private:
         for (const auto v : s_.inputs(r)) add(v, to.released, &marks::released, in);
     }
 
-    void add(value_id v, std::uint64_t& sum, std::vector<std::uint32_t> marks::*set, marks& in) {
+    void add(value_id v, std::uint64_t& sum, id_vector<value_id, std::uint32_t> marks::*set, marks& in) {
         ++visited_;
-        if ((kept_.*set)[v.index()] == kept_.stamp) return;
-        if (std::exchange((in.*set)[v.index()], in.stamp) != in.stamp) sum += s_[v].bytes;
+        if ((kept_.*set)[v] == kept_.stamp) return;
+        if (std::exchange((in.*set)[v], in.stamp) != in.stamp) sum += s_[v].bytes;
     }
 
     const snapshot& s_;
     const node_groups& subgraphs_;
     std::size_t wide_;
-    std::vector<std::size_t> first_{0};                      ///< per value: its part of `readers_`
+    id_vector<value_id, std::size_t> first_;                 ///< where its part of `readers_` begins
     std::vector<std::pair<std::uint32_t, node_id>> readers_; ///< subgraph and node
-    std::vector<std::uint8_t> read_backward_;                ///< per value
-    std::vector<std::uint32_t> seen_;                        ///< per node
+    id_set<value_id> read_backward_;                         ///< per value
+    id_vector<node_id, std::uint32_t> seen_;                 ///< per node
     std::uint32_t stamp_ = 0;
     std::vector<std::uint64_t> key_, kept_key_;
     std::vector<node_id> narrow_;

@@ -4,6 +4,7 @@
 /// first.
 #pragma once
 
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <vector>
@@ -24,10 +25,10 @@ struct edge_use {
 constexpr bool is_backward(phase p) noexcept { return p == phase::backward || p == phase::update; }
 
 /// Uses of every value, by value index. O(nodes + edges).
-inline std::vector<edge_use> edge_uses(const snapshot& s) {
-    std::vector<edge_use> all(s.value_count());
+inline id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
+    id_vector<value_id, edge_use> all(s.value_count());
     for (const auto v : s.values()) {
-        edge_use& e = all[v.index()];
+        edge_use& e = all[v];
         for (const use& u : s.uses(v)) {
             if (is_backward(s[u.reader].phase)) {
                 ++e.backward;

@@ -17,8 +17,7 @@ namespace echo {
 inline ticks recompute_time(const candidates& c, const schedule& steps) {
     ticks sum = 0;
     for (const auto t : steps.steps())
-        if (steps[t].kind == step_kind::recompute && !steps[t].fused)
-            sum += c.times.of_node[steps[t].node.index()];
+        if (steps[t].kind == step_kind::recompute && !steps[t].fused) sum += c.times.of_node[steps[t].node];
     return sum;
 }
 

@@ -169,15 +169,15 @@ private:
             if (touched_[copy.node]) return false;
         for (const evicted_copy& copy : copies) {
             touched_.insert(copy.node);
-            for (const auto v : s_.inputs(copy.node)) touched_.insert(s_[c_.base[v.index()]].producer);
+            for (const auto v : s_.inputs(copy.node)) touched_.insert(s_[c_.base[v]].producer);
             const bool forward = view.in_forward(copy.from);
             if (e.pulls && forward) {
-                next_.again[copy.node.index()] = 0;
+                next_.again[copy.node] = 0;
                 next_.remember(copy.node, copy.node, view.home(copy.to));
             } else if (e.pulls)
                 next_.make_early(copy.node, view.home(copy.from));
             else if (forward)
-                next_.again[copy.node.index()] = 1;
+                next_.again[copy.node] = 1;
             else
                 next_.forget(copy.node, view.forgotten_at(copy));
         }

@@ -80,7 +80,7 @@ struct eviction_view {
     /// Whether what it makes can be forgotten and made again.
     bool may_run_again(node_id n) const {
         if (is_locked(n)) return false;
-        return c.rerunnable[n.index()] || (next.heavy && c.heavy_rerunnable[n.index()]);
+        return c.rerunnable[n] || (next.heavy && c.heavy_rerunnable[n]);
     }
     /// Whether the node could as well run late, for the first time: then it costs nothing.
     bool runs_late(node_id n, storage_id i, step_id from) const {
@@ -92,12 +92,12 @@ struct eviction_view {
     }
     /// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
     ticks cost(const evicted_copy& e) const {
-        return runs_late(e.node, e.storage, e.from) ? 0 : c.rerun[e.node.index()];
+        return runs_late(e.node, e.storage, e.from) ? 0 : c.rerun[e.node];
     }
 
     /// Whether the copy that `run` makes is not there any more at step `to`.
     bool is_forgotten(node_id n, step_id run, step_id to) const {
-        if (next.again[n.index()] && in_forward(run)) return true;
+        if (next.again[n] && in_forward(run)) return true;
         const auto f = std::lower_bound(next.forgets.begin(), next.forgets.end(),
                                         turn{n, node_id(home(run).index() + 1)});
         return f != next.forgets.end() && f->node == n && f->at <= home(to);
@@ -108,7 +108,7 @@ struct eviction_view {
     }
     /// Whether the copy is given up there already.
     bool is_decided(const evicted_copy& e) const {
-        if (in_forward(e.from)) return next.again[e.node.index()] != 0;
+        if (in_forward(e.from)) return next.again[e.node] != 0;
         return std::binary_search(next.forgets.begin(), next.forgets.end(), turn{e.node, forgotten_at(e)});
     }
 };

@@ -197,9 +197,9 @@ private:
         const snapshot& s = view.s;
         ticks time = 0;
         for (const auto v : s.inputs(n)) {
-            const value_id base = view.c.base[v.index()];
+            const value_id base = view.c.base[v];
             const node_id maker = s[base].producer;
-            if (view.c.resident[base.index()] || s[maker].phase != phase::forward) continue;
+            if (view.c.resident[base] || s[maker].phase != phase::forward) continue;
             bool known = at.list.names(maker, at.first);
             for (const evicted_copy& e : kept_) known |= e.node == maker;
             if (known) continue;
@@ -208,7 +208,7 @@ private:
             if (view.is_forgotten(maker, run, at.to) || view.plan.steps()[run].fused) {
                 if (!is_demanded_.add(maker)) continue;
                 demanded_.push_back(maker);
-                if (depth > 0) time += view.c.rerun[maker.index()] + demand_inputs(at, maker, depth - 1);
+                if (depth > 0) time += view.c.rerun[maker] + demand_inputs(at, maker, depth - 1);
                 continue;
             }
             const storage_id i = view.plan.live().storage({run, s.output_index(base)});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/liveness.hpp>
+#include <echo/analysis/load_sweep.hpp>
 
 #include <cstdint>
 #include <span>
@@ -51,21 +52,20 @@ public:
     void operator()(const snapshot& s, const schedule& steps, replayed& result) {
         analyse_(s, steps, result.live);
         auto& load = result.loads;
-        load.assign(steps.size() + 1, 0);
+        detail::begin_loads(load, steps.size());
         for (const auto i : result.live.storages()) {
             const storage_record& storage = result.live[i];
-            if (storage.resident) continue;
-            load[storage.first.index()] += storage.bytes;
-            load[storage.last.index() + 1] -= storage.bytes; // wraps; the running sum does not
+            if (!storage.resident)
+                detail::add_life(load, storage.first.index(), storage.last.index(), storage.bytes);
         }
+        detail::sum_lives(load);
         result.footprint = {};
-        std::uint64_t now = 0;
-        for (const auto t : steps.steps()) {
-            now += load[t.index()];
+        for (std::size_t i = 0; const auto t : steps.steps()) {
             const step_record& step = steps[t];
-            load[t.index()] = now + (step.kind == step_kind::encode ? 0 : s[step.node].workspace);
-            if (load[t.index()] > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
-                result.footprint.peak_bytes = load[t.index()];
+            std::uint64_t& now = load[i++];
+            if (step.kind != step_kind::encode) now += s[step.node].workspace;
+            if (now > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
+                result.footprint.peak_bytes = now;
                 result.footprint.peak_step = t;
             }
         }

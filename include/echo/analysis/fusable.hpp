@@ -14,6 +14,7 @@
 #pragma once
 
 #include <echo/analysis/edge_uses.hpp>
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <algorithm>
@@ -33,12 +34,10 @@ struct fusion_limits {
 
 /// By node index.
 struct fusion_facts {
-    std::vector<std::uint8_t>
-        fusable; ///< may be recomputed inside readers; or a view that may go with what it is of
-    std::vector<std::uint8_t>
-        folds; ///< fusable, and all that reads it in the backward pass may be its reader
-    std::vector<std::uint8_t> reader; ///< others may be recomputed inside it
-    std::vector<std::uint64_t> work;  ///< the most elements of anything that it reads or makes
+    id_set<node_id> fusable; ///< may be recomputed inside readers; or a view that may go with what it is of
+    id_set<node_id> folds;   ///< fusable, and all that reads it in the backward pass may be its reader
+    id_set<node_id> reader;  ///< others may be recomputed inside it
+    id_vector<node_id, std::uint64_t> work; ///< the most elements of anything that it reads or makes
 };
 
 namespace detail {
@@ -47,7 +46,7 @@ namespace detail {
 inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
     std::size_t readers = 0;
     for (const use& u : s.uses(v)) {
-        const std::size_t r = u.reader.index();
+        const node_id r = u.reader;
         const bool view = s[u.reader].kind == op_kind::view;
         if (view && !f.folds[r]) return false;
         if (view || !is_backward(s[u.reader].phase)) continue;
@@ -71,31 +70,31 @@ inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input
 } // namespace detail
 
 /// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges).
-inline fusion_facts find_fusion_facts(const snapshot& s, std::span<const std::uint8_t> rerunnable,
-                                      std::span<const std::uint8_t> hoistable,
-                                      std::span<const std::uint8_t> resident, bool host_fuses) {
+inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
+                                      const id_set<node_id>& hoistable, const id_set<value_id>& resident,
+                                      bool host_fuses) {
     fusion_facts f;
-    f.fusable.assign(s.node_count(), 0);
+    f.fusable.assign(s.node_count());
     f.folds = f.reader = f.fusable;
     f.work.assign(host_fuses ? s.node_count() : 0, 0);
     if (!host_fuses) return f;
     for (const auto n : s.nodes()) {
-        const std::size_t i = n.index();
         std::uint64_t largest_input = 0;
         for (const auto v : s.inputs(n)) largest_input = std::max(largest_input, s[v].elements);
-        f.work[i] = largest_input;
-        f.fusable[i] =
-            (rerunnable[i] || (hoistable[i] && !s[n].keep)) && detail::is_fusable(s, n, largest_input);
-        f.reader[i] = s[n].fuses && s[n].kind == op_kind::light && s[n].phase != phase::update;
+        f.work[n] = largest_input;
+        f.fusable[n] =
+            (rerunnable[n] || (hoistable[n] && !s[n].keep)) && detail::is_fusable(s, n, largest_input);
+        f.reader[n] = s[n].fuses && s[n].kind == op_kind::light && s[n].phase != phase::update;
         for (const auto v : s.outputs(n)) {
-            f.work[i] = std::max(f.work[i], s[v].elements);
-            if (s[v].inplace != no_input && resident[s.inputs(n)[s[v].inplace].index()]) f.reader[i] = 0;
+            f.work[n] = std::max(f.work[n], s[v].elements);
+            if (s[v].inplace != no_input && resident[s.inputs(n)[s[v].inplace]]) f.reader[n] = 0;
         }
     }
     for (std::size_t i = s.node_count(); i-- > 0;) { // views stand behind what they are of
-        f.folds[i] = f.fusable[i];
-        for (const auto v : s.outputs(node_id(i)))
-            f.folds[i] = f.folds[i] && detail::folds_into_readers(s, f, v, fusion_limits{}.readers);
+        const node_id n(i);
+        f.folds[n] = f.fusable[n];
+        for (const auto v : s.outputs(n))
+            f.folds[n] = f.folds[n] && detail::folds_into_readers(s, f, v, fusion_limits{}.readers);
     }
     return f;
 }

@@ -47,7 +47,7 @@ public:
         find_readers();
         find_writes();
         last_.resize(live_->storage_count());
-        for (const auto i : live_->storages()) last_[i.index()] = (*live_)[i].last;
+        for (const auto i : live_->storages()) last_[i] = (*live_)[i].last;
         for (int pass = 0; pass < 3; ++pass) {
             const std::size_t before = steps.fused_count();
             for (const auto t : steps.steps())
@@ -78,22 +78,18 @@ private:
 
     bool is_candidate(step_id t) const {
         const step_record& step = (*steps_)[t];
-        return step.kind == step_kind::recompute && !step.fused && c_.fusion.fusable[step.node.index()] &&
+        return step.kind == step_kind::recompute && !step.fused && c_.fusion.fusable[step.node] &&
                s_[step.node].kind == op_kind::light;
     }
 
-    std::span<const step_id> readers(step_id t) const {
-        return {readers_.data() + first_reader_[t.index()], readers_.data() + first_reader_[t.index() + 1]};
-    }
+    std::span<const step_id> readers(step_id t) const { return readers_[t]; }
     void find_readers() {
-        first_reader_.assign(steps_->size() + 1, 0);
+        readers_.begin(steps_->size());
         for (const auto t : steps_->steps())
-            for (const auto c : steps_->inputs(t)) ++first_reader_[c.step.index() + 1];
-        for (std::size_t i = 1; i < first_reader_.size(); ++i) first_reader_[i] += first_reader_[i - 1];
-        next_.assign(first_reader_.begin(), first_reader_.end() - 1);
-        readers_.resize(first_reader_.back());
+            for (const auto c : steps_->inputs(t)) readers_.count(c.step);
+        readers_.lay_out();
         for (const auto t : steps_->steps())
-            for (const auto c : steps_->inputs(t)) readers_[next_[c.step.index()]++] = t;
+            for (const auto c : steps_->inputs(t)) readers_.add(c.step, t);
     }
 
     /// Writes in place: copies that are no views and lie on what another step made.
@@ -149,7 +145,7 @@ private:
 
     bool takes_in(step_id r, step_id made) const {
         const step_record& step = (*steps_)[r];
-        const std::size_t n = step.node.index();
+        const node_id n = step.node;
         if (step.kind == step_kind::encode) return false;
         if (is_view_of(r, made))
             return c_.fusion.fusable[n] && (step.kind == step_kind::recompute || may_run_early(step.node));
@@ -162,7 +158,7 @@ private:
 
     /// Whether the view could as well run right after what it looks at.
     bool may_run_early(node_id n) const {
-        return c_.hoistable[n.index()] || (c_.movable[n.index()] && s_.control(n).empty());
+        return c_.hoistable[n] || (c_.movable[n] && s_.control(n).empty());
     }
 
     /// Adds the steps inside which `r` is recomputed, or itself, to `real_`. False if they are too many.
@@ -242,8 +238,8 @@ private:
         if (fits) return true;
         for (std::size_t i = stays_.size(); i-- > 0;) {
             const auto& [what, before] = stays_[i];
-            profile_->add(before.index() + 1, last_[what.index()].index(), -bytes(what));
-            last_[what.index()] = before;
+            profile_->add(before.index() + 1, last_[what].index(), -bytes(what));
+            last_[what] = before;
         }
         free_made(t, 1);
         return false;
@@ -254,7 +250,7 @@ private:
     bool stays(storage_id what, step_id from, step_id until) {
         const step_id write = next_write(what, from);
         if (write.valid() && write <= until) return false;
-        step_id& last = last_[what.index()];
+        step_id& last = last_[what];
         if ((*live_)[what].resident || last >= until) return true;
         const std::size_t first = last.index() + 1;
         profile_->add(first, until.index(), bytes(what));
@@ -269,7 +265,7 @@ private:
             const storage_id i = live_->storage({t, k});
             if ((*live_)[i].maker.step != t) continue;
             const step_id write = next_write(i, t);
-            const std::size_t end = write.valid() ? write.index() - 1 : last_[i.index()].index();
+            const std::size_t end = write.valid() ? write.index() - 1 : last_[i].index();
             profile_->add(t.index(), end, sign * bytes(i));
         }
     }
@@ -293,10 +289,10 @@ private:
             step_record step = (*steps_)[t];
             const bool first = step.kind == step_kind::run && !step.fused;
             if (step.fused) step.kind = step_kind::recompute;
-            number_[t.index()] = rewritten_.add(step);
-            for (const copy_id c : steps_->inputs(t)) rewritten_.read({number_[c.step.index()], c.output});
+            number_[t] = rewritten_.add(step);
+            for (const copy_id c : steps_->inputs(t)) rewritten_.read({number_[c.step], c.output});
             origins_.push_back(t);
-            if (first) run_views(step.node, number_[t.index()], t);
+            if (first) run_views(step.node, number_[t], t);
         }
         std::swap(*steps_, rewritten_);
     }
@@ -323,10 +319,9 @@ private:
     const liveness* live_ = nullptr; // of the steps, nothing being fused
     load_profile* profile_ = nullptr;
     std::int64_t most_ = 0;
-    std::vector<std::uint32_t> first_reader_, next_;
-    std::vector<step_id> readers_;  // by step: those that read it, some more than once, in order
-    std::vector<overwrite> writes_; // sorted
-    std::vector<step_id> last_;     // storage: live up to there
+    id_lists<step_id, step_id> readers_;  // by step: those that read it, some more than once, in order
+    std::vector<overwrite> writes_;       // sorted
+    id_vector<storage_id, step_id> last_; // storage: live up to there
     read_walk walk_;
     std::vector<step_id> group_, real_, inner_, up_;
     std::vector<copy_id> read_;
@@ -334,7 +329,8 @@ private:
     std::vector<view> hoisted_; // sorted
     std::vector<std::pair<node_id, step_id>> views_;
     schedule rewritten_;
-    std::vector<step_id> number_, origins_;
+    id_vector<step_id, step_id> number_;
+    std::vector<step_id> origins_;
 };
 
 } // namespace echo

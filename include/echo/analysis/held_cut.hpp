@@ -36,7 +36,7 @@ namespace echo {
 struct held_prices {
     /// Prices, in the same unit.
     flow_network::capacity byte = 1, tick = 0;
-    std::span<const std::uint64_t> ticks{}; ///< by node, time of a run; not read if a tick costs nothing
+    const id_vector<node_id, std::uint64_t>* ticks = nullptr; ///< of a run; not read if a tick costs nothing
 };
 
 /// Cuts at the gradients of one snapshot. Scratch memory is kept between cuts. The rules must outlive it.
@@ -56,7 +56,7 @@ public:
         flow_.clear();
         priced_.clear();
         const capacity working = price_of(count_(at));
-        for (std::uint32_t i = 0; const auto& share : count_.storages()) share_of_[share.base.index()] = i++;
+        for (std::uint32_t i = 0; const auto& share : count_.storages()) share_of_[share.base] = i++;
         storage_.assign(s_.value_count(), no_vertex);
         bit_.assign(s_.value_count(), no_vertex);
         run_.assign(s_.node_count(), no_vertex);
@@ -67,7 +67,7 @@ public:
             to_do_.pop_back();
             is_late ? connect_late(n) : connect_run(n);
         }
-        for (const auto& share : count_.storages()) share_of_[share.base.index()] = none;
+        for (const auto& share : count_.storages()) share_of_[share.base] = none;
         return working + flow_.cut();
     }
 
@@ -123,7 +123,7 @@ private:
 
     /// The vertex of a storage; none if it costs nothing.
     vertex storage(value_id base) {
-        vertex& x = storage_[base.index()];
+        vertex& x = storage_[base];
         if (x != no_vertex || !rules_.counts(base)) return x;
         const node_id maker = s_[base].producer;
         const bool gradient = rules_.is_gradient(maker);
@@ -138,15 +138,15 @@ private:
     }
     /// Beyond the working set.
     std::uint64_t bytes_to_keep(value_id base) const {
-        const std::uint32_t i = share_of_[base.index()];
+        const std::uint32_t i = share_of_[base];
         if (i == none) return s_[base].bytes;
         return s_[base].bytes - count_.storages()[i].bytes + count_.storages()[i].taken_over;
     }
     /// The vertex of a value's encoding; none if it costs nothing. Of what `at_` reads in one bit it is counted already.
     vertex bit(value_id v) {
-        vertex& e = bit_[v.index()];
+        vertex& e = bit_[v];
         if (e != no_vertex) return e;
-        const std::uint32_t i = share_of_[rules_.base(v).index()];
+        const std::uint32_t i = share_of_[rules_.base(v)];
         if (i != none && !count_.storages()[i].whole) return e;
         const vertex x = storage(rules_.base(v));
         if (x == no_vertex) return e;
@@ -157,14 +157,14 @@ private:
     }
 
     vertex run(node_id n) {
-        vertex& r = run_[n.index()];
+        vertex& r = run_[n];
         if (r != no_vertex) return r;
         r = flow_.add_vertex();
         to_do_.push_back({n, false});
         return r;
     }
     vertex late(node_id n) {
-        vertex& l = late_[n.index()];
+        vertex& l = late_[n];
         if (l != no_vertex) return l;
         l = flow_.add_vertex();
         flow_.add_arc(l, run(n), flow_network::infinite);
@@ -173,19 +173,19 @@ private:
     }
 
     void connect_run(node_id n) {
-        const vertex r = run_[n.index()];
+        const vertex r = run_[n];
         for (std::size_t k = 0; const auto v : s_.inputs(n)) read(r, v, rules_.reads_bit(n, k++));
         if (!rules_.may_rerun(n))
             flow_.add_arc(r, late(n), flow_network::infinite);
-        else if (prices_.tick > 0 && prices_.ticks[n.index()] > 0 && !rules_.may_run_inside_others(n))
-            add_price(n, prices_.ticks[n.index()]);
+        else if (prices_.tick > 0 && (*prices_.ticks)[n] > 0 && !rules_.may_run_inside_others(n))
+            add_price(n, (*prices_.ticks)[n]);
     }
     void add_price(node_id n, std::uint64_t time) {
         // A price above that of all bytes is never paid.
         constexpr capacity most = flow_network::infinite / 4;
         const auto fits = static_cast<std::uint64_t>(most / prices_.tick);
         const capacity price = time < fits ? static_cast<capacity>(time) * prices_.tick : most;
-        const vertex r = run_[n.index()], l = rules_.may_be_later(n, at_) ? late(n) : no_vertex;
+        const vertex r = run_[n], l = rules_.may_be_later(n, at_) ? late(n) : no_vertex;
         if (l != no_vertex)
             flow_.add_arc(r, l, price);
         else
@@ -193,7 +193,7 @@ private:
         priced_.push_back({r, l, time});
     }
     void connect_late(node_id n) {
-        const vertex l = late_[n.index()];
+        const vertex l = late_[n];
         rules_.for_each_that_waits(n, [&](node_id m) {
             if (!rules_.is_gradient(m)) flow_.add_arc(l, late(m), flow_network::infinite);
         });
@@ -207,8 +207,9 @@ private:
     held_prices prices_{};
     std::vector<task> to_do_;
     std::vector<priced_run> priced_;
-    detail::large_vector<std::uint32_t> share_of_; ///< base value: its entry of the working set, or `none`
-    detail::large_vector<vertex> storage_, bit_, run_, late_; ///< by value or by node: its vertex
+    id_vector<value_id, std::uint32_t> share_of_; ///< base value: its entry of the working set, or `none`
+    id_vector<value_id, vertex> storage_, bit_;
+    id_vector<node_id, vertex> run_, late_; ///< by value or by node: its vertex
 };
 
 } // namespace echo

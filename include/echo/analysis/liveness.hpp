@@ -4,6 +4,7 @@
 /// resolved in step order, as docs/formats.md defines them (section "Storage").
 #pragma once
 
+#include <echo/analysis/latest_runs.hpp>
 #include <echo/analysis/read_walk.hpp>
 #include <echo/analysis/schedule.hpp>
 
@@ -35,22 +36,22 @@ public:
     /// All storages, by their makers. O(1).
     id_range<storage_id> storages() const noexcept { return {0, storages_.size()}; }
     /// What is known of a storage. O(1).
-    const storage_record& operator[](storage_id s) const { return storages_[s.index()]; }
+    const storage_record& operator[](storage_id s) const { return storages_[s]; }
     /// `storage_id::none()` for what a fused step makes.
-    storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step.index()] + c.output]; }
+    storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step] + c.output]; }
     /// How many outputs all steps have together. O(1).
     std::size_t copy_count() const noexcept { return of_copy_.size(); }
     /// Position of a copy among all copies, in step order: an index for side tables.
-    std::size_t copy_index(copy_id c) const { return first_copy_[c.step.index()] + c.output; }
+    std::size_t copy_index(copy_id c) const { return first_copy_[c.step] + c.output; }
     /// The last step that reads the copy, itself or through fused steps; `step_id::none()` if no step does.
     step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
 
     friend class liveness_analysis;
 
 private:
-    detail::large_vector<storage_record> storages_;
+    id_vector<storage_id, storage_record> storages_;
     detail::large_vector<storage_id> of_copy_;
-    detail::large_vector<std::uint32_t> first_copy_;
+    id_vector<step_id, std::uint32_t> first_copy_;
     detail::large_vector<step_id> last_read_;
 };
 
@@ -92,38 +93,38 @@ private:
             }
         }
         const step_id end(steps.empty() ? 0 : steps.size() - 1);
-        for (std::size_t i = 0; i < storages.size(); ++i) {
+        for (const storage_id i : storages.ids()) {
             storages[i].last_read = last_on_[i];
             if (last_on_[i].valid()) storages[i].last = std::max(storages[i].last, last_on_[i]);
             if (storages[i].holds_result) storages[i].last = end;
         }
         for (const auto v : s.results())
-            if (const copy_id c{last_copy_[s[v].producer.index()], s.output_index(v)};
+            if (const copy_id c{last_copy_[s[v].producer], s.output_index(v)};
                 c.step.valid() && overwritten(c))
                 refuse_overwritten(s, steps, c, "a graph output is written over in place");
     }
 
     void index_copies(const snapshot& s, const schedule& steps) {
         auto& first = live_.first_copy_;
-        first.resize(steps.size() + 1);
-        first[0] = 0;
-        for (const auto t : steps.steps())
-            first[t.index() + 1] = first[t.index()] + static_cast<std::uint32_t>(copy_count(s, steps[t]));
-        live_.of_copy_.assign(first.back(), storage_id::none());
-        live_.last_read_.assign(first.back(), step_id::none());
-        is_result_.assign(first.back(), 0);
+        first.clear();
+        std::uint32_t copies = 0;
+        for (const auto t : steps.steps()) {
+            first.push_back(copies);
+            copies += static_cast<std::uint32_t>(copy_count(s, steps[t]));
+        }
+        live_.of_copy_.assign(copies, storage_id::none());
+        live_.last_read_.assign(copies, step_id::none());
+        is_result_.assign(copies, 0);
     }
 
     void find_last_reads(const snapshot& s, const schedule& steps) {
-        last_copy_.assign(s.node_count(), step_id::none());
-        for (const auto t : steps.steps()) {
+        find_latest_runs(s, steps, last_copy_);
+        for (const auto t : steps.steps())
             if (!steps[t].fused)
                 for (const auto c : steps.inputs(t)) live_.last_read_[live_.copy_index(c)] = t;
-            if (steps[t].kind != step_kind::encode) last_copy_[steps[t].node.index()] = t;
-        }
         if (steps.fused_count() > 0) find_reads_through(s, steps);
         for (const auto v : s.results())
-            if (const auto t = last_copy_[s[v].producer.index()]; t.valid()) {
+            if (const auto t = last_copy_[s[v].producer]; t.valid()) {
                 if (steps[t].fused) refuse_fused(s, steps, t, "outputs", "is a graph output");
                 is_result_[live_.copy_index({t, s.output_index(v)})] = 1;
             }
@@ -154,7 +155,7 @@ private:
 
     /// A step after the one that made the copy has written on its storage.
     bool overwritten(copy_id c) const {
-        const step_id write = written_[live_.storage(c).index()];
+        const step_id write = written_[live_.storage(c)];
         return write.valid() && write > c.step;
     }
 
@@ -185,7 +186,7 @@ private:
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
                 lie_on(target, made);
-                written_[target.index()] = t;
+                written_[target] = t;
             } else {
                 make({.bytes = value.bytes, .first = t, .last = t, .maker = made, .resident = value.resident},
                      made);
@@ -200,10 +201,10 @@ private:
         const std::uint32_t k = s[v].inplace;
         const storage_id target = live_.storage(sources[k]);
         if (!target.valid()) return false; // it is recomputed inside
-        const storage_record& storage = live_.storages_[target.index()];
+        const storage_record& storage = live_.storages_[target];
         if (storage.resident) return true;
         if (storage.encoded || storage.holds_result || storage.bytes < s[v].bytes) return false;
-        if (last_on_[target.index()].valid() && last_on_[target.index()] > t) return false;
+        if (last_on_[target].valid() && last_on_[target] > t) return false;
         bool read_elsewhere = false;
         walk_(steps, t,
               [&](std::uint32_t i, copy_id c) { read_elsewhere |= i != k && live_.storage(c) == target; });
@@ -229,20 +230,20 @@ private:
     void lie_on(storage_id target, copy_id made) {
         const auto at = live_.copy_index(made);
         live_.of_copy_[at] = target;
-        if (is_result_[at]) live_.storages_[target.index()].holds_result = true;
+        if (is_result_[at]) live_.storages_[target].holds_result = true;
         const step_id read = live_.last_read_[at];
-        step_id& last = last_on_[target.index()];
+        step_id& last = last_on_[target];
         if (read.valid() && (!last.valid() || read > last)) last = read;
-        auto& storage = live_.storages_[target.index()];
+        auto& storage = live_.storages_[target];
         storage.last = std::max(storage.last, made.step);
     }
 
     liveness live_;
     read_walk walk_;
-    detail::large_vector<step_id> last_on_; ///< per storage: last step that reads a value already on it
-    detail::large_vector<step_id> written_; ///< per storage: the last step that wrote on it in place
+    id_vector<storage_id, step_id> last_on_; ///< per storage: last step that reads a value already on it
+    id_vector<storage_id, step_id> written_; ///< per storage: the last step that wrote on it in place
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
-    detail::large_vector<step_id> last_copy_;      ///< per node: the last step that runs it
+    id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };
 
 } // namespace echo

@@ -138,8 +138,7 @@ private:
         find_runs(best);
         ranking by_time;
         for (std::uint32_t i = 0; i < runs_.size(); ++i)
-            if (!tried_[runs_[i].node])
-                by_time.add(i, static_cast<std::uint64_t>(times[runs_[i].node.index()]));
+            if (!tried_[runs_[i].node]) by_time.add(i, static_cast<std::uint64_t>(times[runs_[i].node]));
         for (const auto i : by_time.descending()) {
             const kept_copy& run = runs_[i];
             if (spent() >= last) return false;

@@ -79,7 +79,7 @@ private:
         const auto held = certainly_held();
         places_.clear();
         for (const auto n : rules_.graph().nodes())
-            if (rules_.is_gradient(n)) places_.push_back({n, count_(n) + held[n.index()]});
+            if (rules_.is_gradient(n)) places_.push_back({n, count_(n) + held[n]});
     }
 
     /// The place with the most to expect by its known neighbours, if that is more than `bound`; else none.
@@ -106,26 +106,27 @@ private:
     }
 
     /// By node: bytes of what a gradient behind it reads in full, was there before it and cannot be made again.
-    std::vector<std::uint64_t> certainly_held() const {
+    id_vector<node_id, std::uint64_t> certainly_held() const {
         const snapshot& s = rules_.graph();
-        std::vector<std::uint32_t> last(s.value_count(), 0);
+        id_vector<value_id, node_id> last(s.value_count(), node_id(0));
         for (const auto n : s.nodes()) {
             if (!rules_.is_gradient(n)) continue;
             for (std::size_t k = 0; const auto v : s.inputs(n))
-                if (!rules_.reads_bit(n, k++)) last[rules_.base(v).index()] = n.index();
+                if (!rules_.reads_bit(n, k++)) last[rules_.base(v)] = n;
         }
-        for (const auto v : s.results())
-            last[rules_.base(v).index()] = static_cast<std::uint32_t>(s.node_count());
-        std::vector<std::uint64_t> held(s.node_count() + 1, 0);
+        for (const auto v : s.results()) last[rules_.base(v)] = node_id(s.node_count());
+        id_vector<node_id, std::uint64_t> held(s.node_count() + 1, 0);
         for (const auto v : s.values()) {
             if (rules_.base(v) != v || !rules_.counts(v)) continue;
             const node_id maker = s[v].producer;
-            const std::uint64_t from = std::uint64_t{1} + rules_.needed_first(maker);
-            if (from >= last[v.index()] || rules_.may_rerun(maker)) continue;
+            const std::uint32_t first = rules_.needed_first(maker);
+            if (first >= last[v].index() || first + 1 == last[v].index() || rules_.may_rerun(maker)) continue;
+            const node_id from(first + 1);
             held[from] += s[v].bytes;
-            held[last[v.index()]] -= s[v].bytes; // wraps; the running sum does not
+            held[last[v]] -= s[v].bytes; // wraps; the running sum does not
         }
-        for (std::size_t i = 1; i < held.size(); ++i) held[i] += held[i - 1];
+        std::uint64_t now = 0;
+        for (std::uint64_t& bytes : held.values()) bytes = now += bytes;
         return held;
     }
 

@@ -44,22 +44,22 @@ public:
     /// Nothing is required yet; the memory is kept.
     void begin() {
         flow_.clear();
-        required_.assign(s_.value_count(), 0);
+        required_.assign(s_.value_count());
         available_.assign(s_.value_count(), no_vertex);
         again_.assign(s_.node_count(), no_vertex);
         late_.assign(s_.node_count(), no_vertex);
-        asked_.assign(s_.value_count(), 0);
+        asked_.assign(s_.value_count());
         one_bit_.clear();
     }
 
     /// The full value must be available.
-    void require(value_id v) { required_[c_.base[v.index()].index()] = 1; }
+    void require(value_id v) { required_[c_.base[v]] = 1; }
     /// One bit per element of the value must be available.
     void require_one_bit(value_id v) {
-        if (!std::exchange(asked_[v.index()], std::uint8_t{1})) one_bit_.push_back(v);
+        if (asked_.add(v)) one_bit_.push_back(v);
     }
     /// Whether the full value must be available.
-    bool is_required(value_id v) const { return required_[c_.base[v.index()].index()] != 0; }
+    bool is_required(value_id v) const { return required_[c_.base[v]] != 0; }
 
     /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a `rerun_price`.
     /// Returns the cut's capacity, what must be kept in any case included.
@@ -69,7 +69,7 @@ public:
         demand_one_bits(bytes_price);
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i] || s_[n].phase == phase::input) continue;
+            if (!c_.live[n] || s_[n].phase == phase::input) continue;
             const bool late = s_[n].phase == phase::forward && c_.late_is_free(n);
             if (late) add_late(n);
             if (!demanded(n)) continue;
@@ -79,7 +79,7 @@ public:
                 add_rerun(n, price, bytes_price);
             } else {
                 fixed += keep_outputs(n, bytes_price);
-                if (late) flow_.to_sink(late_[i], flow_network::infinite);
+                if (late) flow_.to_sink(late_[n], flow_network::infinite);
             }
         }
         return fixed + flow_.cut();
@@ -87,19 +87,19 @@ public:
 
     /// Whether the last cut has the node run again.
     bool made_again(node_id n) const {
-        const auto v = again_[n.index()];
+        const auto v = again_[n];
         return v != no_vertex && flow_.on_source_side(v);
     }
 
     /// The decision that the cut stands for.
     void read_choice(decision& out) const {
-        for (const auto n : s_.nodes()) out.again[n.index()] = made_again(n);
-        std::fill(out.encoded.begin(), out.encoded.end(), std::uint8_t{0});
+        for (const auto n : s_.nodes()) out.again[n] = made_again(n);
+        out.encoded.assign(s_.value_count());
         for (const auto v : one_bit_) {
-            const value_id base = c_.base[v.index()];
-            const auto vertex = available_[base.index()];
-            out.encoded[v.index()] = !c_.costless[base.index()] && !required_[base.index()] &&
-                                     vertex != no_vertex && !flow_.on_source_side(vertex);
+            const value_id base = c_.base[v];
+            const auto vertex = available_[base];
+            out.encoded[v] = !c_.costless[base] && !required_[base] && vertex != no_vertex &&
+                             !flow_.on_source_side(vertex);
         }
     }
 
@@ -108,10 +108,10 @@ public:
 private:
     static constexpr flow_network::vertex no_vertex = ~flow_network::vertex{0};
 
-    bool is_free(value_id base) const { return c_.costless[base.index()] != 0; }
+    bool is_free(value_id base) const { return c_.costless[base] != 0; }
 
     flow_network::vertex available(value_id base) {
-        auto& vertex = available_[base.index()];
+        auto& vertex = available_[base];
         if (vertex == no_vertex) vertex = flow_.add_vertex();
         return vertex;
     }
@@ -119,16 +119,16 @@ private:
     template <class BytesPrice>
     void demand_one_bits(const BytesPrice& bytes_price) {
         for (const auto v : one_bit_) {
-            const value_id base = c_.base[v.index()];
-            if (is_free(base) || required_[base.index()]) continue;
+            const value_id base = c_.base[v];
+            if (is_free(base) || required_[base]) continue;
             flow_.from_source(available(base), bytes_price(base, encoded_bytes(s_[v].elements)));
         }
     }
 
     bool demanded(node_id n) const {
         for (const auto v : s_.outputs(n)) {
-            if (c_.base[v.index()] != v || is_free(v)) continue;
-            if (required_[v.index()] || available_[v.index()] != no_vertex) return true;
+            if (c_.base[v] != v || is_free(v)) continue;
+            if (required_[v] || available_[v] != no_vertex) return true;
         }
         return false;
     }
@@ -137,26 +137,26 @@ private:
     capacity keep_outputs(node_id n, const BytesPrice& bytes_price) {
         capacity fixed = 0;
         for (const auto v : s_.outputs(n)) {
-            if (c_.base[v.index()] != v || is_free(v)) continue;
+            if (c_.base[v] != v || is_free(v)) continue;
             const capacity bytes = bytes_price(v, s_[v].bytes);
-            if (required_[v.index()])
+            if (required_[v])
                 fixed += bytes;
-            else if (available_[v.index()] != no_vertex)
-                flow_.to_sink(available_[v.index()], bytes);
+            else if (available_[v] != no_vertex)
+                flow_.to_sink(available_[v], bytes);
         }
         return fixed;
     }
 
     /// The node may run late if all that the forward pass makes of its outputs may.
     void add_late(node_id n) {
-        const auto late = late_[n.index()] = flow_.add_vertex();
+        const auto late = late_[n] = flow_.add_vertex();
         for (const auto v : s_.outputs(n)) {
-            const value_id base = c_.base[v.index()];
-            if (asked_[v.index()] && available_[base.index()] != no_vertex)
-                flow_.add_arc(late, available_[base.index()], flow_network::infinite);
+            const value_id base = c_.base[v];
+            if (asked_[v] && available_[base] != no_vertex)
+                flow_.add_arc(late, available_[base], flow_network::infinite);
             for (const use& u : s_.uses(v)) {
-                if (!c_.live[u.reader.index()] || s_[u.reader].phase != phase::forward) continue;
-                flow_.add_arc(late, late_[u.reader.index()], flow_network::infinite);
+                if (!c_.live[u.reader] || s_[u.reader].phase != phase::forward) continue;
+                flow_.add_arc(late, late_[u.reader], flow_network::infinite);
             }
         }
     }
@@ -164,25 +164,25 @@ private:
     template <class BytesPrice>
     void add_rerun(node_id n, const rerun_price& price, const BytesPrice& bytes_price) {
         const auto run = flow_.add_vertex();
-        again_[n.index()] = run;
+        again_[n] = run;
         flow_.to_sink(run, price.held);
-        if (late_[n.index()] != no_vertex) {
-            flow_.add_arc(run, late_[n.index()], price.run);
-            flow_.add_arc(late_[n.index()], run, flow_network::infinite);
+        if (late_[n] != no_vertex) {
+            flow_.add_arc(run, late_[n], price.run);
+            flow_.add_arc(late_[n], run, flow_network::infinite);
         } else {
             flow_.to_sink(run, price.run);
         }
         for (const auto v : s_.outputs(n)) {
-            if (c_.base[v.index()] != v || is_free(v)) continue;
+            if (c_.base[v] != v || is_free(v)) continue;
             const capacity bytes = bytes_price(v, s_[v].bytes);
-            if (required_[v.index()])
+            if (required_[v])
                 flow_.from_source(run, bytes);
-            else if (available_[v.index()] != no_vertex)
-                flow_.add_arc(available_[v.index()], run, bytes);
+            else if (available_[v] != no_vertex)
+                flow_.add_arc(available_[v], run, bytes);
         }
         for (const auto v : s_.inputs(n)) {
-            const value_id base = c_.base[v.index()];
-            if (is_free(base) || required_[base.index()]) continue;
+            const value_id base = c_.base[v];
+            if (is_free(base) || required_[base]) continue;
             flow_.add_arc(run, available(base), flow_network::infinite);
         }
     }
@@ -190,8 +190,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     flow_network flow_;
-    detail::large_vector<std::uint8_t> required_, asked_;
-    detail::large_vector<flow_network::vertex> available_, again_, late_;
+    id_set<value_id> required_, asked_;
+    id_vector<value_id, flow_network::vertex> available_;
+    id_vector<node_id, flow_network::vertex> again_, late_;
     detail::large_vector<value_id> one_bit_;
 };
 
@@ -232,17 +233,16 @@ public:
         const auto time = static_cast<std::uint64_t>(options.price.time);
         const auto weights = options.weight_sums;
         const auto kept = [&](value_id base, std::uint64_t bytes) {
-            const std::uint64_t weight = weights.empty() ? cut_options::whole_weight
-                                                         : weights[needs.last[s_[base].producer.index()] + 1];
+            const std::uint64_t weight =
+                weights.empty() ? cut_options::whole_weight : weights[needs.last[s_[base].producer] + 1];
             return capacity_of(detail::mul_div(bytes * scale_, weight, cut_options::whole_weight));
         };
         const auto rerun = [&](node_id n) {
-            const std::size_t i = n.index();
-            rerun_price price{.allowed = !needs.anchor[i]};
-            if (c_.rerunnable[i] || (options.heavy && c_.heavy_rerunnable[i]))
+            rerun_price price{.allowed = !needs.anchor[n]};
+            if (c_.rerunnable[n] || (options.heavy && c_.heavy_rerunnable[n]))
                 price.run =
-                    capacity_of(detail::mul_div(static_cast<std::uint64_t>(c_.rerun[i]), time_scale, time));
-            if (!weights.empty() && !c_.fusion.folds[i])
+                    capacity_of(detail::mul_div(static_cast<std::uint64_t>(c_.rerun[n]), time_scale, time));
+            if (!weights.empty() && !c_.fusion.folds[n])
                 price.held = capacity_of(held_again(n, needs, weights));
             return price;
         };
@@ -263,12 +263,11 @@ private:
     /// Weighted and scaled bytes of the copies that making `n` again would hold, from its first need to its last.
     std::uint64_t held_again(node_id n, const backward_needs& needs,
                              std::span<const std::uint64_t> weights) const {
-        const std::size_t i = n.index();
-        if (needs.first[i] == backward_needs::nobody) return 0;
+        if (needs.first[n] == backward_needs::nobody) return 0;
         std::uint64_t bytes = 0;
         for (const auto v : s_.outputs(n))
-            if (c_.base[v.index()] == v && !c_.resident[v.index()]) bytes += s_[v].bytes;
-        return detail::mul_div(bytes * scale_, weights[needs.last[i] + 1] - weights[needs.first[i]],
+            if (c_.base[v] == v && !c_.resident[v]) bytes += s_[v].bytes;
+        return detail::mul_div(bytes * scale_, weights[needs.last[n] + 1] - weights[needs.first[n]],
                                cut_options::whole_weight);
     }
 

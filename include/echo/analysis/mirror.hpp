@@ -14,7 +14,7 @@ namespace echo {
 inline decision mirror(const snapshot& s, const candidates& c) {
     decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {
-        return c.rerunnable[n.index()] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;
+        return c.rerunnable[n] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;
     };
     for (const auto n : s.nodes()) {
         if (!mirrored(n)) continue;
@@ -24,11 +24,11 @@ inline decision mirror(const snapshot& s, const candidates& c) {
             for (const use& u : s.uses(v)) {
                 const phase p = s[u.reader].phase;
                 gradient |= is_backward(p);
-                kept |= p == phase::forward && c.live[u.reader.index()] && !mirrored(u.reader);
+                kept |= p == phase::forward && c.live[u.reader] && !mirrored(u.reader);
             }
             read_by_kept |= gradient && kept;
         }
-        out.again[n.index()] = !read_by_kept;
+        out.again[n] = !read_by_kept;
     }
     return out;
 }

@@ -24,9 +24,7 @@ namespace echo {
 inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule& steps) {
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
-    std::vector<step_id> latest(s.node_count(), step_id::none()); // whose copies are the graph's outputs
-    for (const auto t : steps.steps())
-        if (steps[t].kind != step_kind::encode) latest[steps[t].node.index()] = t;
+    const auto latest = latest_runs(s, steps); // whose copies are the graph's outputs
 
     std::vector<copy_id> found;
     for (const auto t : steps.steps()) {
@@ -43,8 +41,7 @@ inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule
             bool taken = false;
             for (const auto before : outputs)
                 taken |= before < v && (s[before].view_of == k || s[before].inplace == k);
-            const bool read =
-                live.last_read(made).valid() || (s.is_result(v) && latest[steps[t].node.index()] == t);
+            const bool read = live.last_read(made).valid() || (s.is_result(v) && latest[steps[t].node] == t);
             const bool same_size = s[v].bytes == s[s.inputs(steps[t].node)[k]].bytes;
             if (storage.resident || taken || !read || s[v].resident || !same_size) found.push_back(made);
         }

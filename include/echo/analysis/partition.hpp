@@ -6,6 +6,7 @@
 #pragma once
 
 #include <echo/analysis/candidates.hpp>
+#include <echo/graph/id_vector.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -37,13 +38,11 @@ private:
 /// member.
 class node_groups {
 public:
-    std::size_t size() const noexcept { return first_.size() - 1; }
+    std::size_t size() const noexcept { return members_.size(); }
     /// The nodes of a group. O(1).
-    std::span<const node_id> members(std::size_t group) const {
-        return {members_.data() + first_[group], members_.data() + first_[group + 1]};
-    }
+    std::span<const node_id> members(std::size_t group) const { return members_[group_id(group)]; }
     /// The group of a node; `none` if it is in no group.
-    std::uint32_t of(node_id n) const { return of_[n.index()]; }
+    std::uint32_t of(node_id n) const { return of_[n]; }
     /// Nodes of the largest group; 0 if there is none. O(groups).
     std::size_t largest() const {
         std::size_t most = 0;
@@ -64,33 +63,31 @@ public:
         }
         node_groups g;
         g.of_.assign(s.node_count(), none);
+        std::uint32_t count = 0;
         for (const auto n : s.nodes()) {
             if (!chosen(n)) continue;
-            const auto root = sets.find(n.index());
-            if (root == n.index()) {
-                g.of_[root] = static_cast<std::uint32_t>(g.first_.size() - 1);
-                g.first_.push_back(0);
-            }
-            g.of_[n.index()] = g.of_[root];
-            ++g.first_[g.of_[root] + 1];
+            const node_id root(sets.find(n.index()));
+            g.of_[n] = root == n ? count++ : g.of_[root];
         }
-        std::partial_sum(g.first_.begin(), g.first_.end(), g.first_.begin());
-        g.members_.resize(g.first_.back());
-        auto next = g.first_;
+        g.members_.begin(count);
         for (const auto n : s.nodes())
-            if (g.of_[n.index()] != none) g.members_[next[g.of_[n.index()]]++] = n;
+            if (g.of_[n] != none) g.members_.count(group_id(g.of_[n]));
+        g.members_.lay_out();
+        for (const auto n : s.nodes())
+            if (g.of_[n] != none) g.members_.add(group_id(g.of_[n]), n);
         return g;
     }
 
 private:
-    std::vector<std::uint32_t> first_{0}, of_;
-    std::vector<node_id> members_;
+    using group_id = strong_id<struct group_tag>;
+    id_vector<node_id, std::uint32_t> of_;
+    id_lists<group_id, node_id> members_;
 };
 
 /// The subgraphs between compute-heavy ops: live forward nodes that are not heavy. O(nodes + edges).
 inline node_groups partition(const snapshot& s, const candidates& c) {
     return node_groups::connected(s, [&](node_id n) {
-        return c.live[n.index()] && s[n].phase == phase::forward && s[n].kind != op_kind::heavy;
+        return c.live[n] && s[n].phase == phase::forward && s[n].kind != op_kind::heavy;
     });
 }
 

@@ -13,6 +13,7 @@
 #include <echo/analysis/arena/capped.hpp>
 #include <echo/analysis/arena/nnvm_pool.hpp>
 #include <echo/analysis/liveness.hpp>
+#include <echo/analysis/load_sweep.hpp>
 #include <echo/analysis/memory_plan.hpp>
 #include <echo/analysis/plan.hpp>
 
@@ -53,26 +54,22 @@ inline std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granulari
 
 /// Largest sum of bytes of storages that are not resident, over the steps. The bytes as they are: no padding.
 inline std::uint64_t largest_load(const liveness& live, std::size_t steps) {
-    std::vector<std::uint64_t> change(steps + 1, 0);
-    for (const auto i : live.storages()) {
-        if (live[i].resident) continue;
-        change[live[i].first.index()] += live[i].bytes;
-        change[live[i].last.index() + std::size_t{1}] -= live[i].bytes; // wraps; the running sum does not
-    }
-    std::uint64_t now = 0, most = 0;
-    for (const auto c : change) most = std::max(most, now += c);
-    return most;
+    std::vector<std::uint64_t> loads;
+    begin_loads(loads, steps);
+    for (const auto i : live.storages())
+        if (!live[i].resident) add_life(loads, live[i].first.index(), live[i].last.index(), live[i].bytes);
+    return sum_lives(loads);
 }
 
 /// The offset of each copy, from that of its storage.
 inline void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
-                       const std::vector<std::uint64_t>& of_storage, memory_plan_parts& parts) {
+                       const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
     parts.offsets.reserve(live.copy_count());
     parts.first_copy.reserve(steps.size() + 1);
     for (const auto t : steps.steps()) {
         for (std::uint32_t k = 0; k < copy_count(s, steps[t]); ++k) {
             const storage_id i = live.storage({t, k});
-            parts.offsets.push_back(i.valid() ? of_storage[i.index()] : memory_plan_parts::no_offset);
+            parts.offsets.push_back(i.valid() ? of_storage[i] : memory_plan_parts::no_offset);
         }
         parts.first_copy.push_back(static_cast<std::uint32_t>(parts.offsets.size()));
     }
@@ -140,11 +137,11 @@ memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_o
     std::vector<arena::interval> reserved;
     memory_plan_parts parts{.align = options.align};
     parts.lower_bound = detail::largest_load(live, steps.size());
-    std::vector<std::uint64_t> of_storage(live.storage_count(), 0);
+    id_vector<storage_id, std::uint64_t> of_storage(live.storage_count(), 0);
     std::vector<storage_id> placed;
     for (const auto i : live.storages()) { // numbered in the order of their makers
         const storage_record& storage = live[i];
-        if (storage.resident) of_storage[i.index()] = memory_plan_parts::no_offset;
+        if (storage.resident) of_storage[i] = memory_plan_parts::no_offset;
         if (storage.resident || !storage.bytes) continue;
         const std::uint64_t bytes = detail::whole_granules(storage.bytes, options.granularity);
         reserved.push_back({storage.first.index(), storage.last.index(), bytes});
@@ -160,7 +157,7 @@ memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_o
     } else {
         detail::place_in_arenas(s, steps, options, reserved, parts);
     }
-    for (std::size_t i = 0; i < placed.size(); ++i) of_storage[placed[i].index()] = parts.blocks[i].offset;
+    for (std::size_t i = 0; i < placed.size(); ++i) of_storage[placed[i]] = parts.blocks[i].offset;
     detail::lay_copies(s, steps, live, of_storage, parts);
     return memory_plan(std::move(parts));
 }

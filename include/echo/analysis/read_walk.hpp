@@ -57,12 +57,12 @@ private:
     /// Whether the step is fused.
     bool meet(const schedule& steps, step_id t) {
         if (!steps[t].fused) return false;
-        if (seen_[t.index()] != stamp_) met_.push_back(t);
-        seen_[t.index()] = stamp_;
+        if (seen_[t] != stamp_) met_.push_back(t);
+        seen_[t] = stamp_;
         return true;
     }
 
-    std::vector<std::uint32_t> seen_; // step: the last walk that met it
+    id_vector<step_id, std::uint32_t> seen_; // step: the last walk that met it
     std::uint32_t stamp_ = 0;
     std::vector<step_id> met_;
 };

@@ -40,7 +40,7 @@ public:
         }
         for (const auto t : steps.steps()) {
             if (steps[t].kind == step_kind::recompute && !steps[t].fused)
-                saved_[t] += c.times.of_node[steps[t].node.index()];
+                saved_[t] += c.times.of_node[steps[t].node];
             if (above_[t] != root) saved_[above_[t]] += saved_[t];
         }
     }

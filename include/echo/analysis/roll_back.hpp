@@ -23,18 +23,18 @@ inline std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan&
     const liveness& live = plan.live();
     std::vector<std::uint64_t> sum(groups.size(), 0);
     const step_id peak = plan.footprint().peak_step;
-    std::vector<std::uint8_t> seen(live.storage_count(), 0);
+    id_set<storage_id> seen(live.storage_count());
     const auto charge = [&](storage_id i, node_id n) {
         if (!i.valid()) return; // fused
         const storage_record& storage = live[i];
-        if (seen[i.index()] || storage.resident || storage.first > peak || storage.last < peak) return;
-        seen[i.index()] = 1;
+        if (seen[i] || storage.resident || storage.first > peak || storage.last < peak) return;
+        seen[i] = 1;
         sum[groups.of(n)] += storage.bytes;
     };
     const step_id boundary = first_backward_step(s, steps);
     for (const auto step : steps.steps()) {
         const step_record& record = steps[step];
-        if (record.kind == step_kind::encode || step < boundary || !plan.decided().again[record.node.index()])
+        if (record.kind == step_kind::encode || step < boundary || !plan.decided().again[record.node])
             continue;
         for (std::uint32_t k = 0; k < s.outputs(record.node).size(); ++k)
             charge(live.storage({step, k}), record.node);
@@ -62,8 +62,7 @@ struct rolled_back {
     std::size_t taken_back = 0;
     for (std::size_t batch = 1; plan.peak_bytes() > limit; batch *= 2) {
         decision next = plan.decided();
-        const node_groups groups =
-            node_groups::connected(s, [&](node_id n) { return next.again[n.index()] != 0; });
+        const node_groups groups = node_groups::connected(s, [&](node_id n) { return next.again[n] != 0; });
         const auto blames = detail::blame(s, plan, groups);
         ranking by_blame;
         for (std::uint32_t g = 0; g < groups.size(); ++g) by_blame.add(g, blames[g]);
@@ -75,7 +74,7 @@ struct rolled_back {
         for (std::size_t i = 0; i < order.size() && (i < batch || relieved < excess); ++i) {
             if (blames[order[i]] == 0) break;
             relieved += blames[order[i]];
-            for (const auto n : groups.members(order[i])) next.again[n.index()] = 0;
+            for (const auto n : groups.members(order[i])) next.again[n] = 0;
             ++taken_back;
         }
         plan = evaluate(next);

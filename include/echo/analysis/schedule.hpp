@@ -4,6 +4,7 @@
 /// bit per element; each of its inputs names the step that made the copy it reads.
 #pragma once
 
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <cstdint>
@@ -45,10 +46,10 @@ public:
     /// All steps, in the order in which they run.
     id_range<step_id> steps() const noexcept { return {0, steps_.size()}; }
     /// What a step does. O(1).
-    const step_record& operator[](step_id t) const { return steps_[t.index()]; }
+    const step_record& operator[](step_id t) const { return steps_[t]; }
     /// What a step reads. O(1).
     std::span<const copy_id> inputs(step_id t) const {
-        return {inputs_.data() + first_[t.index()], inputs_.data() + first_[t.index() + 1]};
+        return {inputs_.data() + first_[t], inputs_.data() + first_[t.next()]};
     }
 
     /// No step; the memory is kept.
@@ -78,8 +79,8 @@ public:
     }
     /// Marks a recompute as fused, or takes the mark off. O(1).
     void fuse(step_id t, bool fused = true) {
-        fused_ += std::size_t{fused} - std::size_t{steps_[t.index()].fused};
-        steps_[t.index()].fused = fused;
+        fused_ += std::size_t{fused} - std::size_t{steps_[t].fused};
+        steps_[t].fused = fused;
     }
     /// How many steps run inside their readers. O(1).
     std::size_t fused_count() const noexcept { return fused_; }
@@ -87,9 +88,9 @@ public:
     friend bool operator==(const schedule&, const schedule&) = default;
 
 private:
-    detail::large_vector<step_record> steps_;
+    id_vector<step_id, step_record> steps_;
     detail::large_vector<copy_id> inputs_;
-    detail::large_vector<std::uint32_t> first_{0};
+    id_vector<step_id, std::uint32_t> first_{1, 0};
     std::size_t fused_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <echo/analysis/candidates.hpp>
 #include <echo/analysis/decision.hpp>
 #include <echo/analysis/schedule.hpp>
+#include <echo/analysis/turn_queue.hpp>
 #include <echo/graph/id_vector.hpp>
 
 #include <algorithm>
@@ -19,35 +20,8 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace echo {
-
-/// Turns by the node at which they happen. Reusable.
-class turn_queue {
-public:
-    /// `turns` must outlive the uses. O(nodes + turns), nothing if there are none.
-    void fill(std::span<const turn> turns, std::size_t nodes) {
-        turns_ = turns;
-        first_.clear();
-        if (turns.empty()) return;
-        first_.assign(nodes, none);
-        next_.resize(turns.size());
-        for (std::uint32_t i = 0; i < turns.size(); ++i)
-            next_[i] = std::exchange(first_[turns[i].at.index()], i);
-    }
-    /// Calls `visit` with the nodes whose turn it is, the last of the turns first.
-    template <class Visit>
-    void at(node_id n, const Visit& visit) const {
-        if (first_.empty()) return;
-        for (auto i = first_[n.index()]; i != none; i = next_[i]) visit(turns_[i].node);
-    }
-
-private:
-    static constexpr std::uint32_t none = ~std::uint32_t{0};
-    std::span<const turn> turns_{};
-    detail::large_vector<std::uint32_t> first_, next_;
-};
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
 class schedule_builder {
@@ -85,13 +59,13 @@ private:
         early_.fill(decided.early, s_.node_count());
         for (const auto n : s_.nodes()) {
             forgets_.at(n, [&](node_id m) { forget(m); });
-            if (!c_.live[n.index()]) continue;
+            if (!c_.live[n]) continue;
             if (s_[n].phase == phase::forward) {
-                if (needed_[n.index()]) run_forward(n);
-            } else if (!hoisted_[n.index()]) {
+                if (needed_[n]) run_forward(n);
+            } else if (!hoisted_[n]) {
                 if (is_backward(s_[n].phase)) {
                     early_.at(n, [&](node_id m) {
-                        if (m < n && demanded_[m.index()]) make(m);
+                        if (m < n && demanded_[m]) make(m);
                     });
                     make_inputs(n);
                 }
@@ -106,42 +80,42 @@ private:
     void find_depths() {
         depth_.assign(s_.node_count(), 0);
         for (const auto n : s_.nodes()) {
-            if (!c_.rerunnable[n.index()]) continue;
+            if (!c_.rerunnable[n]) continue;
             for (const edge_source& from : s_.sources(n))
-                depth_[n.index()] = std::max(depth_[n.index()], depth_[from.producer.index()]);
-            ++depth_[n.index()];
+                depth_[n] = std::max(depth_[n], depth_[from.producer]);
+            ++depth_[n];
         }
     }
 
     /// Fixes what is really made again (views follow their base) and what the forward pass must run.
     void settle(const decision& decided) {
-        effective_.assign(decided.again.begin(), decided.again.end());
-        needed_.assign(s_.node_count(), 0);
-        demanded_.assign(s_.node_count(), 0);
-        hoisted_.assign(s_.node_count(), 0);
-        encoded_.assign(decided.encoded.begin(), decided.encoded.end());
+        effective_ = decided.again;
+        needed_.assign(s_.node_count());
+        demanded_.assign(s_.node_count());
+        hoisted_.assign(s_.node_count());
+        encoded_ = decided.encoded;
         heavy_ = decided.heavy;
-        remade_.assign(s_.node_count(), 0);
-        for (const auto& f : decided.forgets) remade_[f.node.index()] = may_run_twice(f.node);
+        remade_.assign(s_.node_count());
+        for (const auto& f : decided.forgets) remade_[f.node] = may_run_twice(f.node);
         for (const auto n : s_.nodes()) {
-            if (s_[n].phase != phase::forward || !c_.live[n.index()]) {
-                effective_[n.index()] = 0;
-            } else if (c_.rerunnable[n.index()]) {
+            if (s_[n].phase != phase::forward || !c_.live[n]) {
+                effective_[n] = 0;
+            } else if (c_.rerunnable[n]) {
                 follow_base(n);
             }
         }
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
-            if (!c_.live[i]) continue;
+            if (!c_.live[n]) continue;
             const phase p = s_[n].phase;
             if (is_backward(p)) {
                 for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
-                    const std::size_t maker = s_.sources(n)[k].producer.index();
+                    const node_id maker = s_.sources(n)[k].producer;
                     const bool packed = reads_encoding(n, k, s_.inputs(n)[k]);
-                    (packed || hoisted_[i] ? needed_ : demanded_)[maker] = 1;
-                    if (c_.hoistable[maker] && (packed || hoisted_[i])) hoisted_[maker] = 1;
+                    (packed || hoisted_[n] ? needed_ : demanded_)[maker] = 1;
+                    if (c_.hoistable[maker] && (packed || hoisted_[n])) hoisted_[maker] = 1;
                 }
-                for (const auto c : s_.control(n)) needed_[c.index()] = 1;
+                for (const auto c : s_.control(n)) needed_[c] = 1;
             } else if (p == phase::forward) {
                 settle_forward(n);
             }
@@ -150,37 +124,34 @@ private:
 
     /// A node that makes nothing but views is made again exactly when a base of them is.
     void follow_base(node_id n) {
-        std::uint8_t follows = 0, forgotten_too = 0;
+        bool follows = false, forgotten_too = false;
         for (const auto v : s_.outputs(n)) {
             if (s_[v].view_of == no_input) return;
-            const std::size_t maker = s_[s_.inputs(n)[s_[v].view_of]].producer.index();
+            const node_id maker = s_[s_.inputs(n)[s_[v].view_of]].producer;
             follows |= effective_[maker];
             forgotten_too |= remade_[maker];
         }
-        effective_[n.index()] = follows;
-        remade_[n.index()] |= forgotten_too;
+        effective_[n] = follows;
+        remade_[n] |= forgotten_too;
     }
 
     void settle_forward(node_id n) {
-        const std::size_t i = n.index();
-        if (c_.forward_needed[i]) needed_[i] = 1;
-        if (demanded_[i]) {
-            const bool may = may_run_twice(n) || (c_.movable[i] && !needed_[i]);
-            if (!may) effective_[i] = 0;
-            if (!effective_[i]) needed_[i] = 1;
-            if (effective_[i] || remade_[i])
-                for (const edge_source& from : s_.sources(n)) demanded_[from.producer.index()] = 1;
+        if (c_.forward_needed[n]) needed_[n] = 1;
+        if (demanded_[n]) {
+            const bool may = may_run_twice(n) || (c_.movable[n] && !needed_[n]);
+            if (!may) effective_[n] = 0;
+            if (!effective_[n]) needed_[n] = 1;
+            if (effective_[n] || remade_[n])
+                for (const edge_source& from : s_.sources(n)) demanded_[from.producer] = 1;
         }
         // What may run again may still not run late; then it runs in its place as well.
-        if (!c_.movable[i]) needed_[i] = 1;
-        if (!needed_[i]) return;
-        for (const edge_source& from : s_.sources(n)) needed_[from.producer.index()] = 1;
-        for (const auto c : s_.control(n)) needed_[c.index()] = 1;
+        if (!c_.movable[n]) needed_[n] = 1;
+        if (!needed_[n]) return;
+        for (const edge_source& from : s_.sources(n)) needed_[from.producer] = 1;
+        for (const auto c : s_.control(n)) needed_[c] = 1;
     }
 
-    bool may_run_twice(node_id n) const {
-        return c_.rerunnable[n.index()] || (heavy_ && c_.heavy_rerunnable[n.index()]);
-    }
+    bool may_run_twice(node_id n) const { return c_.rerunnable[n] || (heavy_ && c_.heavy_rerunnable[n]); }
 
     /// With the views of it, which would hold its storage.
     void forget(node_id wanted) {
@@ -188,8 +159,8 @@ private:
         while (!stack_.empty()) {
             const node_id n = stack_.back().node;
             stack_.pop_back();
-            if (!remade_[n.index()] || !copy_[n.index()].valid()) continue;
-            copy_[n.index()] = step_id::none();
+            if (!remade_[n] || !copy_[n].valid()) continue;
+            copy_[n] = step_id::none();
             for (const auto v : s_.outputs(n))
                 for (const use& u : s_.uses(v))
                     for (const auto out : s_.outputs(u.reader))
@@ -198,13 +169,13 @@ private:
     }
 
     bool reads_encoding(node_id reader, std::size_t position, value_id v) const {
-        return encoded_[v.index()] && encodable(s_, c_, reader, position);
+        return encoded_[v] && encodable(s_, c_, reader, position);
     }
 
     void run(node_id n) {
         const step_id t = steps_.add({.node = n});
-        original_[n.index()] = t;
-        if (!effective_[n.index()]) copy_[n.index()] = t;
+        original_[n] = t;
+        if (!effective_[n]) copy_[n] = t;
         for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) steps_.read(copy_for(n, k));
     }
 
@@ -216,12 +187,12 @@ private:
             encode(v);
             for (const use& u : s_.uses(v)) {
                 node_id view = u.reader;
-                if (!hoisted_[view.index()]) continue;
+                if (!hoisted_[view]) continue;
                 for (;;) {
                     run(view);
                     const value_id seen = s_.output(view, 0);
                     encode(seen);
-                    if (s_.uses(seen).empty() || !hoisted_[s_.uses(seen)[0].reader.index()]) break;
+                    if (s_.uses(seen).empty() || !hoisted_[s_.uses(seen)[0].reader]) break;
                     view = s_.uses(seen)[0].reader;
                 }
             }
@@ -229,28 +200,28 @@ private:
     }
 
     void encode(value_id v) {
-        if (!encoded_[v.index()] || !has_encoding_reader(v)) return;
+        if (!encoded_[v] || !has_encoding_reader(v)) return;
         const node_id n = s_[v].producer;
         const step_id t =
             steps_.add({.node = n, .kind = step_kind::encode, .bytes = encoded_bytes(s_[v].elements)});
-        steps_.read({original_[n.index()], s_.output_index(v)});
-        encoding_[v.index()] = t;
+        steps_.read({original_[n], s_.output_index(v)});
+        encoding_[v] = t;
     }
 
     bool has_encoding_reader(value_id v) const {
         for (const use& u : s_.uses(v))
-            if (c_.live[u.reader.index()] && reads_encoding(u.reader, u.position, v)) return true;
+            if (c_.live[u.reader] && reads_encoding(u.reader, u.position, v)) return true;
         return false;
     }
 
     copy_id copy_for(node_id reader, std::size_t position) const {
         const auto [maker, output] = s_.sources(reader)[position];
-        if (is_backward(s_[reader].phase) && !hoisted_[reader.index()]) {
+        if (is_backward(s_[reader].phase) && !hoisted_[reader]) {
             const value_id v = s_.inputs(reader)[position];
-            if (reads_encoding(reader, position, v)) return {encoding_[v.index()], 0};
-            return {copy_[maker.index()], output};
+            if (reads_encoding(reader, position, v)) return {encoding_[v], 0};
+            return {copy_[maker], output};
         }
-        return {original_[maker.index()], output};
+        return {original_[maker], output};
     }
 
     /// Everything the backward node reads that is made again and not there yet, in the order of its inputs.
@@ -259,16 +230,15 @@ private:
             if (!reads_encoding(reader, k, s_.inputs(reader)[k])) make(s_.sources(reader)[k].producer);
     }
 
-    bool missing(node_id n) const { return !copy_[n.index()].valid(); }
+    bool missing(node_id n) const { return !copy_[n].valid(); }
 
     /// Position of the first such; their number if nothing is missing.
     std::size_t deepest_missing(std::span<const edge_source> sources) const {
         std::size_t deepest = sources.size();
         for (std::size_t k = 0; k < sources.size(); ++k) {
-            const std::size_t maker = sources[k].producer.index();
-            if (!missing(sources[k].producer)) continue;
-            if (deepest == sources.size() || depth_[maker] > depth_[sources[deepest].producer.index()])
-                deepest = k;
+            const node_id maker = sources[k].producer;
+            if (!missing(maker)) continue;
+            if (deepest == sources.size() || depth_[maker] > depth_[sources[deepest].producer]) deepest = k;
         }
         return deepest;
     }
@@ -293,11 +263,11 @@ private:
                 stack_.push_back({sources[from_source].producer, frame::unseen});
                 continue;
             }
-            const bool first = !original_[n.index()].valid();
+            const bool first = !original_[n].valid();
             const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
-            for (const edge_source& from : sources) steps_.read({copy_[from.producer.index()], from.output});
-            copy_[n.index()] = t;
-            if (first) original_[n.index()] = t;
+            for (const edge_source& from : sources) steps_.read({copy_[from.producer], from.output});
+            copy_[n] = t;
+            if (first) original_[n] = t;
             stack_.pop_back();
         }
     }
@@ -307,19 +277,19 @@ private:
     void drop_unread() {
         readers_.assign(steps_.size(), 0);
         for (const auto t : steps_.steps())
-            for (const auto c : steps_.inputs(t)) ++readers_[c.step.index()];
-        runs_again_.assign(s_.node_count(), 0);
+            for (const auto c : steps_.inputs(t)) ++readers_[c.step];
+        runs_again_.assign(s_.node_count());
         number_.assign(steps_.size(), step_id(0));
         bool any = false;
         for (std::size_t i = steps_.size(); i-- > 0;) {
             const step_id t(i);
             if (steps_[t].kind == step_kind::encode) continue;
-            if (readers_[i] == 0 && is_idle(t)) {
+            if (readers_[t] == 0 && is_idle(t)) {
                 any = true;
-                number_[i] = step_id::none();
-                for (const auto c : steps_.inputs(t)) --readers_[c.step.index()];
+                number_[t] = step_id::none();
+                for (const auto c : steps_.inputs(t)) --readers_[c.step];
             } else {
-                runs_again_[steps_[t].node.index()] = 1;
+                runs_again_[steps_[t].node] = 1;
             }
         }
         if (any) renumber();
@@ -329,7 +299,7 @@ private:
     bool is_idle(step_id t) const {
         const node_id n = steps_[t].node;
         if (s_[n].phase != phase::forward) return false;
-        if (runs_again_[n.index()]) return steps_[t].kind == step_kind::recompute || c_.late_is_free(n);
+        if (runs_again_[n]) return steps_[t].kind == step_kind::recompute || c_.late_is_free(n);
         bool makes_result = false;
         for (const auto v : s_.outputs(n)) makes_result |= s_.is_result(v);
         return steps_[t].kind == step_kind::recompute && !makes_result;
@@ -337,16 +307,15 @@ private:
 
     void renumber() {
         all_.clear();
-        runs_again_.assign(s_.node_count(), 0);
+        runs_again_.assign(s_.node_count());
         for (const auto t : steps_.steps()) {
-            if (!number_[t.index()].valid()) continue;
+            if (!number_[t].valid()) continue;
             step_record step = steps_[t];
-            if (step.kind != step_kind::encode &&
-                std::exchange(runs_again_[step.node.index()], std::uint8_t{1}) == 0)
+            if (step.kind != step_kind::encode && std::exchange(runs_again_[step.node], std::uint8_t{1}) == 0)
                 step.kind = step_kind::run;
             const step_id now = all_.add(step);
-            for (const auto c : steps_.inputs(t)) all_.read({number_[c.step.index()], c.output});
-            number_[t.index()] = now;
+            for (const auto c : steps_.inputs(t)) all_.read({number_[c.step], c.output});
+            number_[t] = now;
             homes_[now] = homes_[t];
         }
         homes_.resize(all_.size());
@@ -362,21 +331,21 @@ private:
     const snapshot& s_;
     const candidates& c_;
     schedule steps_, all_;
-    detail::large_vector<std::uint8_t> effective_; ///< node: made again; its copy ends with the forward pass
-    detail::large_vector<std::uint8_t> needed_;    ///< node: the forward pass runs it
-    detail::large_vector<std::uint8_t> demanded_;  ///< node: the backward pass reads a copy
-    detail::large_vector<std::uint8_t> hoisted_;   ///< backward view: runs right after what it looks at
-    detail::large_vector<std::uint8_t> encoded_;   ///< value: as chosen
-    detail::large_vector<std::uint8_t> remade_;    ///< node: its copy is forgotten at some turn
+    id_set<node_id> effective_; ///< node: made again; its copy ends with the forward pass
+    id_set<node_id> needed_;    ///< node: the forward pass runs it
+    id_set<node_id> demanded_;  ///< node: the backward pass reads a copy
+    id_set<node_id> hoisted_;   ///< backward view: runs right after what it looks at
+    id_set<value_id> encoded_;  ///< value: as chosen
+    id_set<node_id> remade_;    ///< node: its copy is forgotten at some turn
     bool heavy_ = false;
-    detail::large_vector<std::uint32_t> depth_; ///< node: as `find_depths` says
-    detail::large_vector<step_id> original_;    ///< node: its first run so far
-    detail::large_vector<step_id> copy_;        ///< node: the run whose copy the backward pass reads now
-    detail::large_vector<step_id> encoding_;    ///< value: the step that encodes it
+    id_vector<node_id, std::uint32_t> depth_; ///< node: as `find_depths` says
+    id_vector<node_id, step_id> original_;    ///< node: its first run so far
+    id_vector<node_id, step_id> copy_;        ///< node: the run whose copy the backward pass reads now
+    id_vector<value_id, step_id> encoding_;   ///< value: the step that encodes it
     id_vector<step_id, node_id> homes_;
-    detail::large_vector<std::uint32_t> readers_;   // step: reads of its copies
-    detail::large_vector<std::uint8_t> runs_again_; // node: there is a run behind, or was one before
-    detail::large_vector<step_id> number_;          // step: its number once what is idle is left out
+    id_vector<step_id, std::uint32_t> readers_; // step: reads of its copies
+    id_set<node_id> runs_again_;                // node: there is a run behind, or was one before
+    id_vector<step_id, step_id> number_;        // step: its number once what is idle is left out
     turn_queue forgets_, early_;
     detail::large_vector<frame> stack_;
 };

@@ -31,7 +31,7 @@ public:
 
     /// Whether the node runs once, in the place that the host's order gives it among its like.
     bool is_gradient(node_id n) const {
-        return c_.live[n.index()] && is_backward(s_[n].phase) && !makes_views_only(n);
+        return c_.live[n] && is_backward(s_[n].phase) && !makes_views_only(n);
     }
     /// Views cost nothing and are not told apart from what they lie on.
     bool makes_views_only(node_id n) const {
@@ -40,10 +40,10 @@ public:
         return !s_.outputs(n).empty();
     }
     /// Whether it may run a second time.
-    bool may_rerun(node_id n) const { return rerunnable_[n.index()] != 0; }
+    bool may_rerun(node_id n) const { return rerunnable_[n]; }
     /// Index of the first gradient that needs the node, through inputs, control or the order of nodes that never rerun; a
     /// gradient needs itself. More than any index if none does.
-    std::uint32_t needed_first(node_id n) const { return needed_first_[n.index()]; }
+    std::uint32_t needed_first(node_id n) const { return needed_first_[n]; }
     /// Whether its first run may stand behind that of gradient `at`: no gradient needs it before.
     bool may_be_later(node_id n, node_id at) const { return needed_first(n) > at.index(); }
     /// Whether the node may run behind gradient `at`, for the first time or again.
@@ -63,9 +63,9 @@ public:
                s_[maker].same_in_any_kernel();
     }
     /// Resident storages cost nothing, wherever they are read.
-    bool counts(value_id v) const { return !c_.resident[v.index()]; }
-    value_id base(value_id v) const { return c_.base[v.index()]; }
-    bool is_live(node_id n) const { return c_.live[n.index()] != 0; }
+    bool counts(value_id v) const { return !c_.resident[v]; }
+    value_id base(value_id v) const { return c_.base[v]; }
+    bool is_live(node_id n) const { return c_.live[n]; }
     const snapshot& graph() const noexcept { return s_; }
     const candidates& facts() const noexcept { return c_; }
 
@@ -75,24 +75,23 @@ public:
         for (const auto v : s_.outputs(n))
             for (const use& u : s_.uses(v))
                 if (is_live(u.reader)) visit(u.reader);
-        for (std::size_t i = first_waiting_[n.index()]; i < first_waiting_[n.index() + 1]; ++i)
-            visit(waiting_[i]);
+        for (const node_id waits : waiting_[n]) visit(waits);
     }
 
 private:
     static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 
     void find_reruns(bool heavy) {
-        rerunnable_.assign(s_.node_count(), 0);
+        rerunnable_.assign(s_.node_count());
         for (const auto n : s_.nodes()) {
             const node_record& node = s_[n];
             bool may = c_.host.recompute && node.phase == phase::forward && node.rerun != rerun_kind::never &&
                        !node.keep && is_live(n) && (heavy || node.kind != op_kind::heavy);
             for (const auto v : s_.outputs(n)) {
-                const bool on_resident = c_.resident[v.index()] && s_[v].view_of == no_input;
+                const bool on_resident = c_.resident[v] && s_[v].view_of == no_input;
                 may &= !on_resident && (c_.host.recompute_results || !s_.is_result(v));
             }
-            rerunnable_[n.index()] = may;
+            rerunnable_[n] = may;
         }
     }
 
@@ -103,20 +102,18 @@ private:
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!is_live(n)) continue;
-            std::uint32_t& first = needed_first_[i];
+            std::uint32_t& first = needed_first_[n];
             if (is_gradient(n) || !c_.host.move) first = n.index();
-            for_each_that_waits(n, [&](node_id m) { first = std::min(first, needed_first_[m.index()]); });
+            for_each_that_waits(n, [&](node_id m) { first = std::min(first, needed_first_[m]); });
         }
     }
 
     /// Who waits without reading: by control, and the next node that never reruns.
     void find_waiting() {
-        first_waiting_.assign(s_.node_count() + 1, 0);
-        for_each_wait([&](node_id before, node_id) { ++first_waiting_[before.index() + 1]; });
-        for (std::size_t i = 0; i < s_.node_count(); ++i) first_waiting_[i + 1] += first_waiting_[i];
-        waiting_.assign(first_waiting_.back(), node_id(0));
-        std::vector<std::uint32_t> place(first_waiting_.begin(), first_waiting_.end() - 1);
-        for_each_wait([&](node_id before, node_id n) { waiting_[place[before.index()]++] = n; });
+        waiting_.begin(s_.node_count());
+        for_each_wait([&](node_id before, node_id) { waiting_.count(before); });
+        waiting_.lay_out();
+        for_each_wait([&](node_id before, node_id n) { waiting_.add(before, n); });
     }
     template <class Visit>
     void for_each_wait(const Visit& visit) const {
@@ -133,11 +130,10 @@ private:
     const snapshot& s_;
     const candidates& c_;
     bool encode_;
-    std::vector<std::uint8_t> rerunnable_;
-    std::vector<std::uint32_t>
+    id_set<node_id> rerunnable_;
+    id_vector<node_id, std::uint32_t>
         needed_first_; ///< node: index of the first gradient that needs it, or `nobody`
-    std::vector<std::uint32_t> first_waiting_; ///< node: where its part of `waiting_` begins
-    std::vector<node_id> waiting_;
+    id_lists<node_id, node_id> waiting_;
 };
 
 } // namespace echo

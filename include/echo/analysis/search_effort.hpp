@@ -40,12 +40,18 @@ struct search_effort {
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
 
-    /// Replays for exchanges at a front point: many in small graphs, where each takes microseconds. None where single
-    /// limits are searched: what luck finds at one of them is missed at the next.
+    /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where single
+    /// limits are searched, but at the last of them.
     std::size_t most_local_replays() const noexcept {
         if (!whole_front()) return 0;
         const std::size_t nodes = size + 1;
         return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
+    }
+    /// Replays for local search at one of the last limits of a search in larger graphs, so that all take as long as a replay
+    /// of a hundred thousand nodes.
+    std::size_t polishing_replays() const noexcept {
+        if (whole_front() || is_reduced()) return 0;
+        return std::min<std::size_t>(200, 100'000 / (size + 1));
     }
     /// Plans to lead to the peaks of their neighbours on the front: so many that small graphs learn all there is, and
     /// others take no longer.

@@ -56,7 +56,6 @@ public:
         plans_.add(local_search_.lower(plans_.evaluate()(plans_.known().lowest().decided), least, replays));
     }
 
-private:
     /// Local search from the cheapest plan known at the limit.
     void search_around(std::uint64_t limit, std::size_t replays) {
         const rated_decision* found = plans_.known().within(limit);
@@ -64,6 +63,7 @@ private:
         plans_.add(local_search_(plans_.evaluate()(found->decided), limit, replays));
     }
 
+private:
     /// Just below the peak of each plan of the front: that plan led down, and the next ones led up. Each pair once.
     void learn_from_neighbours(std::size_t replays) {
         const auto all = plans_.known().all();

@@ -41,7 +41,7 @@ public:
 
     /// Bytes that are live while `n` runs in any schedule. O(inputs + outputs²).
     std::uint64_t operator()(node_id n) {
-        for (const auto& share : shares_) share_of_[share.base.index()] = none;
+        for (const auto& share : shares_) share_of_[share.base] = none;
         shares_.clear();
         inside_.clear();
         read_inputs(n);
@@ -66,7 +66,7 @@ private:
                 inside_.push_back({v, bit});
                 continue;
             }
-            std::uint32_t& at = share_of_[base.index()];
+            std::uint32_t& at = share_of_[base];
             if (at == none) {
                 at = static_cast<std::uint32_t>(shares_.size());
                 shares_.push_back({.base = base});
@@ -104,7 +104,7 @@ private:
         const std::uint32_t k = s_[v].inplace;
         if (k == no_input) return nullptr;
         const value_id base = rules_.base(s_.inputs(n)[k]);
-        const std::uint32_t at = share_of_[base.index()];
+        const std::uint32_t at = share_of_[base];
         if (at == none) return nullptr;
         // Only a storage that was itself taken over can be larger than what lies on it.
         if (s_[base].inplace == no_input && s_[base].bytes < s_[v].bytes) return nullptr;
@@ -121,7 +121,7 @@ private:
     const snapshot& s_;
     std::vector<counted_storage> shares_;
     std::vector<read_inside> inside_;
-    std::vector<std::uint32_t> share_of_; ///< base value: its entry of `shares_`, or `none`
+    id_vector<value_id, std::uint32_t> share_of_; ///< base value: its entry of `shares_`, or `none`
 };
 
 } // namespace echo

@@ -4,6 +4,7 @@
 /// DeadNodeElimination pass; docs/formats.md, "Baseline").
 #pragma once
 
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/read.hpp>
 
 #include <cstddef>
@@ -17,21 +18,20 @@ namespace detail {
 /// Whether a node writes in place on storage that is resident, directly or through views and earlier writes
 /// of that kind. Where residency hangs on the order of execution (an output that is resident itself and in
 /// place on storage that is not), the node counts as a writer: it is then kept.
-inline std::vector<std::uint8_t> resident_writers(const snapshot& s) {
-    std::vector<std::uint8_t> writes(s.node_count(), 0), resident(s.value_count(), 0);
+inline id_set<node_id> resident_writers(const snapshot& s) {
+    id_set<node_id> writes(s.node_count());
+    id_set<value_id> resident(s.value_count());
     for (const auto n : s.nodes()) {
         const auto inputs = s.inputs(n);
         for (const auto v : s.outputs(n)) {
             const value_record& value = s[v];
-            const auto lies_on = [&](std::uint32_t k) {
-                return k != no_input && resident[inputs[k].index()] != 0;
-            };
+            const auto lies_on = [&](std::uint32_t k) { return k != no_input && resident[inputs[k]]; };
             if (value.view_of != no_input) {
-                resident[v.index()] = lies_on(value.view_of);
+                resident[v] = lies_on(value.view_of);
             } else {
                 const bool over = lies_on(value.inplace);
-                writes[n.index()] |= static_cast<std::uint8_t>(over);
-                resident[v.index()] = over || value.resident;
+                writes[n] |= over;
+                resident[v] = over || value.resident;
             }
         }
     }
@@ -40,19 +40,19 @@ inline std::vector<std::uint8_t> resident_writers(const snapshot& s) {
 
 } // namespace detail
 
-/// By node index: 1 if a graph output, an `update` node or a node that writes in place on resident storage
-/// needs the node, through inputs or control; 0 if it is dead. Input nodes that nothing needs are dead too.
+/// The nodes that are alive: a graph output, an `update` node or a node that writes in place on resident storage
+/// needs them, through inputs or control. The others are dead. Input nodes that nothing needs are dead too.
 /// O(nodes + edges).
-inline std::vector<std::uint8_t> live_nodes(const snapshot& s) {
-    std::vector<std::uint8_t> live = detail::resident_writers(s);
-    for (const auto v : s.results()) live[s[v].producer.index()] = 1;
+inline id_set<node_id> live_nodes(const snapshot& s) {
+    id_set<node_id> live = detail::resident_writers(s);
+    for (const auto v : s.results()) live[s[v].producer] = 1;
     // Nodes stand in execution order, so every reader is seen before what it reads.
     for (std::size_t i = s.node_count(); i-- > 0;) {
         const node_id n(i);
-        if (s[n].phase == phase::update) live[i] = 1;
-        if (!live[i]) continue;
-        for (const auto v : s.inputs(n)) live[s[v].producer.index()] = 1;
-        for (const auto c : s.control(n)) live[c.index()] = 1;
+        if (s[n].phase == phase::update) live[n] = 1;
+        if (!live[n]) continue;
+        for (const auto v : s.inputs(n)) live[s[v].producer] = 1;
+        for (const auto c : s.control(n)) live[c] = 1;
     }
     return live;
 }
@@ -68,7 +68,7 @@ std::size_t erase_dead_nodes(G& g) {
     for (auto&& n : graph_traits<G>::nodes(std::as_const(g))) handles.push_back(n);
     std::size_t erased = 0;
     for (std::size_t i = handles.size(); i-- > 0;) {
-        if (live[i]) continue;
+        if (live[node_id(i)]) continue;
         graph_traits<G>::erase(g, handles[i]);
         ++erased;
     }

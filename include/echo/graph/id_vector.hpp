@@ -21,7 +21,7 @@ class id_vector {
 public:
     id_vector() = default;
     /// For ids from 0 to `size` − 1.
-    explicit id_vector(std::size_t size, const T& value = T()) : items_(size, value) {}
+    explicit id_vector(std::size_t size, const T& each = T()) : items_(size, each) {}
 
     /// The value of an id. O(1).
     T& operator[](Id i) { return items_[i.index()]; }
@@ -39,18 +39,20 @@ public:
     /// The values, in the order of their ids.
     std::span<const T> values() const noexcept { return items_; }
     /// The value of the last id.
+    T& back() { return items_.back(); }
+    /// The value of the last id.
     const T& back() const { return items_.back(); }
 
     /// The same value for ids from 0 to `size` − 1.
-    void assign(std::size_t size, const T& value) { items_.assign(size, value); }
+    void assign(std::size_t size, const T& each) { items_.assign(size, each); }
     /// Ids that are new get that value.
-    void resize(std::size_t size, const T& value = T()) { items_.resize(size, value); }
+    void resize(std::size_t size, const T& each = T()) { items_.resize(size, each); }
     /// Room for so many, so that growing takes no memory.
     void reserve(std::size_t size) { items_.reserve(size); }
     /// No id has a value.
     void clear() noexcept { items_.clear(); }
     /// The value of the next id.
-    void push_back(const T& value) { items_.push_back(value); }
+    void push_back(const T& item) { items_.push_back(item); }
 
     friend bool operator==(const id_vector&, const id_vector&) = default;
 
@@ -58,38 +60,44 @@ private:
     detail::large_vector<T> items_;
 };
 
-/// Some of the ids from 0 to a size.
+/// Some of the ids from 0 to a size: one byte each, which is faster than a bit.
 template <class Id>
 class id_set {
 public:
     id_set() = default;
     /// Of so many ids none, or all.
-    explicit id_set(std::size_t size, bool all = false) : has_(size, all) {}
+    explicit id_set(std::size_t size, bool all = false) : has_(size, {all}) {}
 
-    /// Whether the id is in the set. O(1).
-    bool operator[](Id i) const { return has_[i] != 0; }
+    /// Whether the id is in the set; to be assigned, too. O(1).
+    bool operator[](Id i) const { return has_[i.index()].is; }
+    /// Whether the id is in the set; to be assigned. O(1).
+    bool& operator[](Id i) { return has_[i.index()].is; }
     /// Adds the id. O(1).
-    void insert(Id i) { has_[i] = 1; }
+    void insert(Id i) { (*this)[i] = true; }
     /// Takes the id out. O(1).
-    void erase(Id i) { has_[i] = 0; }
-    /// In the set or not, as `is` says.
-    void put(Id i, bool is) { has_[i] = is; }
+    void erase(Id i) { (*this)[i] = false; }
     /// Inserts the id. Whether it was not in the set before.
-    [[nodiscard]] bool add(Id i) { return std::exchange(has_[i], std::uint8_t{1}) == 0; }
+    [[nodiscard]] bool add(Id i) { return !std::exchange((*this)[i], true); }
 
     /// Of so many ids none, or all.
-    void assign(std::size_t size, bool all = false) { has_.assign(size, all); }
+    void assign(std::size_t size, bool all = false) { has_.assign(size, {all}); }
     /// Ids that are new are not in the set.
-    void resize(std::size_t size) { has_.resize(size, 0); }
+    void resize(std::size_t size) { has_.resize(size); }
     /// How many ids there are, in the set or not.
     std::size_t size() const noexcept { return has_.size(); }
     /// Whether there are no ids at all.
     bool empty() const noexcept { return has_.empty(); }
+    /// All ids, in the set or not.
+    id_range<Id> ids() const noexcept { return {0, has_.size()}; }
 
     friend bool operator==(const id_set&, const id_set&) = default;
 
 private:
-    id_vector<Id, std::uint8_t> has_;
+    struct flag {
+        bool is = false;
+        friend bool operator==(flag, flag) = default;
+    };
+    detail::large_vector<flag> has_;
 };
 
 /// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the same

@@ -27,6 +27,8 @@ public:
     constexpr std::uint32_t index() const noexcept { return index_; }
     /// Whether it names something.
     constexpr bool valid() const noexcept { return index_ != std::numeric_limits<std::uint32_t>::max(); }
+    /// The id behind this one.
+    constexpr strong_id next() const noexcept { return strong_id(std::size_t{index_} + 1); }
     friend constexpr auto operator<=>(strong_id, strong_id) = default;
 
 private:

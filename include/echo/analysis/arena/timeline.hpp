@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/arena/interval.hpp>
+#include <echo/analysis/load_sweep.hpp>
 #include <echo/error.hpp>
 #include <echo/graph/ranking.hpp>
 
@@ -113,13 +114,9 @@ private:
     }
 
     void measure() {
-        loads_.assign(begin_.size(), 0);
-        for (const auto& x : items_) {
-            loads_[x.first] += x.bytes;
-            loads_[x.last + std::size_t{1}] -= x.bytes; // wraps; the running sum does not
-        }
-        std::uint64_t now = 0;
-        for (auto& c : loads_) load_ = std::max(load_, c = now += c);
+        detail::begin_loads(loads_, begin_.size() - 1);
+        for (const auto& x : items_) detail::add_life(loads_, x.first, x.last, x.bytes);
+        load_ = detail::sum_lives(loads_);
     }
 
     std::vector<interval> items_;

@@ -35,9 +35,9 @@ struct checked_figures {
     std::uint64_t stash_bytes = 0;
     std::uint64_t resident_bytes = 0;
     std::vector<checked_storage> storages;
-    std::vector<std::uint32_t> storage_of;     ///< by copy
-    std::vector<std::uint8_t> makes_resident;  ///< by node
-    std::vector<std::uint8_t> writes_resident; ///< by node: in place
+    std::vector<std::uint32_t> storage_of; ///< by copy
+    id_set<node_id> makes_resident;        ///< the nodes
+    id_set<node_id> writes_resident;       ///< in place
 };
 
 /// Runs resolved steps.
@@ -84,8 +84,8 @@ private:
         const std::size_t copies = r_.copies.size();
         f_.storage_of.assign(copies, none);
         f_.storages.reserve(copies);
-        f_.makes_resident.assign(s_.node_count(), 0);
-        f_.writes_resident.assign(s_.node_count(), 0);
+        f_.makes_resident.assign(s_.node_count());
+        f_.writes_resident.assign(s_.node_count());
         made_by_.resize(copies);
         reads_of_.assign(copies, 0);
         is_result_.assign(copies, 0);
@@ -99,12 +99,12 @@ private:
             for (const auto c : gathered_) ++reads_of_[c];
         }
         // A graph output is the copy of the latest step that produces it.
-        std::vector<std::uint32_t> latest(s_.node_count(), none);
+        id_vector<node_id, std::uint32_t> latest(s_.node_count(), none);
         for (std::size_t t = 0; t < r_.size(); ++t)
             if (r_.steps[t].kind != step_kind::encode)
-                latest[r_.steps[t].node.index()] = static_cast<std::uint32_t>(t);
+                latest[r_.steps[t].node] = static_cast<std::uint32_t>(t);
         for (const auto v : s_.results()) {
-            const std::uint32_t t = latest[s_[v].producer.index()];
+            const std::uint32_t t = latest[s_[v].producer];
             if (t == none) throw error(s_.name(s_[v].producer), "outputs", "a graph output is never made");
             const std::uint32_t copy = r_.steps[t].first_copy + s_.output_index(v);
             if (!is_result_[copy]) results_.push_back(copy);
@@ -152,10 +152,10 @@ private:
         for (const auto v : s_.outputs(n)) {
             const value_record& value = s_[v];
             if (value.view_of != no_input) continue;
-            if (value.resident) f_.makes_resident[n.index()] = 1;
+            if (value.resident) f_.makes_resident[n] = 1;
             if (value.inplace == no_input) continue;
             const std::uint32_t over = f_.storage_of[named(now_)[value.inplace]];
-            if (over != none && f_.storages[over].resident) f_.writes_resident[n.index()] = 1;
+            if (over != none && f_.storages[over].resident) f_.writes_resident[n] = 1;
         }
         measure();
     }
@@ -192,10 +192,10 @@ private:
                        takes(under(inputs[value.inplace]), value.bytes)) {
                 checked_storage& target = under(inputs[value.inplace]);
                 target.written = target.bound_stamp = stamp();
-                if (target.resident) f_.writes_resident[n.index()] = 1;
+                if (target.resident) f_.writes_resident[n] = 1;
                 put(copy, f_.storage_of[inputs[value.inplace]]);
             } else {
-                if (value.resident) f_.makes_resident[n.index()] = 1;
+                if (value.resident) f_.makes_resident[n] = 1;
                 make(copy, value.bytes, value.resident, false);
             }
             ++copy;
@@ -291,17 +291,17 @@ private:
     std::uint32_t now_ = 0, boundary_ = none;
 };
 
-/// By node: 1 if no graph output, no update node and no node that writes in place on resident storage (by the
-/// replay of the graph's own order) needs it, through inputs or control. O(nodes + edges).
-inline std::vector<std::uint8_t> dead_nodes(const snapshot& s, const checked_figures& own_order) {
-    std::vector<std::uint8_t> dead(s.node_count(), 1);
-    for (const auto v : s.results()) dead[s[v].producer.index()] = 0;
+/// The nodes that are dead: no graph output, no update node and no node that writes in place on resident storage (by the
+/// replay of the graph's own order) needs them, through inputs or control. O(nodes + edges).
+inline id_set<node_id> dead_nodes(const snapshot& s, const checked_figures& own_order) {
+    id_set<node_id> dead(s.node_count(), true);
+    for (const auto v : s.results()) dead.erase(s[v].producer);
     for (std::size_t i = s.node_count(); i-- > 0;) {
         const node_id n(i);
-        if (s[n].phase == phase::update || own_order.writes_resident[i]) dead[i] = 0;
-        if (dead[i]) continue;
-        for (const auto v : s.inputs(n)) dead[s[v].producer.index()] = 0;
-        for (const auto c : s.control(n)) dead[c.index()] = 0;
+        if (s[n].phase == phase::update || own_order.writes_resident[n]) dead.erase(n);
+        if (dead[n]) continue;
+        for (const auto v : s.inputs(n)) dead.erase(s[v].producer);
+        for (const auto c : s.control(n)) dead.erase(c);
     }
     return dead;
 }
@@ -321,11 +321,10 @@ inline checked_schedule checked_replay(const snapshot& s, const schedule& given,
     checked_figures after = replay_machine(s, steps)();
     for (std::size_t t = 0; t < steps.size(); ++t) {
         if (steps.steps[t].kind != step_kind::recompute) continue;
-        const std::size_t n = steps.steps[t].node.index();
+        const node_id n = steps.steps[t].node;
         if (before.makes_resident[n] || before.writes_resident[n] || after.makes_resident[n] ||
             after.writes_resident[n])
-            throw error(s.name(node_id(n)), step_key(t),
-                        "is recomputed, but makes or writes over a resident storage",
+            throw error(s.name(n), step_key(t), "is recomputed, but makes or writes over a resident storage",
                         "such nodes run once only");
     }
     return {std::move(steps), std::move(before), std::move(after)};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <echo/analysis/plan.hpp>
+#include <echo/graph/id_vector.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -65,8 +66,8 @@ inline resolved_steps resolve_own_order(const snapshot& s) {
 class step_resolver {
 public:
     step_resolver(const snapshot& s, const schedule& given, const host_abilities& host,
-                  const std::vector<std::uint8_t>& dead)
-        : s_(s), given_(given), host_(host), dead_(dead), ran_(s.node_count(), 0) {}
+                  const id_set<node_id>& dead)
+        : s_(s), given_(given), host_(host), dead_(dead), ran_(s.node_count()) {}
 
     /// Errors name the node and the step. O(nodes + steps + copies read).
     resolved_steps operator()() {
@@ -98,8 +99,8 @@ public:
         }
         check_results();
         for (const auto n : s_.nodes()) {
-            if (ran_[n.index()]) continue;
-            if (!dead_[n.index()])
+            if (ran_[n]) continue;
+            if (!dead_[n])
                 throw error(s_.name(n), "schedule", "runs in no step, though it is not dead", advice());
             if (!host_.erase)
                 throw error(s_.name(n), "schedule", "is left out, but the host erases no nodes", advice());
@@ -121,8 +122,8 @@ private:
 
     void check_run() {
         const node_id n = given_[at_].node;
-        if (ran_[n.index()]) refuse({}, "runs a second time without being a recompute");
-        ran_[n.index()] = 1;
+        if (ran_[n]) refuse({}, "runs a second time without being a recompute");
+        ran_[n] = 1;
         if (latest_run_.valid() && n < latest_run_) {
             if (!host_.move)
                 refuse({}, "runs after '" + s_.name(latest_run_) +
@@ -144,8 +145,8 @@ private:
         if (node.phase == phase::input) refuse({}, "is recomputed, but is an input node");
         if (node.rerun == rerun_kind::never) refuse({}, "is recomputed, but may never rerun");
         if (node.keep) refuse({}, "is recomputed, but the host wishes to keep its outputs");
-        if (dead_[n.index()]) refuse({}, "is recomputed, but nothing needs it");
-        if (!ran_[n.index()]) refuse({}, "is recomputed before it has run");
+        if (dead_[n]) refuse({}, "is recomputed, but nothing needs it");
+        if (!ran_[n]) refuse({}, "is recomputed before it has run");
         if (host_.recompute_results) return;
         for (const auto v : s_.outputs(n))
             if (s_.is_result(v))
@@ -177,11 +178,11 @@ private:
     /// A graph output is the copy of the latest step that produces it.
     void check_results() {
         if (!out_.any_fused) return;
-        std::vector<step_id> latest(s_.node_count(), step_id::none());
+        id_vector<node_id, step_id> latest(s_.node_count(), step_id::none());
         for (const auto t : given_.steps())
-            if (given_[t].kind != step_kind::encode) latest[given_[t].node.index()] = t;
+            if (given_[t].kind != step_kind::encode) latest[given_[t].node] = t;
         for (const auto v : s_.results()) {
-            at_ = latest[s_[v].producer.index()];
+            at_ = latest[s_[v].producer];
             if (at_.valid() && given_[at_].fused) refuse("fused", "is fused, but makes a graph output");
         }
     }
@@ -204,8 +205,7 @@ private:
             out_.reads.push_back(copy);
         }
         for (const auto c : s_.control(n))
-            if (!ran_[c.index()])
-                refuse("control", "runs before '" + s_.name(c) + "', which it must run after");
+            if (!ran_[c]) refuse("control", "runs before '" + s_.name(c) + "', which it must run after");
         for (const auto v : s_.outputs(n)) out_.copies.push_back(v);
         close(n, 0);
     }
@@ -261,8 +261,8 @@ private:
     const snapshot& s_;
     const schedule& given_;
     const host_abilities& host_;
-    const std::vector<std::uint8_t>& dead_;
-    std::vector<std::uint8_t> ran_; ///< by node: its first run stands earlier
+    const id_set<node_id>& dead_;
+    id_set<node_id> ran_; ///< its first run stands earlier
     node_id latest_run_ = node_id::none(), latest_never_ = node_id::none();
     step_id at_{};
     resolved_steps out_;
