@@ -15,6 +15,7 @@ inline void find_latest_runs(const snapshot& s, const schedule& steps, id_vector
         if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;
 }
 
+/// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps).
 inline id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
     id_vector<node_id, step_id> latest;
     find_latest_runs(s, steps, latest);
