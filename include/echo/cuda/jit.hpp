@@ -183,6 +183,7 @@ public:
             throw argument_error("generated kernel", "has nothing to compute", "give extents of 1 or more");
         return compile(std::move(program), layout, architecture);
     }
+    /// The same, for operands that are listed in the call.
     kernel compile_for(const graph& g, std::initializer_list<any_operand> to,
                        std::initializer_list<any_operand> from, const fused::extents& e,
                        std::optional<int> architecture = std::nullopt) {
