@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC makes it, cuBLAS
-// and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host, with the same stand-ins.
+// Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC
+// makes it, cuBLAS and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host,
+// with the same stand-ins.
 #include "cases.hpp"
 #include "engine/cuda/convolutions.hpp"
 #include "engine/cuda/device_backend.hpp"
