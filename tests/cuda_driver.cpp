@@ -85,7 +85,7 @@ TEST_CASE("a kernel is loaded once and launched with its call's parameters", "[j
     jit::detail::parameters expected;
     REQUIRE(k.prepare(t.to, t.from, t.e, expected));
     static_assert(sizeof expected == sizeof d.parameters);
-    CHECK(std::memcmp(d.parameters, &expected, 96 + 2 * 48) == 0);
+    CHECK(std::memcmp(d.parameters, &expected, 144 + 2 * 48) == 0);
 
     task small(5);
     k(small.to, small.from, small.e, a_stream());

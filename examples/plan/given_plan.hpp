@@ -33,7 +33,7 @@ inline plan_report report_of_steps(const snapshot& s, const schedule& steps) {
         r.encoded_values += step.kind == step_kind::encode;
         r.recomputed_nodes += recomputed;
         r.fused_nodes += step.fused;
-        if (recomputed && !step.fused) again += times.of_node[step.node.index()];
+        if (recomputed && !step.fused) again += times.of_node[step.node];
     }
     r.recompute_time_ratio = times.part(again);
     std::set<std::string> unknown;

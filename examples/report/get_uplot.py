@@ -56,6 +56,14 @@ def unpack(wheel: pathlib.Path, target: pathlib.Path) -> None:
             part.replace(target / name)
 
 
+def reason_of(problem: Exception) -> str:
+    """One line."""
+    if isinstance(problem, subprocess.CalledProcessError):
+        lines = problem.stderr.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"pip returned {problem.returncode}"
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+
+
 def main(arguments: list[str]) -> int:
     target = pathlib.Path(arguments[0]) if arguments else pathlib.Path.home() / ".cache" / "echo" / "uplot"
     if is_whole(target):
@@ -65,7 +73,7 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             unpack(download(pathlib.Path(folder)), target)
     except (OSError, subprocess.SubprocessError, StopIteration, KeyError, ValueError, zipfile.BadZipFile) as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        reason = reason_of(problem)
         print(f"get_uplot.py: uPlot cannot be had from {PACKAGE}: {reason}; put {' and '.join(SHA256)} into {target}",
               file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ namespace echo::report {
 
 /// Nanoseconds, which are whole numbers and fine enough for people.
 inline std::int64_t nanoseconds(const run_times& times, node_id n) {
-    return std::llround(1000 * std::min(times.microseconds(times.of_node[n.index()]), 1e15));
+    return std::llround(1000 * std::min(times.microseconds(times.of_node[n]), 1e15));
 }
 
 namespace detail {

@@ -79,15 +79,15 @@ private:
         if (node.rerun == rerun_kind::never || node.phase == phase::input) return stop(reason_kind::never);
         if (node.keep) return stop(reason_kind::asked);
         if (++why.count > most) return stop(reason_kind::long_way);
-        const ticks time = times_.of_node[n.index()];
+        const ticks time = times_.of_node[n];
         why.time += time;
         const bool heavy = node.kind == op_kind::heavy;
         const bool first = !why.culprit.valid();
         if (heavy && why.kind != reason_kind::heavy) {
             why.kind = reason_kind::heavy;
             why.culprit = n;
-        } else if (first || (heavy == (why.kind == reason_kind::heavy) &&
-                             time > times_.of_node[why.culprit.index()])) {
+        } else if (first ||
+                   (heavy == (why.kind == reason_kind::heavy) && time > times_.of_node[why.culprit])) {
             why.culprit = n;
         }
         return true;

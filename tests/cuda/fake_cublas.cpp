@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// As much of cuBLAS as the engine calls, on the host, written from its documentation: columns one behind the other. It
-/// refuses an attribute of the wrong size, a workspace that is not as announced, and addresses that are not aligned.
+/// As much of cuBLAS as the engine calls, on the host, written from its documentation: columns one behind the
+/// other. It refuses an attribute of the wrong size, a workspace that is not as announced, and addresses that are
+/// not aligned.
 #include <cublasLt.h>
 
 #include <cstdint>

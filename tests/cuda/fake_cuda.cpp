@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Stands in for libcuda, one card, whose kernels do nothing, and for NVRTC, whose code is the architecture's name (the real
-// one looks into libcuda itself). See fake_cuda.hpp.
+// Stands in for libcuda, one card, whose kernels do nothing, and for NVRTC, whose code is the architecture's name
+// (the real one looks into libcuda itself). See fake_cuda.hpp.
 #include "fake_cuda.hpp"
 
 #include <cstring>

@@ -16,7 +16,7 @@ struct fake_cuda {
     unsigned blocks = 0, threads = 0;
     void* stream = nullptr;
     void* function = nullptr;
-    unsigned char parameters[864] = {}; ///< of the last launch
+    unsigned char parameters[912] = {}; ///< of the last launch
 };
 
 extern "C" fake_cuda* echo_fake_cuda();

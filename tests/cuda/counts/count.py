@@ -7,9 +7,9 @@ bandwidth that they can reach.
 
 Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints
 a table. --check: fails where a count is above that of bench/results/cuda-counts.json, or where a
-kernel spills; --write: writes that file. Generated kernels are those of generated.cpp, by NVRTC.
-Needs nvcc and cuobjdump, of the toolkit or of the Python package nvidia-cuda-cuobjdump, which it
-installs under build/ where it can. 77: without them.
+kernel spills, of the example engine too; --write: writes that file. Generated kernels are those of
+generated.cpp, by NVRTC. Needs nvcc and cuobjdump, of the toolkit or of the Python package
+nvidia-cuda-cuobjdump, which it installs under build/ where it can. 77: without them.
 """
 
 import argparse
@@ -33,7 +33,13 @@ import results  # noqa: E402
 import sass  # noqa: E402
 
 RESULT = ROOT / "bench" / "results" / "cuda-counts.json"
-FLAGS = ["-optf", str(ROOT / ".ci" / "nvcc.flags"), f"-I{ROOT / 'include'}"]
+ENGINE = ROOT / "examples" / "engine" / "cuda" / "device_backend.cu"  # read for spills alone
+FLAGS = [
+    "-optf",
+    str(ROOT / ".ci" / "nvcc.flags"),
+    f"-I{ROOT / 'include'}",
+    f"-I{ROOT / 'examples'}",
+]
 ARCHITECTURES = (80, 90, 100, 120)
 COUNTED = {"H100": 90, "H200": 90, "B200": 100}
 SKIPPED = 77
@@ -233,7 +239,7 @@ def generated_ptx(compiler: str, folder: pathlib.Path) -> dict[str, pathlib.Path
 
 
 def assembled(ptxas: str, cuobjdump: str, ptx: pathlib.Path, architecture: int) -> Compiled:
-    """The machine code of a PTX file."""
+    """The machine code of a PTX file; without `cuobjdump` only its registers and spills."""
     cubin = ptx.with_suffix(f".{architecture}.cubin")
     made = subprocess.run(
         [ptxas, "-v", f"-arch=sm_{architecture}", "-o", cubin, ptx],
@@ -243,9 +249,8 @@ def assembled(ptxas: str, cuobjdump: str, ptx: pathlib.Path, architecture: int) 
     )
     if made.returncode:
         raise RuntimeError(f"{ptx.name} for sm_{architecture}: {made.stdout}{made.stderr}")
-    text = subprocess.run(
-        [cuobjdump, "-sass", cubin], capture_output=True, text=True, check=True
-    ).stdout
+    listing = [cuobjdump, "-sass", cubin] if cuobjdump else ["true"]
+    text = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
     return Compiled(sass.functions(text), *usage_of(made.stdout + made.stderr))
 
 
@@ -316,23 +321,34 @@ def predicted(kernel: Kernel, counts: dict, card: model.Card) -> tuple[float, st
 
 def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str]]:
     """Everything that the file has, and what is wrong with it."""
-    sources = sorted({kernel.source for kernel in KERNELS if kernel.source.endswith(".cu")})
+    counted = {kernel.source for kernel in KERNELS if kernel.source.endswith(".cu")}
+    paths = [FOLDER / source for source in sorted(counted)] + [ENGINE]
     ptxas = str(pathlib.Path(nvcc).resolve().parent / "ptxas")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
         beside = pool.submit(generated_ptx, compiler, folder)
         texts = dict(
-            zip(sources, pool.map(lambda source: ptx_of(nvcc, FOLDER / source, folder), sources))
+            zip(
+                [path.name for path in paths],
+                pool.map(lambda path: ptx_of(nvcc, path, folder), paths),
+            )
         )
         texts |= beside.result()
         jobs = {
-            (source, a): pool.submit(assembled, ptxas, cuobjdump, texts[source], a)
+            (source, a): pool.submit(
+                assembled, ptxas, "" if source == ENGINE.name else cuobjdump, texts[source], a
+            )
             for source in texts
             for a in ARCHITECTURES
         }
         made = {key: job.result() for key, job in jobs.items()}
-    rows, faults = [], []
+    rows, faults, units = [], [], {}
     for (source, a), one in made.items():
+        units.setdefault(source, {})[f"sm_{a}"] = {
+            "kernels": len(one.registers),
+            "in_local_memory": sum(size > 0 for size in one.spilled.values()),
+            "most_registers": max(one.registers.values()),
+        }
         faults += [
             f"{name} of {source} keeps {size} bytes in local memory on sm_{a}"
             for name, size in one.spilled.items()
@@ -354,6 +370,7 @@ def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str
         "nvcc": release[1] if release else "",
         "how": "counted and predicted; no card ran",
         "kernels": rows,
+        "units": units,
     }, faults
 
 
@@ -365,6 +382,9 @@ def grown(old: dict, new: dict) -> list[str]:
     """Counts above those of the file; a kernel that the file lacks is new, and one that is missing
     is a fault.
     """
+    if old.get("nvcc") != new.get("nvcc"):
+        print(f"not compared: the file's counts are of nvcc {old['nvcc']}, these of {new['nvcc']}")
+        return []
     known = {row["kernel"]: row for row in old["kernels"]}
     found = [
         f"{name}: is no longer counted"
@@ -434,6 +454,14 @@ def main() -> int:
         return SKIPPED
     result, faults = all_counts(nvcc, cuobjdump, options.cxx)
     print("\n".join(table(result)))
+    for unit, by_architecture in result["units"].items():
+        most = max(one["most_registers"] for one in by_architecture.values())
+        bad = sum(one["in_local_memory"] for one in by_architecture.values())
+        kernels = max(one["kernels"] for one in by_architecture.values())
+        print(
+            f"{unit}: {kernels} kernels for {', '.join(by_architecture)}: {bad} with local memory, "
+            f"at most {most} registers"
+        )
     if options.check:
         faults += grown(json.loads(RESULT.read_text(encoding="utf-8")), result)
         if faults:

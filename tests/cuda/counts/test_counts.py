@@ -154,6 +154,8 @@ class Ratchet(unittest.TestCase):
             self.assertEqual(len(count.grown(old, self.result(**{key: 101}))), 1, key)
         self.assertEqual(len(count.grown(old, self.result(bytes_in_flight=65535))), 1)
         self.assertEqual(count.grown(old, {"kernels": []}), ["one: is no longer counted"])
+        other = {**self.result(instructions=200), "nvcc": "14.0"}
+        self.assertEqual(count.grown({**old, "nvcc": "13.0"}, other), [])
 
 
 if __name__ == "__main__":

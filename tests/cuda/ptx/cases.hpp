@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What programs of cases share: arrays that end where they end, comparisons that say who wrote a wrong byte, and counting.
-/// A program returns 0 if all cases are equal; faults and differences are one line each.
+/// What programs of cases share: arrays that end where they end, comparisons that say who wrote a wrong byte, and
+/// counting. A program returns 0 if all cases are equal; faults and differences are one line each.
 #pragma once
 
 #include "device.hpp"
@@ -56,8 +56,8 @@ private:
     std::uint64_t state_;
 };
 
-/// The same n elements twice, for the host and for the device, `skip` elements behind a multiple of 256 bytes. The device's
-/// are an allocation of their own, so that an access beside them is a fault.
+/// The same n elements twice, for the host and for the device, `skip` elements behind a multiple of 256 bytes. The
+/// device's are an allocation of their own, so that an access beside them is a fault.
 template <class T>
 class array {
 public:
@@ -127,7 +127,8 @@ private:
     std::string name_;
 };
 
-/// Two numbers as near as the type and approximations allow: `most` of the larger of 1 and the expected one. NaN is near NaN.
+/// Two numbers as near as the type and approximations allow: `most` of the larger of 1 and the expected one. NaN is
+/// near NaN.
 template <class T>
 auto within(float most) {
     return [most](const T& found, const T& expected) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What a test tells the interpreter, which stands in for the driver and the runtime of CUDA (runtime.cpp, driver.cpp), and
-/// asks of it. Memory of the device is memory of the host, at the same addresses.
+/// What a test tells the interpreter, which stands in for the driver and the runtime of CUDA (runtime.cpp,
+/// driver.cpp), and asks of it. Memory of the device is memory of the host, at the same addresses.
 ///
-/// Environment: ECHO_PTX_REPORT, a file for what was counted of each kernel, as JSON; ECHO_PTX_DUMP, a folder for the texts
-/// of all kernels that ran; ECHO_PTX_PLANT, a file with a fault to plant: kernel, line, the line's text, another text.
+/// Environment: ECHO_PTX_REPORT, a file for what was counted of each kernel, as JSON; ECHO_PTX_DUMP, a folder for
+/// the texts of all kernels that ran; ECHO_PTX_PLANT, a file with a fault to plant: kernel, line, the line's text,
+/// another text.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Stands in for libcuda, as far as generated kernels need it: one card, newer than any that NVRTC knows, so that it is given
-// PTX.
+// Stands in for libcuda, as far as generated kernels need it: one card, newer than any that NVRTC knows, so that it
+// is given PTX.
 #include "state.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// The engine's kernels as nvcc makes them, interpreted: every op over several shapes, at several addresses, in place and from
-// packed inputs, against the same kernels on the host. Bits differ only where an op computes exp, log, tanh or a power, which
-// the device has functions of its own for.
+// The engine's kernels as nvcc makes them, interpreted: every op over several shapes, at several addresses, in
+// place and from packed inputs, against the same kernels on the host. Bits differ only where an op computes exp,
+// log, tanh or a power, which the device has functions of its own for.
 #include "cases.hpp"
 #include "engine/cuda/device_backend.hpp"
 #include "engine/cuda/host_backend.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Where lanes that went different ways meet again: the nearest instruction that lies on every way from a branch to the end
-// of the function (its immediate post-dominator).
+// Where lanes that went different ways meet again: the nearest instruction that lies on every way from a branch to
+// the end of the function (its immediate post-dominator).
 #include "module.hpp"
 
 #include <algorithm>

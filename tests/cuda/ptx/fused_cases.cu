@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Fused kernels as nvcc makes them, interpreted, against their bodies on the host: byte for byte where they add, multiply and
-// compare alone, and else within what the device's functions may be off, whichever way they are.
+// Fused kernels as nvcc makes them, interpreted, against their bodies on the host: byte for byte where they add,
+// multiply and compare alone, and else within what the device's functions may be off, whichever way they are.
 #include "cases.hpp"
 #include "cuda/typical_fused.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Generated kernels as NVRTC makes them, interpreted, against their own source compiled for the host: every registered op with
-// all its gradients, and chains, over extents that broadcast and do not; byte for byte where only arithmetic is done.
+// Generated kernels as NVRTC makes them, interpreted, against their own source compiled for the host: every
+// registered op with all its gradients, and chains, over extents that broadcast and do not; byte for byte where
+// only arithmetic is done.
 #include "cases.hpp"
 #include "support/generated_library.hpp"
 

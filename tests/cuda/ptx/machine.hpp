@@ -71,8 +71,8 @@ struct counts {
     std::vector<std::uint64_t> executed;                  ///< how often each was
 };
 
-/// How far a function that the specification leaves open is from the exact result: in units of the last place, of the most
-/// that it allows, from -1 to 1.
+/// How far a function that the specification leaves open is from the exact result: in units of the last place, of
+/// the most that it allows, from -1 to 1.
 struct options {
     double approximation = 0;
     std::uint64_t most_steps = 200'000'000; ///< of a warp; then it is said not to end

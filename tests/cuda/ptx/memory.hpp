@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Memory as kernels see it: which bytes are allocated, which were written, and by whom. Global memory lies where the host
-/// has it, so that an address is the same on both sides.
+/// Memory as kernels see it: which bytes are allocated, which were written, and by whom. Global memory lies where
+/// the host has it, so that an address is the same on both sides.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace ptx {
 
-/// Who reads or writes: the time between two synchronisations of a warp (a phase), and a lane of it. Phases are numbered
-/// through all launches.
+/// Who reads or writes: the time between two synchronisations of a warp (a phase), and a lane of it. Phases are
+/// numbered through all launches.
 struct actor {
     static constexpr std::uint32_t lane_bits = 6;
     static constexpr std::uint32_t several = 32; ///< as a lane: more than one

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// PTX as it is read: modules, functions, instructions. Constants and special registers are registers too, which a warp
-/// sets when it starts, so that an instruction reads nothing but registers.
+/// PTX as it is read: modules, functions, instructions. Constants and special registers are registers too, which a
+/// warp sets when it starts, so that an instruction reads nothing but registers.
 #pragma once
 
 #include <array>

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSL-1.0
 """Plants faults in the PTX of the kernels, one at a time, and counts how many the cases find.
 
-    mutants.py PROGRAMS [--out FILE] [--per-kernel N] [--jobs N] [--program NAME]… [--only TEXT] [--show]
+    mutants.py PROGRAMS [--out FILE] [--program NAME]… [--only TEXT] [--seconds N] [--show]
 
-PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are changes of one line that a
-case executes: an offset, a mask, a constant, a predicate, an operator, a comparison, two registers exchanged, a barrier or a
-store left out. Which ones is drawn from the kernel's name, so that each run plants the same. Exit 1 below 95 of 100.
+PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are
+changes of one line that a case executes: an offset, a mask, a constant, a predicate, an operator,
+a comparison, two registers exchanged, a barrier or a store left out. Which ones is drawn from the
+kernel's name, so that each run plants the same. Exit 1 where fewer than 95 of 100 are found.
 """
+
 import argparse
 import collections
 import concurrent.futures
@@ -21,19 +23,51 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 PROGRAMS = {"one_bit": 6, "fused": 3, "jit": 2, "engine": 3}  # with how many faults for each kernel
 ASKED = 0.95
 LINE = re.compile(r"^(\s*)(@!?%p\d+\s+)?([a-z][\w.:]*)\s*(.*);(.*)$")
 BOUNDARY = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq"}
-OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ltu": "geu", "leu": "gtu", "eq": "ne", "ne": "eq",
-            "equ": "neu", "neu": "eq", "nan": "num"}
-OPERATORS = [("add.", "sub."), ("sub.", "add."), ("and.b", "or.b"), ("or.b", "and.b"), ("xor.b", "or.b"),
-             ("and.pred", "or.pred"), ("or.pred", "and.pred"), ("mul.lo.", "add."), ("min.", "max."), ("max.", "min."),
-             ("mul.f32", "add.f32"), ("mul.rn.f32", "add.rn.f32"), ("mul.rn.f64", "add.rn.f64"), ("shl.b32", "shr.u32"),
-             ("shl.b64", "shr.u64"), ("shr.u32", "shl.b32"), ("shr.u64", "shl.b64"), ("shr.s32", "shl.b32"),
-             ("mad.lo.s32", "mad.hi.s32"), ("div.u32", "rem.u32"), ("div.u64", "rem.u64"), ("popc.b32", "clz.b32"),
-             ("div.s32", "rem.s32"), ("rem.s32", "div.s32")]
+OPPOSITE = {
+    "lt": "ge",
+    "ge": "lt",
+    "gt": "le",
+    "le": "gt",
+    "ltu": "geu",
+    "leu": "gtu",
+    "eq": "ne",
+    "ne": "eq",
+    "equ": "neu",
+    "neu": "eq",
+    "nan": "num",
+}
+OPERATORS = [
+    ("add.", "sub."),
+    ("sub.", "add."),
+    ("and.b", "or.b"),
+    ("or.b", "and.b"),
+    ("xor.b", "or.b"),
+    ("and.pred", "or.pred"),
+    ("or.pred", "and.pred"),
+    ("mul.lo.", "add."),
+    ("min.", "max."),
+    ("max.", "min."),
+    ("mul.f32", "add.f32"),
+    ("mul.rn.f32", "add.rn.f32"),
+    ("mul.rn.f64", "add.rn.f64"),
+    ("shl.b32", "shr.u32"),
+    ("shl.b64", "shr.u64"),
+    ("shr.u32", "shl.b32"),
+    ("shr.u64", "shl.b64"),
+    ("shr.s32", "shl.b32"),
+    ("mad.lo.s32", "mad.hi.s32"),
+    ("div.u32", "rem.u32"),
+    ("div.u64", "rem.u64"),
+    ("popc.b32", "clz.b32"),
+    ("div.s32", "rem.s32"),
+    ("rem.s32", "div.s32"),
+]
 
 
 def split(text: str) -> list[str]:
@@ -67,7 +101,11 @@ def mutations(line: str):
         return f"{space}{condition}{name} {', '.join(of)};{behind}"
 
     if guard and opcode.startswith("bra"):
-        yield "predicate", made(opcode, operands, guard.replace("@!", "@") if "@!" in guard else guard.replace("@", "@!"))
+        yield "predicate", made(
+            opcode,
+            operands,
+            guard.replace("@!", "@") if "@!" in guard else guard.replace("@", "@!"),
+        )
     if opcode.startswith("setp."):
         parts = opcode.split(".")
         other = (OPPOSITE if parts[-1].startswith("f") else BOUNDARY).get(parts[1])
@@ -75,13 +113,15 @@ def mutations(line: str):
             yield "comparison", made(".".join(["setp", other, *parts[2:]]), operands)
     for before, after in OPERATORS:
         if opcode.startswith(before):
-            yield "operator", made(after + opcode[len(before):], operands)
+            yield "operator", made(after + opcode[len(before) :], operands)
             break
     if re.match(r"(ld|st)\.(global|shared)", opcode):
         at = next(i for i, o in enumerate(operands) if o.startswith("["))
         place = re.match(r"\[([^\]+]+)(?:\+(-?\d+))?\]", operands[at])
         offset = int(place[2] or 0) + bytes_of(opcode)
-        yield "offset", made(opcode, [f"[{place[1]}+{offset}]" if i == at else o for i, o in enumerate(operands)])
+        yield "offset", made(
+            opcode, [f"[{place[1]}+{offset}]" if i == at else o for i, o in enumerate(operands)]
+        )
         if opcode.startswith("st."):
             yield "store", f"{space}// {line.strip()}"
     if opcode.startswith("bar."):
@@ -93,7 +133,9 @@ def mutations(line: str):
     if opcode.startswith(("sub.", "selp.", "div.", "prmt.")):
         yield "register", made(opcode, [operands[0], operands[2], operands[1], *operands[3:]])
     last = operands[-1] if operands else ""
-    if re.fullmatch(r"-?\d+", last) and not opcode.startswith(("vote", "shfl", "bar", "mov", "selp")):
+    if re.fullmatch(r"-?\d+", last) and not opcode.startswith(
+        ("vote", "shfl", "bar", "mov", "selp")
+    ):
         value = int(last)
         if opcode.startswith("and."):
             lowest = value & -value
@@ -106,14 +148,29 @@ def mutations(line: str):
 class Mutant:
     """A fault: what it changes, and which cases run the kernel."""
 
-    def __init__(self, program: str, kernel: str, groups: list[str], number: int, before: str, kind: str, after: str):
+    def __init__(
+        self,
+        program: str,
+        kernel: str,
+        groups: list[str],
+        number: int,
+        before: str,
+        kind: str,
+        after: str,
+    ):
         self.program, self.kernel, self.groups = program, kernel, groups
         self.number, self.before, self.kind, self.after = number, before, kind, after
 
     def described(self) -> dict:
         """For the results."""
-        return {"program": self.program, "kernel": self.kernel, "line": self.number, "kind": self.kind,
-                "before": self.before.strip(), "after": self.after.strip()}
+        return {
+            "program": self.program,
+            "kernel": self.kernel,
+            "line": self.number,
+            "kind": self.kind,
+            "before": self.before.strip(),
+            "after": self.after.strip(),
+        }
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
@@ -122,15 +179,26 @@ def environment(more: dict[str, str]) -> dict[str, str]:
 
 
 def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path) -> list[Mutant]:
-    """Runs all cases once, and draws the faults of each kernel from the lines that were executed."""
+    """Runs all cases once; draws the faults of each kernel from the lines that were executed."""
     dump = work / program
     dump.mkdir()
     report = work / f"{program}.json"
-    done = subprocess.run([folder / f"ptx-{program}"], capture_output=True, text=True, check=False,
-                          env=environment({"ECHO_PTX_DUMP": str(dump), "ECHO_PTX_REPORT": str(report)}))
+    done = subprocess.run(
+        [folder / f"ptx-{program}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment({"ECHO_PTX_DUMP": str(dump), "ECHO_PTX_REPORT": str(report)}),
+    )
     if done.returncode != 0:
-        raise SystemExit(f"ptx-{program} fails without a planted fault:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
-    texts = {path.stem: path.read_text(encoding="utf-8").split("\n") for path in sorted(dump.glob("*.ptx"))}
+        raise SystemExit(
+            f"ptx-{program} fails without a planted fault:\n{done.stdout[-3000:]}"
+            f"{done.stderr[-2000:]}"
+        )
+    texts = {
+        path.stem: path.read_text(encoding="utf-8").split("\n")
+        for path in sorted(dump.glob("*.ptx"))
+    }
     owner = {}
     for stem, lines in texts.items():
         for line in lines:
@@ -161,12 +229,22 @@ def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path
 def tried(folder: pathlib.Path, mutant: Mutant, work: pathlib.Path, name: str) -> str:
     """What the first case that finds the fault says; empty if none does."""
     file = work / f"{name}.plant"
-    file.write_text(f"{mutant.kernel}\n{mutant.number}\n{mutant.before}\n{mutant.after}\n", encoding="utf-8")
+    file.write_text(
+        f"{mutant.kernel}\n{mutant.number}\n{mutant.before}\n{mutant.after}\n", encoding="utf-8"
+    )
     for group in mutant.groups:
-        env = environment({"ECHO_PTX_PLANT": str(file), "ECHO_PTX_ONLY": group, "ECHO_PTX_STEPS": "3000000"})
+        env = environment(
+            {"ECHO_PTX_PLANT": str(file), "ECHO_PTX_ONLY": group, "ECHO_PTX_STEPS": "3000000"}
+        )
         try:
-            done = subprocess.run([folder / f"ptx-{mutant.program}"], capture_output=True, text=True, check=False, env=env,
-                                  timeout=120)
+            done = subprocess.run(
+                [folder / f"ptx-{mutant.program}"],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=env,
+                timeout=120,
+            )
         except subprocess.TimeoutExpired:
             return "does not end within 120 s"
         if done.returncode != 0:
@@ -184,13 +262,20 @@ def reasons() -> list[dict]:
 
 def main(arguments: list[str]) -> int:
     """Plants, counts, writes and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--per-kernel", type=int, help="faults for each kernel; default: " + str(PROGRAMS))
+    parser.add_argument(
+        "--per-kernel", type=int, help="faults for each kernel; default: " + str(PROGRAMS)
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--program", action="append", help=f"of {' '.join(PROGRAMS)}; default: all")
     parser.add_argument("--only", default="", help="kernels whose names have this text")
+    parser.add_argument(
+        "--seconds", type=float, default=150, help="plant no more after so long; default: 150"
+    )
     parser.add_argument("--show", action="store_true", help="print what each case says")
     options = parser.parse_args(arguments)
 
@@ -198,11 +283,27 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("ECHO_PTX_CACHE", str(folder / "generated"))
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
-        mutants = [m for program, most in PROGRAMS.items() if not options.program or program in options.program
-                   for m in plan(folder, program, options.per_kernel or most, work)
-                   if options.only in m.kernel]
+        mutants = [
+            m
+            for program, most in PROGRAMS.items()
+            if not options.program or program in options.program
+            for m in plan(folder, program, options.per_kernel or most, work)
+            if options.only in m.kernel
+        ]
+        # Those of all programs in turn, so that what there is no time for is of each.
+        random.Random(1).shuffle(mutants)
+        end = time.monotonic() + options.seconds
+
+        def one(pair: tuple[int, Mutant]) -> str | None:
+            return None if time.monotonic() > end else tried(folder, pair[1], work, str(pair[0]))
+
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            said = list(pool.map(lambda pair: tried(folder, pair[1], work, str(pair[0])), enumerate(mutants)))
+            said = list(pool.map(one, enumerate(mutants)))
+        drawn = len(mutants)
+        mutants = [m for m, words in zip(mutants, said) if words is not None]
+        said = [words for words in said if words is not None]
+        if len(mutants) < drawn:
+            print(f"time for {len(mutants)} of {drawn} faults")
 
     kinds: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     survivors = []
@@ -210,25 +311,48 @@ def main(arguments: list[str]) -> int:
         kinds[mutant.kind][0] += 1
         kinds[mutant.kind][1] += bool(words)
         if options.show and words:
-            print(f"{mutant.kind}: line {mutant.number}: {mutant.before.strip()} -> {mutant.after.strip()}\n    {words}")
+            print(
+                f"{mutant.kind}: line {mutant.number}: {mutant.before.strip()} -> "
+                f"{mutant.after.strip()}\n    {words}"
+            )
         if not words:
-            why = [r["why"] for r in reasons() if re.search(r["kernel"], mutant.kernel) and mutant.kind == r["kind"]
-                   and re.search(r["before"], mutant.before)]
+            why = [
+                r["why"]
+                for r in reasons()
+                if re.search(r["kernel"], mutant.kernel)
+                and mutant.kind == r["kind"]
+                and re.search(r["before"], mutant.before)
+            ]
             survivors.append({**mutant.described(), "why": why[0] if why else ""})
     found = sum(bool(words) for words in said)
     for kind, (count, caught) in sorted(kinds.items()):
         print(f"{kind:12} {caught:4} of {count:4}")
     for s in survivors:
-        print(f"not found: {s['program']}, {s['kernel']}, line {s['line']}: {s['before']} -> {s['after']}"
-              + (f" ({s['why']})" if s["why"] else ""))
+        print(
+            f"not found: {s['program']}, {s['kernel']}, line {s['line']}: "
+            f"{s['before']} -> {s['after']}"
+            + (f" ({s['why']})" if s["why"] else "")
+        )
     share = found / len(mutants) if mutants else 1.0
     print(f"{found} of {len(mutants)} planted faults are found: {100 * share:.1f} %")
     if options.out:
-        options.out.write_text(json.dumps({
-            "date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
-            "planted": len(mutants), "found": found, "share": round(share, 4),
-            "kinds": {k: {"planted": a, "found": b} for k, (a, b) in sorted(kinds.items())},
-            "survivors": survivors}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.out.write_text(
+            json.dumps(
+                {
+                    "date": datetime.date.today().isoformat(),
+                    "machine": platform.processor() or platform.machine(),
+                    "planted": len(mutants),
+                    "found": found,
+                    "share": round(share, 4),
+                    "kinds": {k: {"planted": a, "found": b} for k, (a, b) in sorted(kinds.items())},
+                    "survivors": survivors,
+                },
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n",
+            encoding="utf-8",
+        )
     return 0 if share >= ASKED else 1
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Numbers as PTX has them: a register's 64 bits as a type and back, roundings to 16 bits and to integers, the NaN that
-/// arithmetic makes.
+/// Numbers as PTX has them: a register's 64 bits as a type and back, roundings to 16 bits and to integers, the NaN
+/// that arithmetic makes.
 #pragma once
 
 #include <bit>

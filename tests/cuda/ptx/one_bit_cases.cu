@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// The kernels of bitmask.cuh and dropout.cuh as nvcc makes them, interpreted, give what their bodies give on the host, byte
-// for byte: every element type, numbers of all kinds, heads, tails, alignments, in place. Each array is an allocation by itself.
+// The kernels of bitmask.cuh and dropout.cuh as nvcc makes them, interpreted, give what their bodies give on the
+// host, byte for byte: every element type, numbers of all kinds, heads, tails, alignments, in place. Each array is
+// an allocation by itself.
 #include "cases.hpp"
 
 #include <echo/cuda/bitmask.cuh>

@@ -401,8 +401,8 @@ void add_rounded(table& t, const std::string& mode) {
     t["sqrt." + mode + ".f64"] = {each_lane<Mode, in_double<decltype(sqrt)>, double, double>};
 }
 
-/// A function whose result may be off: by so many units of the last place (`Ulps`, in eighths), which is more than the
-/// specification allows nowhere. The machine's options say how much of that is made use of.
+/// A function whose result may be off: by so many units of the last place (`Ulps`, in eighths), which is more than
+/// the specification allows nowhere. The machine's options say how much of that is made use of.
 template <class F, int Eighths, bool Flush, class... From>
 void approximate(machine& m, warp& w, const instruction& i, u32 mask) {
     [&]<std::size_t... K>(std::index_sequence<K...>) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The interpreter itself: PTX written by hand, whose results the PTX ISA says, and the checks, each of which must fire.
+// The interpreter itself: PTX written by hand, whose results the PTX ISA says, and the checks, each of which must
+// fire.
 #include "machine.hpp"
 
 #include <catch2/catch.hpp>

@@ -11,8 +11,8 @@ using table = std::unordered_map<std::string, opcode>;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-/// A register that names lanes must name those that execute the instruction, and no others: a lane that is named and not
-/// there is waited for, and one that is there and not named has no result.
+/// A register that names lanes must name those that execute the instruction, and no others: a lane that is named
+/// and not there is waited for, and one that is there and not named has no result.
 u32 named_lanes(machine& m, warp& w, const instruction& i, const operand& o, u32 mask) {
     const u64* const named = m.read(w, i, o.reg[0], mask).of;
     for (u32 left = mask; left; left &= left - 1) {

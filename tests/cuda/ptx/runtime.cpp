@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Stands in for the runtime of CUDA: what nvcc's code and Echo call. Launches are interpreted at once; so is all that a
-// stream is given, unless it is captured. Memory is the host's.
+// Stands in for the runtime of CUDA: what nvcc's code and Echo call. Launches are interpreted at once; so is all
+// that a stream is given, unless it is captured. Memory is the host's.
 #include "state.hpp"
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC makes it, cuBLAS
-// and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host, with the same stand-ins.
+// Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC
+// makes it, cuBLAS and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host,
+// with the same stand-ins.
 #include "cases.hpp"
 #include "engine/cuda/convolutions.hpp"
 #include "engine/cuda/device_backend.hpp"
@@ -55,17 +56,18 @@ private:
 struct outcome {
     std::vector<float> losses;
     std::vector<std::vector<float>> parameters;
-    std::size_t recomputed = 0;
+    std::size_t recomputed = 0, fused = 0;
 };
 
 template <class Backend>
-outcome train(const subject& what, Backend& on, echo::strategy how) {
+outcome train(const subject& what, Backend& on, echo::strategy how, bool fuse) {
     engine::graph g;
     const models::model m = what.build(g);
     const auto trained = engine::train(g, m.loss, m.optimizer);
-    engine::session<Backend> s(
-        g, on,
-        {.plan = {.how = how}, .memory = {.align = 256}, .execution = {.chain = false, .record = false}});
+    engine::session<Backend> s(g, on,
+                               {.plan = {.how = how, .host = {.fuse = fuse}},
+                                .memory = {.align = 256},
+                                .execution = {.chain = false, .record = false}});
     outcome made;
     for (std::uint64_t i = 1; i <= 2; ++i) {
         m.fill(s.outside(), i);
@@ -77,6 +79,7 @@ outcome train(const subject& what, Backend& on, echo::strategy how) {
         made.parameters.emplace_back(data.begin(), data.end());
     }
     made.recomputed = s.execution().counts().recomputed;
+    made.fused = s.execution().counts().fused;
     return made;
 }
 
@@ -93,12 +96,12 @@ int main() {
         engine::cuda::device_backend device;
         for (const auto* const what : {&tiny_nmt, &tiny_transformer, &tiny_deepspeech2, &tiny_resnet}) {
             if (!cases::group(what->name)) continue;
-            const outcome expected = train(*what, host, echo::strategy::baseline);
-            for (const auto how : {echo::strategy::baseline, echo::strategy::echo}) {
+            const outcome expected = train(*what, host, echo::strategy::baseline, false);
+            for (const auto how : {echo::strategy::baseline, echo::strategy::echo, echo::strategy::min_cut}) {
                 const std::string name = what->name + ", " + std::string(echo::name_of(how));
                 outcome found;
                 cases::check(
-                    name, 1, [&] { found = train(*what, device, how); },
+                    name, 1, [&] { found = train(*what, device, how, how == echo::strategy::min_cut); },
                     [&] {
                         double worst = 0, most = 0;
                         bool bits = true;
@@ -109,11 +112,12 @@ int main() {
                         for (std::size_t k = 0; k < expected.parameters.size(); ++k)
                             for (std::size_t i = 0; i < expected.parameters[k].size(); ++i)
                                 most = std::max(most, off(found.parameters[k][i], expected.parameters[k][i]));
-                        std::printf(
-                            "  %s: loss %.8g, expected %.8g: %s %.2g off; parameters %.2g; %zu recomputed\n",
-                            name.c_str(), static_cast<double>(found.losses.back()),
-                            static_cast<double>(expected.losses.back()), bits ? "the same bits," : "at most",
-                            worst, most, found.recomputed);
+                        std::printf("  %s: loss %.8g, expected %.8g: %s %.2g off; parameters %.2g; %zu "
+                                    "recomputed, %zu inside generated kernels\n",
+                                    name.c_str(), static_cast<double>(found.losses.back()),
+                                    static_cast<double>(expected.losses.back()),
+                                    bits ? "the same bits," : "at most", worst, most, found.recomputed,
+                                    found.fused);
                         if (worst <= 1e-5) return true;
                         cases::fail(name + ": the loss is " + std::to_string(found.losses.back()) +
                                     ", expected " + std::to_string(expected.losses.back()));

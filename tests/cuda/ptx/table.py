@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Runs every program on the interpreter of PTX, and prints a table of the kernels: cases, how many are equal, what a warp
-executes and touches for each element of the result.
+"""Runs every program on the interpreter of PTX, and prints a table of the kernels: cases, how many
+are equal, what warps execute and touch for each element of the result.
 
     table.py PROGRAMS [--out FILE] [--more FILE]
 
-PROGRAMS is the folder with the programs ptx-*. --out: the same as JSON. --more: JSON with further columns of each kernel,
-{SYMBOL: {COLUMN: VALUE}}. Exit 1 if a program fails.
+PROGRAMS is the folder with the programs ptx-*. --out: the same as JSON. --more: JSON with further
+columns of each kernel, {SYMBOL: {COLUMN: VALUE}}. Exit 1 if a program fails.
 """
+
 import argparse
 import json
 import os
@@ -19,9 +20,20 @@ import sys
 import tempfile
 
 TABLED = ["one_bit", "fused", "jit", "engine", "steps"]
-OTHERS = [["opcodes"], ["device_one_bit", "--small"], ["device_fused", "--small"], ["device_jit", "--small"],
-          ["device_helpers", "--small"]]
-PREFIXES = ["echo::cuda::kernel::", "echo::cuda::fused::", "echo::cuda::", "engine::cuda::", "echo::"]
+OTHERS = [
+    ["opcodes"],
+    ["device_one_bit", "--small"],
+    ["device_fused", "--small"],
+    ["device_jit", "--small"],
+    ["device_helpers", "--small"],
+]
+PREFIXES = [
+    "echo::cuda::kernel::",
+    "echo::cuda::fused::",
+    "echo::cuda::",
+    "engine::cuda::",
+    "echo::",
+]
 COLUMNS = ["cases", "equal", "instructions", "loaded", "stored", "executed"]
 
 
@@ -44,25 +56,42 @@ def demangled(symbols: list[str]) -> dict[str, str]:
 def run(folder: pathlib.Path, command: list[str], report: pathlib.Path | None) -> tuple[bool, str]:
     """Whether a program ended well, and its last words, or all that it says of faults."""
     more = {"ECHO_PTX_REPORT": str(report)} if report else {}
-    done = subprocess.run([folder / f"ptx-{command[0]}", *command[1:]], capture_output=True, text=True, check=False,
-                          env={**os.environ, **more})
+    done = subprocess.run(
+        [folder / f"ptx-{command[0]}", *command[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **more},
+    )
     said = (done.stdout + done.stderr).strip().splitlines()
     return done.returncode == 0, "\n".join(said[-8:] if done.returncode == 0 else said[-60:])
 
 
 def row_of(facts: dict) -> dict:
-    """A kernel's columns. Sectors are of 32 bytes, over all launches as the cases' share of instructions is."""
+    """A kernel's columns. Sectors, of 32 bytes, are the cases' share as of the instructions."""
     elements = facts["elements"]
-    share = facts["case_warp_instructions"] / facts["warp_instructions"] if facts["warp_instructions"] else 0
+    share = (
+        facts["case_warp_instructions"] / facts["warp_instructions"]
+        if facts["warp_instructions"]
+        else 0
+    )
     per = (lambda n: round(n / elements, 3)) if elements else (lambda n: None)
-    return {"cases": facts["cases"], "equal": facts["equal"], "instructions": per(facts["case_warp_instructions"]),
-            "loaded": per(facts["sectors_loaded"] * share), "stored": per(facts["sectors_stored"] * share),
-            "executed": round(facts["executed"] / facts["instructions"], 3), "launches": facts["launches"]}
+    return {
+        "cases": facts["cases"],
+        "equal": facts["equal"],
+        "instructions": per(facts["case_warp_instructions"]),
+        "loaded": per(facts["sectors_loaded"] * share),
+        "stored": per(facts["sectors_stored"] * share),
+        "executed": round(facts["executed"] / facts["instructions"], 3),
+        "launches": facts["launches"],
+    }
 
 
 def main(arguments: list[str]) -> int:
     """Runs, prints and writes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--more", type=pathlib.Path)
@@ -87,19 +116,31 @@ def main(arguments: list[str]) -> int:
     for program, found in kernels.items():
         names = demangled(list(found))
         for symbol, facts in found.items():
-            rows[f"{program}: {symbol}"] = {"program": program, "symbol": symbol, "name": names[symbol], **row_of(facts),
-                                            **extra.get(symbol, {})}
+            rows[f"{program}: {symbol}"] = {
+                "program": program,
+                "symbol": symbol,
+                "name": names[symbol],
+                **row_of(facts),
+                **extra.get(symbol, {}),
+            }
     columns = COLUMNS + sorted({c for more in extra.values() for c in more})
     print(f"{'kernel':84}" + "".join(f"{c:>14}" for c in columns))
     for row in rows.values():
-        print(f"{row['program'] + ': ' + row['name']:.82}".ljust(84) + "".join(f"{row.get(c, '')!s:>14}" for c in columns))
-    print("instructions: of warps, for each element of the result; loaded and stored: sectors of 32 bytes, likewise;\n"
-          "executed: the part of a kernel's instructions that some case reaches")
+        print(
+            f"{row['program'] + ': ' + row['name']:.82}".ljust(84)
+            + "".join(f"{row.get(c, '')!s:>14}" for c in columns)
+        )
+    print(
+        "instructions: of warps, for each element of the result; loaded and stored: sectors of 32\n"
+        "bytes, likewise; executed: the part of a kernel's instructions that some case reaches"
+    )
     print("\n".join(words))
     cases, equal = (sum(r[c] for r in rows.values()) for c in ("cases", "equal"))
     print(f"{len(rows)} kernels, {cases} cases, {equal} equal")
     if options.out:
-        options.out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.out.write_text(
+            json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     return 0 if well and cases == equal else 1
 
 

@@ -222,8 +222,13 @@ def plan_for(
             raise Unknown("it fits the budget by PyTorch's own partition")
         # What the default partition makes again is no overhead of ours.
         allowed = options.max_overhead + report.default_overhead
-        _plans[key] = graph.plan(options.strategy, budget, allowed, options.seconds)
+        try:
+            _plans[key] = graph.plan(options.strategy, budget, allowed, options.seconds)
+        except RuntimeError as fault:  # such as too little time: it will not do better next time
+            _plans[key] = Unknown(str(fault))
     plan = _plans[key]
+    if isinstance(plan, Unknown):
+        raise plan
     watch.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
     report.overhead, report.recomputed, report.notes = (
