@@ -11,7 +11,8 @@ namespace {
 int here; // an address for everything but
 int generated = 0;
 
-constexpr int multiprocessors = 4, resident = 3;
+// Few blocks, so that a warp takes several tiles of a small tensor.
+constexpr int multiprocessors = 2, resident = 1;
 
 ptx::device_state& state() { return ptx::device_state::get(); }
 
