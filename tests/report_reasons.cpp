@@ -43,7 +43,8 @@ TEST_CASE("what can be made again says by what and by whom it is read", "[report
     CHECK(why.culprit == s[a].producer);
     CHECK(why.reader == s[e].producer);
     const auto times = echo::times_of(s);
-    CHECK(why.time == times.of_node[1] + times.of_node[2] + times.of_node[3]);
+    CHECK(why.time == times.of_node[echo::node_id(1)] + times.of_node[echo::node_id(2)] +
+                          times.of_node[echo::node_id(3)]);
     CHECK(reasons(s).size() == 2); // and e, a result; a and b do not wait
     CHECK(reason_of(s, e).kind == reason_kind::result);
 }

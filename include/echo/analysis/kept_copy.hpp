@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/copy_history.hpp>
+#include <echo/analysis/edge_uses.hpp>
 #include <echo/analysis/evaluated_plan.hpp>
 
 namespace echo {

@@ -6,6 +6,7 @@
 #include <echo/cuda/kernel/fused_layout.hpp>
 #include <echo/cuda/kernel/fused_schedule.hpp>
 #include <echo/cuda/kernel/source_text.hpp>
+#include <echo/cuda/kernel/source_walk.hpp>
 
 #include <bit>
 #include <charconv>
@@ -63,7 +64,8 @@ public:
     std::string write() {
         line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
         line("#define ECHO_WIDTH " + std::to_string(group_width()) + "u");
-        out_ += source_prelude;
+        out_ += source_access;
+        out_ += source_walk;
         if (p_.rows.by_row) {
             write_row_values();
             for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) write_pass(pass);
