@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Puts the rows of one model, as examples/pytorch/run wrote them, into bench/results/pytorch.json in the place of its older
-ones, with the bars of the PyTorch package over all of them, and writes the table in examples/pytorch/README.md."""
+"""Puts the rows of one model, as examples/pytorch/run wrote them, into bench/results/pytorch.json in the place of its
+older ones, with the bars of the PyTorch package over all of them, and writes the table in examples/pytorch/README.md."""
 import datetime
 import json
 import math
@@ -71,8 +71,8 @@ def bars_of(rows):
 
 def put_table(known, models, told):
     """One line for each model: peaks in MB, and the time of a step beside the default partition's."""
-    lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | predicted | Echo 0.5 | predicted | time "
-             "| predicted |",
+    lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | predicted | Echo 0.5 | predicted "
+             "| time | predicted |",
              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for model in models:
         its = known.get((model, "its budget 0.5"), {})
@@ -85,7 +85,8 @@ def put_table(known, models, told):
             cells += [cell(row, key, ".2f") for key in ("time", "predicted_time")]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
     file = results.ROOT / "examples" / "pytorch" / "README.md"
-    results.put_section(file, "\n".join(["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE]))
+    section = ["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE]
+    results.put_section(file, "\n".join(section))
 
 
 def cell(row, key, form=".1f"):
