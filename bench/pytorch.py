@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Puts the rows of one model, as examples/pytorch/run wrote them, into bench/results/pytorch.json in the place of its older
-ones, with the bars of the PyTorch package over all of them, and writes the table in examples/pytorch/README.md."""
+"""Puts the rows of one model, as examples/pytorch/run wrote them, into bench/results/pytorch.json in the place of its
+older ones, with the bars of the PyTorch package over all of them, and writes the table in examples/pytorch/README.md."""
 import datetime
 import json
 import math

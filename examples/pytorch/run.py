@@ -3,8 +3,8 @@ measured here and now.
 
 MB are 10^6 bytes at the peak of a step above parameters and inputs, its gradients included: as the
 plan predicts and as the allocator counts. `time` is that of a step beside the default partition's:
-processor time, the median of pairs; `planned` is what the plan says of it. `bits`: whether losses, gradients and buffers of all steps are
-the same bits as the default partition's.
+processor time, the median of pairs; `planned` is what the plan says of it. `bits`: whether losses,
+gradients and buffers of all steps are the same bits as the default partition's.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument(
         "--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak"
     )
-    parser.add_argument("--modes", nargs="*", help="beside the default; all of them if none is named")
+    parser.add_argument("--modes", nargs="*", help="beside the default; all if none is named")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file to write the rows to")
     options = parser.parse_args()
@@ -158,7 +158,8 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     torch._dynamo.config.recompile_limit = 64
     warnings.simplefilter("ignore")
-    print(f"{'model':13}{'by':16}{'predicted':>10}{'measured':>10}{'planned':>8}{'time':>8}{'bits':>11}")
+    head = ("predicted", 10), ("measured", 10), ("planned", 8), ("time", 8), ("bits", 11)
+    print(f"{'model':13}{'by':16}" + "".join(f"{name:>{width}}" for name, width in head))
     rows: list[dict[str, Any]] = []
     for name in names:
         for row in rows_of(name, options.device, options.steps, options.pairs, wanted):

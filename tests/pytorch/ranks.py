@@ -1,7 +1,8 @@
 """Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
 and compares.
 
-RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py ddp|fsdp|gathered|disagree|late|first_late
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py KIND
+KIND: ddp, fsdp, gathered, disagree, late or first_late.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Overloads(Case):
             with self.subTest(str(target)), torch.no_grad():
                 arguments = arguments_of(target)
                 expected = target(*arguments)
-                floats = [v for v in arguments if isinstance(v, torch.Tensor) and v.is_floating_point()]
-                over = floats[0]
+                tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+                over = next(value for value in tensors if value.is_floating_point())
                 made = []
                 held = costs._held(
                     lambda: made.append(writer(*arguments, **{name: over})), lambda: 0.0

@@ -34,8 +34,8 @@ class Block(nn.Module):
         super().__init__()
         self.attention = nn.MultiheadAttention(width, 8, dropout=0.1, batch_first=True)
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        layers = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
-        self.layers = nn.Sequential(*layers)
+        wide, narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.layers = nn.Sequential(wide, nn.GELU(), narrow, nn.Dropout(0.1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.first(x)

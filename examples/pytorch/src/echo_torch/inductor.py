@@ -6,7 +6,7 @@ from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
-from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition
+from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition, reuse
 
 
 class Partitioner(CustomPartitionerFn):
@@ -25,5 +25,5 @@ class Partitioner(CustomPartitionerFn):
         return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:
-        sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition))
+        sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition, reuse))
         return _core.version, repr(self.options), get_hash_for_files(sources)

@@ -73,7 +73,8 @@ def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
     """Whether each value lies on a storage that a pure operator of PyTorch's made in this step."""
     own: dict[Place, bool] = {}
     for index, call in enumerate(calls):
-        made = call.phase != "input" and getattr(call.node.target, "namespace", "") in OWN_NAMESPACES
+        ours = getattr(call.node.target, "namespace", "") in OWN_NAMESPACES
+        made = call.phase != "input" and ours
         for output, value in enumerate(call.outputs):
             base = value.view_of if value.view_of is not None else value.inplace
             own[index, output] = made if base is None else made and own[call.inputs[base]]
