@@ -8,7 +8,8 @@ import results
 from bars import ROOT, load, measured
 
 SHOWN = ("efficientnet_b4_b16", "gpt2_b8_t512", "llama_8x2048_b4_t512", "resnet152_b32", "nmt_b128_t50",
-         "mnist, convolutions", "transformer", "LoRA on 8-bit weights, graph built anew")
+         "mnist, convolutions", "transformer", "LoRA on 8-bit weights, graph built anew",
+         "bert", "densenet121", "gpt2", "resnet50", "seq2seq", "t5_small")
 
 
 def buys():
@@ -33,7 +34,7 @@ def of_pytorch(result):
     by = {(row["model"], row["by"]): row for row in result["rows"]}
     return [(f"PyTorch {result['torch'].split('+')[0]}", model, row["measured_mb"], by[model, "Echo"]["measured_mb"],
              by[model, "Echo"]["time"], by[model, "Echo"]["same_bits"])
-            for (model, kind), row in by.items() if kind == "default" and (model, "Echo") in by]
+            for (model, kind), row in by.items() if kind == "default" and (model, "Echo") in by and model in SHOWN]
 
 
 def of_ggml(result):
