@@ -8,8 +8,8 @@ bandwidth that they can reach.
 Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints
 a table. --check: fails where a count is above that of bench/results/cuda-counts.json, or where a
 kernel spills, of the example engine too; --write: writes that file. Generated kernels are those of
-generated.cpp, by NVRTC. Needs nvcc and cuobjdump, of the toolkit or of the Python package
-nvidia-cuda-cuobjdump, which it installs under build/ where it can. 77: without them.
+generated.cpp, by NVRTC. Needs nvcc, cuobjdump and nvdisasm, of the toolkit or of the Python packages
+nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm, which it installs under build/ where it can. 77: without them.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import concurrent.futures
 import dataclasses
 import datetime
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -41,6 +42,7 @@ FLAGS = [
     f"-I{ROOT / 'examples'}",
 ]
 ARCHITECTURES = (80, 90, 100, 120)
+DUMPS = ("cuobjdump", "nvdisasm")
 COUNTED = {"H100": 90, "H200": 90, "B200": 100}
 SKIPPED = 77
 TYPES = {"float": ("f", 4), "half": ("NS0_4halfE", 2), "bfloat16": ("NS0_8bfloat16E", 2)}
@@ -152,23 +154,28 @@ KERNELS = [
 ]
 
 
-def tool(name: str) -> str | None:
-    """The toolkit's program, or that of the Python package, installed where it is not yet."""
-    if found := shutil.which(name) or shutil.which(f"/usr/local/cuda/bin/{name}"):
-        return found
+def disassembler() -> str | None:
+    """cuobjdump, of the toolkit or of the Python packages, installed where they are not yet. It runs
+    nvdisasm, which is put where it looks."""
+    toolkit = [shutil.which(name) or shutil.which(f"/usr/local/cuda/bin/{name}") for name in DUMPS]
+    if all(toolkit):
+        return toolkit[0]
     home = ROOT / "build" / "nvidia"
-    if not (made := sorted(home.glob(f"**/bin/{name}"))):
+    made = [sorted(home.glob(f"**/bin/{name}")) for name in DUMPS]
+    if not all(made):
+        packages = [f"nvidia-cuda-{name}" for name in DUMPS]
         try:
             subprocess.run([sys.executable, "-m", "venv", home], check=True, capture_output=True)
             subprocess.run(
-                [home / "bin" / "pip", "install", "-q", f"nvidia-cuda-{name}"],
-                check=True,
-                capture_output=True,
+                [home / "bin" / "pip", "install", "-q", *packages], check=True, capture_output=True
             )
         except (OSError, subprocess.CalledProcessError):
             return None
-        made = sorted(home.glob(f"**/bin/{name}"))
-    return str(made[0]) if made else None
+        made = [sorted(home.glob(f"**/bin/{name}")) for name in DUMPS]
+    if not all(made):
+        return None
+    os.environ["NVDISASM_PATH"] = str(made[1][0].parent)
+    return str(made[0][0])
 
 
 @dataclasses.dataclass
@@ -448,7 +455,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     nvcc = shutil.which(options.nvcc) or shutil.which("/usr/local/cuda/bin/nvcc")
-    cuobjdump = tool("cuobjdump") if nvcc else None
+    cuobjdump = disassembler() if nvcc else None
     if not nvcc or not cuobjdump:
         print(f"skipped: there is no {'cuobjdump' if nvcc else 'nvcc'}")
         return SKIPPED
