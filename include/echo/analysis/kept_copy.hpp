@@ -30,7 +30,7 @@ inline kept_copy kept_instead(const evaluated_plan& plan, const copy_history<>& 
 }
 
 /// Changes `decided` so that the copy stays. O(forgets).
-inline void keep(const snapshot& s, decision& decided, const kept_copy& copy) {
+inline void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
     if (!is_backward(s[copy.from].phase)) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
 }

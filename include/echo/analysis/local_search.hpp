@@ -93,7 +93,7 @@ private:
                 make_earlier(next, runs_[draw(runs_.size())], plan.homes()[step_id(boundary)]);
             } else {
                 kept_.push_back(runs_[draw(runs_.size())]);
-                keep(s_, next, kept_.back());
+                keep_copy(s_, next, kept_.back());
             }
         }
         return evaluate_(next);
@@ -144,7 +144,7 @@ private:
             if (spent() >= last) return false;
             if (!tried_.add(run.node)) continue;
             decision next = best.decided();
-            keep(s_, next, run);
+            keep_copy(s_, next, run);
             auto found = evict_(evaluate_(next), limit,
                                 {.rounds = tuning::rounds_after_keeping,
                                  .most = best.recompute() + best.recompute() / tuning::dearer_part},

@@ -72,7 +72,7 @@ private:
             if (!fits(plan, again, profile, static_cast<std::int64_t>(limit))) continue;
             take_off(steps, again);
             free_gone(plan, profile, again);
-            keep(s_, next_, kept_instead(plan, history_, again));
+            keep_copy(s_, next_, kept_instead(plan, history_, again));
             changed = true;
         }
         return changed;
