@@ -168,13 +168,13 @@ struct planned {
 planned planned_for(const echo::snapshot& s, const echo::plan& made) {
     planned result{.steps = {}, .report = made.report()};
     const echo::schedule& steps = made.steps();
-    echo::replay judge;
-    result.report.peak_bytes = judge(s, steps).peak_bytes;
+    const auto judged = echo::replay{}(s, steps);
+    result.report.peak_bytes = judged.footprint.peak_bytes;
     for (const auto t : steps.steps()) {
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
         result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads), written_over(s, steps, judge.live(), t));
+                                  std::move(reads), written_over(s, steps, judged.live, t));
     }
     return result;
 }
