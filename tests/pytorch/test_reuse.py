@@ -134,6 +134,17 @@ class Plans(Case):
         self.assertGreater(counts["over"], 3)
         self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
 
+    def test_a_batch_of_gradients(self):
+        def train(backend):
+            f = torch.compile(lambda x: (x.sin() * 2).tanh().exp().cos() @ x.tanh(), backend=backend)
+            torch.manual_seed(2)
+            x = torch.randn(256, 256, requires_grad=True)
+            batch = torch.randn(2, 256, 256)
+            return [*torch.autograd.grad(f(x), x, batch, is_grads_batched=True)]
+
+        self.trains_alike(train, echo_torch.backend(budget=0.4), echo_torch.backend(budget=0.8))
+        self.assertIsNone(last().reason)
+
     def test_arguments_of_the_user_stay(self):
         def train(backend):
             f = torch.compile(lambda x, y: (x * 2 + y, (x * 2).tanh().sum()), backend=backend)

@@ -142,6 +142,12 @@ def _like_a_graph(value: torch.Tensor) -> int:
     return _like_run_over(value, value)
 
 
+def _is_in_vmap() -> bool:
+    """Whether a transform is under way: `torch.func`'s, or that of `is_grads_batched`."""
+    batches = torch._C._dispatch_tls_is_dispatch_key_included("VmapMode")
+    return batches or torch._C._functorch.peek_interpreter_stack() is not None
+
+
 _ALONE = _owners(torch.empty(1))
 _UNSHARED = [_like_a_graph(torch.empty(1)), _like_a_graph(torch.empty(1).view(-1))]
 
@@ -157,8 +163,11 @@ def run_over(
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments. What somebody else holds
     (of what is saved: hooks, or a backward pass that is to run once more) is left alone: then the
-    operator runs as it stands.
+    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at and
+    may be larger than the argument.
     """
+    if _is_in_vmap():
+        return target(*args, **kwargs)
     shared = _owners(over) > _ALONE
     if is_saved and not shared:
         keeps = torch._C._autograd._get_current_graph_task_keep_graph()
