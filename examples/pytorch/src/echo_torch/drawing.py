@@ -26,15 +26,19 @@ def program() -> str:
     return found
 
 
-def graph_of(host: Host, name: str) -> dict[str, Any]:
-    """The planned graph as an `echo-graph/1` object, bytes rounded up as the plan counts them."""
+def graph_of(host: Host, name: str, writes_over: bool) -> dict[str, Any]:
+    """The planned graph as an `echo-graph/1` object, bytes rounded up as the plan counts them.
+
+    `writes_over`: results may be written over arguments, as the halves of a plan do it.
+    """
     on_cuda = any(costs.device_of(call).type == "cuda" for call in host.calls)
-    nodes = [_node(_entry(call, 512 if on_cuda else 64)) for call in host.calls]
+    entries = [_entry(call, 512 if on_cuda else 64) for call in host.calls]
+    nodes = [_node(entry, entry["over"] if writes_over else None) for entry in entries]
     outputs = [list(place) for place in host.results()]
     return {"format": "echo-graph/1", "name": name, "nodes": nodes, "outputs": outputs}
 
 
-def _node(entry: dict[str, Any]) -> dict[str, Any]:
+def _node(entry: dict[str, Any], over: int | None) -> dict[str, Any]:
     facts = {key: entry[key] for key in ("name", "op", "layer", "phase", "inputs")}
     if entry["phase"] == "input":
         facts["inputs"] = []
@@ -43,12 +47,13 @@ def _node(entry: dict[str, Any]) -> dict[str, Any]:
         if entry["time_us"] is not None:
             facts["time_us"] = entry["time_us"]
     keys = ("bytes", "view_of", "inplace")
-    return facts | {
-        "outputs": [
-            {key: fact for key, fact in zip(keys, output, strict=True) if fact is not None}
-            for output in entry["outputs"]
-        ]
-    }
+    outputs = [
+        {key: fact for key, fact in zip(keys, output, strict=True) if fact is not None}
+        for output in entry["outputs"]
+    ]
+    if over is not None:
+        outputs[0]["inplace"] = over
+    return facts | {"outputs": outputs}
 
 
 def steps_of(plan: Any, order: Sequence[int]) -> list[dict[str, Any]]:
@@ -71,7 +76,7 @@ def draw(host: Host, plan: Any, order: Sequence[int], name: str, folder: str | P
     echo_plan = program()
     with tempfile.TemporaryDirectory() as place:
         graph, steps = Path(place, "graph.json"), Path(place, "plan.json")
-        graph.write_text(json.dumps(graph_of(host, name)), encoding="utf-8")
+        graph.write_text(json.dumps(graph_of(host, name, writes_over=plan is not None)), encoding="utf-8")
         schedule = {"format": "echo-plan/1", "schedule": steps_of(plan, order)}
         steps.write_text(json.dumps(schedule), encoding="utf-8")
         done = subprocess.run(
