@@ -136,7 +136,10 @@ class Plans(Case):
 
     def test_a_batch_of_gradients(self):
         def train(backend):
-            f = torch.compile(lambda x: (x.sin() * 2).tanh().exp().cos() @ x.tanh(), backend=backend)
+            def product(x):
+                return (x.sin() * 2).tanh().exp().cos() @ x.tanh()
+
+            f = torch.compile(product, backend=backend)
             torch.manual_seed(2)
             x = torch.randn(256, 256, requires_grad=True)
             batch = torch.randn(2, 256, 256)

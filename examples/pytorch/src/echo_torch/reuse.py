@@ -170,8 +170,8 @@ def run_over(
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments. What somebody else holds
     (of what is saved: hooks, or a backward pass that is to run once more) is left alone: then the
-    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at and
-    may be larger than the argument.
+    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at
+    and may be larger than the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
