@@ -136,7 +136,10 @@ class Plans(Case):
 
     def test_a_batch_of_gradients(self):
         def train(backend):
-            f = torch.compile(lambda x: (x.sin() * 2).tanh().exp().cos() @ x.tanh(), backend=backend)
+            def product(x):
+                return (x.sin() * 2).tanh().exp().cos() @ x.tanh()
+
+            f = torch.compile(product, backend=backend)
             torch.manual_seed(2)
             x = torch.randn(256, 256, requires_grad=True)
             batch = torch.randn(2, 256, 256)
@@ -144,6 +147,31 @@ class Plans(Case):
 
         self.trains_alike(train, echo_torch.backend(budget=0.4), echo_torch.backend(budget=0.8))
         self.assertIsNone(last().reason)
+
+    def test_what_an_operator_of_the_user_keeps(self):
+        kept = []
+
+        @torch.library.custom_op("echo_test::keep", mutates_args=())
+        def keep(x: torch.Tensor) -> torch.Tensor:
+            kept.append((x, x.clone()))
+            return x.sum()
+
+        keep.register_fake(lambda x: x.new_empty(()))
+
+        def train(backend):
+            def f(x, w):
+                y = x.sin() * 2
+                total = keep(y)
+                return ((y * 3).exp().tanh() * w.sin().tanh().cos()).square().mean() + total
+
+            torch.manual_seed(2)
+            x, w = torch.randn(ROWS), torch.randn(ROWS, requires_grad=True)
+            value = torch.compile(f, backend=backend)(x, w)
+            value.backward()
+            return [value.detach(), w.grad]
+
+        self.trains_alike(train, echo_torch.backend(budget=0.9), echo_torch.backend(budget=0.5))
+        self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
 
     def test_arguments_of_the_user_stay(self):
         def train(backend):

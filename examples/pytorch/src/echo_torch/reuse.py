@@ -70,15 +70,22 @@ def mark(calls: Sequence[Call]) -> None:
 
 
 def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
-    """Whether each value lies on a storage that a pure operator of PyTorch's made in this step."""
-    own: dict[Place, bool] = {}
+    """Whether each value lies on a storage that a pure operator of PyTorch's made in this step, and
+    that no other operator reads: a collective reads on after it returned, and an operator of the
+    user's may keep what it was given. `conj_physical` gives back real numbers as they are.
+    """
+    root: dict[Place, Place | None] = {}
+    kept: set[Place | None] = {None}
     for index, call in enumerate(calls):
         ours = getattr(call.node.target, "namespace", "") in OWN_NAMESPACES
-        made = call.phase != "input" and ours
+        if call.phase != "input" and (not ours or call.node.target is aten.conj_physical.default):
+            kept.update(root[place] for place in call.inputs)
+            ours = False
         for output, value in enumerate(call.outputs):
             base = value.view_of if value.view_of is not None else value.inplace
-            own[index, output] = made if base is None else made and own[call.inputs[base]]
-    return own
+            made = (index, output) if call.phase != "input" and ours else None
+            root[index, output] = made if base is None or made is None else root[call.inputs[base]]
+    return {place: made not in kept for place, made in root.items()}
 
 
 def _is_plain(call: Call) -> bool:
@@ -163,8 +170,8 @@ def run_over(
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments. What somebody else holds
     (of what is saved: hooks, or a backward pass that is to run once more) is left alone: then the
-    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at and
-    may be larger than the argument.
+    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at
+    and may be larger than the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
