@@ -134,6 +134,22 @@ class Plans(Case):
         self.assertGreater(counts["over"], 3)
         self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
 
+    def test_memory_of_others_that_hooks_hand_back(self):
+        kept = []
+
+        def pack(value):
+            array = value.detach().numpy().copy()
+            kept.append((array, array.copy()))
+            return array
+
+        def hooked(backend):
+            hooks = torch.autograd.graph.saved_tensors_hooks(pack, torch.from_numpy)
+            return self.train(backend, hooks=hooks)
+
+        self.trains_alike(hooked, echo_torch.backend(budget=0.7))
+        self.assertIsNone(last().reason)
+        self.assertTrue(all((array == copy).all() for array, copy in kept))
+
     def test_a_batch_of_gradients(self):
         def train(backend):
             def product(x):

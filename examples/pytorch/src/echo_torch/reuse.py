@@ -175,7 +175,8 @@ def run_over(
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
-    shared = _owners(over) > _ALONE
+    # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
+    shared = _owners(over) > _ALONE or not over.untyped_storage().resizable()
     if is_saved and not shared:
         keeps = torch._C._autograd._get_current_graph_task_keep_graph()
         shared = keeps or _references(over) > _UNSHARED[over._base is not None]
