@@ -47,11 +47,10 @@ struct search_effort {
         const std::size_t nodes = size + 1;
         return 8'000'000 * std::max<std::size_t>(nodes, 200) / nodes / nodes / nodes;
     }
-    /// Replays for local search at one of the last limits of a search in larger graphs, so that all take as long as a replay
-    /// of a hundred thousand nodes.
+    /// Replays for local search at one of the last limits of a search in larger graphs: as long as one replay of ten
+    /// thousand nodes. Ten times as many gain a third more, and a search takes a third longer.
     std::size_t polishing_replays() const noexcept {
-        if (whole_front() || is_reduced()) return 0;
-        return std::min<std::size_t>(200, 100'000 / (size + 1));
+        return whole_front() || is_reduced() ? 0 : 10'000 / (size + 1);
     }
     /// Plans to lead to the peaks of their neighbours on the front: so many that small graphs learn all there is, and
     /// others take no longer.
