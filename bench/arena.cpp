@@ -6,9 +6,9 @@
 #include "format/read_file.hpp"
 #include "support/interval_sets.hpp"
 
-#include <echo/analysis/arena/place.hpp>
-#include <echo/analysis/liveness.hpp>
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
+#include <echo/analysis/schedule/liveness.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/vocabulary/aten.hpp>
 

@@ -3,7 +3,7 @@
 // is measured by arena.cpp.
 #include "support/interval_sets.hpp"
 
-#include <echo/analysis/arena/place.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -4,7 +4,7 @@
 # it reads. echo-train is not among them: it is compiled for the machine that builds it.
 set(commands echo-plan echo-arena)
 install(TARGETS ${commands} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-install(FILES examples/report/page/uplot_licence.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/echo COMPONENT tools)
+install(FILES examples/tools/report/page/uplot_licence.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/echo COMPONENT tools)
 if(CMAKE_CROSSCOMPILING OR ECHO_SANITIZE) # they would have to run here
   return()
 endif()

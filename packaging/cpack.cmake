@@ -13,7 +13,7 @@ set(CPACK_PACKAGE_CONTACT "Echo's maintainers <maintainers@users.noreply.a-seed-
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "memory optimiser for the training graphs of neural networks")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_RESOURCE_FILE_README ${PROJECT_SOURCE_DIR}/README.md)
-set(CPACK_ECHO_UPLOT_LICENCE ${PROJECT_SOURCE_DIR}/examples/report/page/uplot_licence.txt)
+set(CPACK_ECHO_UPLOT_LICENCE ${PROJECT_SOURCE_DIR}/examples/tools/report/page/uplot_licence.txt)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL dev tools)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)

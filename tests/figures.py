@@ -20,12 +20,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 sys.path[:0] = [
     str(ROOT / "bench"),
-    str(ROOT / "bench" / "paper_lib"),
-    str(ROOT / "bench" / "peers_lib"),
-    str(ROOT / "bench" / "engine_lib"),
-    str(ROOT / "bench" / "onnx_lib"),
+    str(ROOT / "bench" / "pieces" / "paper"),
+    str(ROOT / "bench" / "pieces" / "peers"),
+    str(ROOT / "bench" / "pieces" / "engine"),
+    str(ROOT / "bench" / "pieces" / "onnx"),
     str(ROOT / "examples"),
-    str(ROOT / "examples" / "train"),
+    str(ROOT / "examples" / "tools" / "train"),
     str(ROOT / "examples" / "ggml"),
 ]
 sys.dont_write_bytecode = True
@@ -60,7 +60,7 @@ def generated():
 
     paper, peers, engine = (
         module_of(ROOT / "bench" / path)
-        for path in ("paper_lib/tables.py", "peers_lib/tables.py", "engine_lib/engine.py")
+        for path in ("pieces/paper/tables.py", "pieces/peers/tables.py", "pieces/engine/engine.py")
     )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
@@ -84,7 +84,7 @@ def generated():
 
 def of_report():
     """The tables of docs/report.md, where the report has been measured."""
-    file = ROOT / "bench" / "report_lib" / "tables.py"
+    file = ROOT / "bench" / "pieces" / "report" / "tables.py"
     if not file.exists():
         return {}
     made, found = module_of(file), load("report")

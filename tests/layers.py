@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The include arrows of include/echo, bottom up: the foundation, graph/, analysis/; cuda/ stands beside analysis/.
+"""The include arrows of include/echo, bottom up: the foundation, graph/, analysis/ with its rooms; cuda/ stands beside
+analysis/.
 
     python3 tests/layers.py          checks the headers, and that planted faults are found
 """
@@ -13,10 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 LONGEST = 500  # lines
 LAYERS = {"foundation": 0, "graph": 1, "analysis": 2}
+# The rooms of analysis/. A room sees itself and those with a lower number; what lies in no room is what hosts call.
+ROOMS = {"schedule": 0, "memory": 1, "plan/decision": 1, "plan/strategies": 2, "plan/bound": 2, "plan/moves": 2,
+         "plan/budget": 3, "plan": 4, "verify": 5, "": 6}
 
 # All that cuda/ may see beside itself; op expressions are what op_traits and symbol offer.
 CUDA_SEES = re.compile(r"echo/(config|error|tensor|fwd|version|op_\w+|symbol)\.hpp|echo/(symbol|ops|cuda)/.*"
-                       r"|echo/analysis/(plan|memory_plan)\.hpp")
+                       r"|echo/analysis/(plan/plan|memory/memory_plan)\.hpp")
 FILES_AND_COMMAND_LINES = re.compile(r"nlohmann/|zlib\.h|zconf\.h|CLI/|fmt/")
 CUDA_HEADERS = re.compile(r"(cu(da|dnn|blas|rand|b)|nvrtc|nvtx3|nvToolsExt|nvml|cooperative_groups)\w*(\.h(pp)?|/.*)")
 BOOST_GRAPH = re.compile(r"echo/graph/boost(_\w+)?\.hpp")
@@ -29,6 +33,14 @@ def layer(header):
         return "umbrella"
     folder = header.split("/")[1]
     return folder if folder in ("graph", "analysis", "cuda") else "foundation"
+
+
+def room(header):
+    """The room of echo/analysis/…, by the longest name in ROOMS that its folder begins with."""
+    folder = header.removeprefix("echo/analysis/").rpartition("/")[0]
+    while folder not in ROOMS:
+        folder = folder.rpartition("/")[0]
+    return folder
 
 
 def faults(include):
@@ -68,6 +80,9 @@ def faults(include):
                 found.append(f"{arrow}: {own} never includes {layer(target)}")
             elif own in LAYERS and LAYERS[layer(target)] > LAYERS[own]:
                 found.append(f"{arrow}: {own} never includes {layer(target)}")
+            elif own == "analysis" == layer(target) and room(header) != room(target) and (
+                    ROOMS[room(target)] >= ROOMS[room(header)]):
+                found.append(f"{arrow}: the room {room(header)}/ never includes {room(target) or 'what hosts call'}")
 
     found += umbrella_faults(arrows)
     found += cycles(arrows)
@@ -130,8 +145,9 @@ class Layers(unittest.TestCase):
         self.assertEqual([], self.planted(
             error="", graph__a="#include <echo/error.hpp>\n#include <vector>",
             graph__boost="#include <boost/graph/x.hpp>",
-            analysis__plan="#include <echo/graph/a.hpp>", echo="#include <echo/analysis/plan.hpp>",
-            cuda__arena="#include <echo/error.hpp>\n#include <echo/analysis/plan.hpp>",
+            analysis__plan__plan="#include <echo/graph/a.hpp>", echo="#include <echo/analysis/plan/plan.hpp>",
+            analysis__plan__moves__a="#include <echo/analysis/plan/decision/a.hpp>", analysis__plan__decision__a="",
+            cuda__arena="#include <echo/error.hpp>\n#include <echo/analysis/plan/plan.hpp>",
             cuda__check="#include <cuda_runtime_api.h>\n#include <nvtx3/nvToolsExt.h>"))
 
     def test_arrows_upwards(self):
@@ -139,8 +155,17 @@ class Layers(unittest.TestCase):
         self.assert_one("foundation never includes graph", error="#include <echo/graph/b.hpp>", graph__b="")
         self.assert_one("analysis never includes cuda", analysis__a="#include <echo/cuda/b.hpp>", cuda__b="")
         self.assert_one("graph never includes umbrella", graph__a="#include <echo/echo.hpp>", echo="")
-        self.assert_one("cuda/ sees", cuda__a="#include <echo/analysis/min_cut.hpp>", analysis__min_cut="")
+        self.assert_one("cuda/ sees", cuda__a="#include <echo/analysis/make_plan.hpp>", analysis__make_plan="")
         self.assert_one("cuda/ sees", cuda__a="#include <echo/graph/b.hpp>", graph__b="")
+
+    def test_rooms(self):
+        self.assert_one("the room schedule/ never includes plan/decision", analysis__schedule__a=(
+            "#include <echo/analysis/plan/decision/b.hpp>"), analysis__plan__decision__b="")
+        self.assert_one("the room plan/moves/ never includes plan/bound", analysis__plan__moves__a=(
+            "#include <echo/analysis/plan/bound/b.hpp>"), analysis__plan__bound__b="")
+        self.assert_one("never includes what hosts call", analysis__verify__a="#include <echo/analysis/b.hpp>", analysis__b="")
+        self.assert_one("the room memory/ never includes plan", analysis__memory__arena__a=(
+            "#include <echo/analysis/plan/b.hpp>"), analysis__plan__b="")
 
     def test_what_the_umbrella_leaves_out(self):
         self.assert_one("through echo/graph/a.hpp", echo="#include <echo/graph/a.hpp>",

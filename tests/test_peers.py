@@ -14,7 +14,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "bench" / "peers_lib"))
+sys.path.append(str(ROOT / "bench" / "pieces" / "peers"))
 sys.path += glob.glob(os.path.join(os.environ.get("ECHO_PEERS_VENV", ROOT / ".venv" / "peers"), "lib/python*/site-packages"))
 
 import checkmate  # noqa: E402

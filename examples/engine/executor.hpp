@@ -7,9 +7,9 @@
 #include "engine/graph_traits.hpp"
 #include "engine/residents.hpp"
 
-#include <echo/analysis/memory_plan.hpp>
-#include <echo/analysis/plan.hpp>
-#include <echo/analysis/read_walk.hpp>
+#include <echo/analysis/memory/memory_plan.hpp>
+#include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/schedule/read_walk.hpp>
 
 #include <algorithm>
 #include <chrono>

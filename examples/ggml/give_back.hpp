@@ -3,7 +3,7 @@
 /// A schedule without one of its recomputations.
 #pragma once
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 
 #include <vector>
 

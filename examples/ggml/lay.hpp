@@ -5,7 +5,7 @@
 
 #include "traits.hpp"
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 
 #include <cstring>
 #include <memory>

@@ -6,7 +6,7 @@
 
 #include "format/file_graph.hpp"
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 
 #include <cstdint>
 #include <memory>

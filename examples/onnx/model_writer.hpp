@@ -6,7 +6,7 @@
 #include "onnx/bodies.hpp"
 #include "onnx/node_proto.hpp"
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 #include <echo/error.hpp>
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Typical fused kernels, for every element type: compiled for each architecture with warnings as errors, and read for
-/// spills and for accesses of 16 bytes by tests/cuda_spills.py.
+/// spills and for accesses of 16 bytes by tests/cuda/spills.py.
 #include "typical_fused.hpp"
 
 #include <echo/cuda/fused.cuh>

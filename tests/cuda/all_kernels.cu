@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// Every kernel of the one-bit helpers, for every element type: compiled for each architecture with warnings
-/// as errors, and read for spills by tests/cuda_spills.py.
+/// as errors, and read for spills by tests/cuda/spills.py.
 #include <echo/cuda/bitmask.cuh>
 #include <echo/cuda/dropout.cuh>
 

@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVCC = sys.argv.pop() if len(sys.argv) > 1 else "nvcc"
 FLAGS = ROOT / ".ci" / "nvcc.flags"
-SCRIPTS = ("bench/gpu", "tests/cuda/run", "tests/cuda_spills.py", "tests/cuda/counts/count.py")
+SCRIPTS = ("bench/gpu", "tests/cuda/run", "tests/cuda/spills.py", "tests/cuda/counts/count.py")
 UNIT = """#include <echo/cuda/fused.cuh>
 #include <echo/ops/activations.hpp>
 using namespace echo::cuda::fused;

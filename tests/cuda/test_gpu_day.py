@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench" / "gpu_lib"))
+sys.path.insert(0, str(ROOT / "bench" / "pieces" / "gpu"))
 
 import day  # noqa: E402
 

@@ -6,7 +6,7 @@
 #include "arena/interval_table.hpp"
 #include "promises.hpp"
 
-#include <echo/analysis/arena/place.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include "support/fit_residents.hpp"
 
-#include <echo/analysis/liveness.hpp>
+#include <echo/analysis/schedule/liveness.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 

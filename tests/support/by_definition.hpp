@@ -5,7 +5,7 @@
 /// same exactly if the hashes agree. Shares nothing with the library but the data types.
 #pragma once
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -5,8 +5,8 @@
 /// nothing with the library but the data types, the times, and which nodes are dead.
 #pragma once
 
-#include <echo/analysis/cost.hpp>
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/plan/decision/cost.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 #include <echo/graph/dead_nodes.hpp>
 
 #include <algorithm>

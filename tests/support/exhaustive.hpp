@@ -4,8 +4,8 @@
 /// subset of the values that may be packed.
 #pragma once
 
-#include <echo/analysis/footprint.hpp>
-#include <echo/analysis/schedule_builder.hpp>
+#include <echo/analysis/plan/decision/schedule_builder.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 
 #include <cstddef>
 #include <vector>

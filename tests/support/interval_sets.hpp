@@ -3,7 +3,7 @@
 /// Sets of intervals that tests and benchmarks place.
 #pragma once
 
-#include <echo/analysis/arena/interval.hpp>
+#include <echo/analysis/memory/arena/interval.hpp>
 
 #include <cstdint>
 #include <cstdlib>

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "engine/cpu/backend.hpp"
+#include "engine/models/model.hpp"
 #include "engine/session.hpp"
-#include "models/model.hpp"
 
 #include <catch2/catch.hpp>
 

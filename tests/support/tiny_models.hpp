@@ -3,11 +3,11 @@
 /// The four models, so small that a step takes kernels that are emulated a moment.
 #pragma once
 
-#include "models/deepspeech2.hpp"
-#include "models/model.hpp"
-#include "models/nmt.hpp"
-#include "models/resnet.hpp"
-#include "models/transformer.hpp"
+#include "engine/models/deepspeech2.hpp"
+#include "engine/models/model.hpp"
+#include "engine/models/nmt.hpp"
+#include "engine/models/resnet.hpp"
+#include "engine/models/transformer.hpp"
 
 #include <functional>
 #include <string>

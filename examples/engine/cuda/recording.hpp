@@ -7,7 +7,7 @@
 #include "engine/call.hpp"
 #include "engine/memory.hpp"
 
-#include <echo/analysis/schedule.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -5,8 +5,8 @@
 /// leaves out are erased, and clones that are fused go into their readers.
 #pragma once
 
-#include <echo/analysis/latest_runs.hpp>
-#include <echo/analysis/plan.hpp>
+#include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/schedule/latest_runs.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/read.hpp>
 

@@ -3,7 +3,7 @@
 /// What the fused steps of a schedule are, and the memory traffic that they save.
 #pragma once
 
-#include <echo/analysis/read_walk.hpp>
+#include <echo/analysis/schedule/read_walk.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>

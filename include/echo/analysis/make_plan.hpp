@@ -4,14 +4,14 @@
 /// worse than the baseline is rolled back.
 #pragma once
 
-#include <echo/analysis/evaluate.hpp>
-#include <echo/analysis/plan.hpp>
-#include <echo/analysis/plan_options.hpp>
-#include <echo/analysis/plan_outcome.hpp>
-#include <echo/analysis/plan_progress.hpp>
-#include <echo/analysis/plan_reporting.hpp>
-#include <echo/analysis/roll_back.hpp>
-#include <echo/analysis/strategies.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/plan/plan_options.hpp>
+#include <echo/analysis/plan/plan_outcome.hpp>
+#include <echo/analysis/plan/plan_progress.hpp>
+#include <echo/analysis/plan/plan_reporting.hpp>
+#include <echo/analysis/plan/roll_back.hpp>
+#include <echo/analysis/plan/strategies.hpp>
 
 #include <algorithm>
 #include <concepts>

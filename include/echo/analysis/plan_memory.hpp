@@ -10,12 +10,12 @@
 /// most training graphs.
 #pragma once
 
-#include <echo/analysis/arena/capped.hpp>
-#include <echo/analysis/arena/nnvm_pool.hpp>
-#include <echo/analysis/liveness.hpp>
-#include <echo/analysis/load_sweep.hpp>
-#include <echo/analysis/memory_plan.hpp>
-#include <echo/analysis/plan.hpp>
+#include <echo/analysis/memory/arena/capped.hpp>
+#include <echo/analysis/memory/arena/nnvm_pool.hpp>
+#include <echo/analysis/memory/memory_plan.hpp>
+#include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/schedule/liveness.hpp>
+#include <echo/analysis/schedule/load_sweep.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -39,7 +39,7 @@ struct memory_options {
     /// can be. Otherwise arenas are filled in turn, and none is made smaller than it need be.
     std::vector<std::uint64_t> capacities{};
     /// NNVM's planner instead (arena/nnvm_pool.hpp), for comparison: the arena is its pool, block after block, and
-    /// `limit` is not used. What shares a storage remains as the liveness has it: analysis/nnvm_sharing.hpp.
+    /// `limit` is not used. What shares a storage remains as the liveness has it: analysis/memory/nnvm_sharing.hpp.
     std::optional<nnvm_pool> pool{};
 };
 

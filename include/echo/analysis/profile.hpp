@@ -4,7 +4,7 @@
 /// profiler, its section on the memory consumption breakdown).
 #pragma once
 
-#include <echo/analysis/footprint.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>

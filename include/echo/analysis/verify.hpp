@@ -4,9 +4,9 @@
 /// what they achieve. It shares no code with what makes plans: only the data types of graph, steps and plans.
 #pragma once
 
-#include <echo/analysis/cost.hpp>
-#include <echo/analysis/memory_plan.hpp>
-#include <echo/analysis/plan.hpp>
+#include <echo/analysis/memory/memory_plan.hpp>
+#include <echo/analysis/plan/decision/cost.hpp>
+#include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/verify/check_arena.hpp>
 #include <echo/analysis/verify/checked_replay.hpp>
 

@@ -3,7 +3,7 @@
 /// `bound_plan`: the offsets of a memory plan as pointers into memory of the host's. Needs no CUDA header.
 #pragma once
 
-#include <echo/analysis/memory_plan.hpp>
+#include <echo/analysis/memory/memory_plan.hpp>
 #include <echo/cuda/kernel/arguments.hpp>
 
 #include <algorithm>

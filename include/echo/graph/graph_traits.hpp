@@ -48,7 +48,7 @@
 ///   set_outputs(G&, node, span<const tensor>)       both are what `infer` (infer.hpp) needs
 ///
 /// Laws: handles stay valid while the graph is rewritten; two reads of an unchanged graph are equal; a clone
-/// has the outputs, phase and facts of its original. Models: `file_graph` (examples/format), `boost_graph`
+/// has the outputs, phase and facts of its original. Models: `file_graph` (examples/tools/format), `boost_graph`
 /// (graph/boost.hpp). Example: examples/adapt_a_graph.cpp.
 #pragma once
 

@@ -4,7 +4,7 @@
 /// that overlap in space while their storages overlap in time.
 #pragma once
 
-#include <echo/analysis/memory_plan.hpp>
+#include <echo/analysis/memory/memory_plan.hpp>
 #include <echo/analysis/verify/checked_replay.hpp>
 #include <echo/analysis/verify/neighbour_set.hpp>
 

@@ -5,7 +5,7 @@
 /// way.
 #pragma once
 
-#include <echo/analysis/plan.hpp>
+#include <echo/analysis/plan/plan.hpp>
 #include <echo/graph/id_vector.hpp>
 
 #include <cstdint>

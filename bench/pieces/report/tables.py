@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Puts what bench/report measured into docs/report.md: python3 bench/pieces/report/tables.py"""
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import results  # noqa: E402
+
+
+def markdown(rows: list[dict[str, object]], left: int = 1) -> str:
+    """A table; the first `left` columns stand left."""
+    keys = list(rows[0])
+    lines = [keys, ["---" if i < left else "--:" for i in range(len(keys))]]
+    lines += [[f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in keys] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def section(name: str, found: dict, rows: list[dict[str, object]]) -> str:
+    machine = found["machine"]
+    return (f"<!-- table: bench/report {name} -->\n\nMeasured on {found['date']} on {machine['cores']} cores of an "
+            f"{machine['cpu']}, which had other work (a load of {found['load_of_machine']}).\n\n{markdown(rows)}\n\n"
+            f"{results.END_OF_TABLE}")
+
+
+def main() -> None:
+    found = json.loads((ROOT / "bench" / "results" / "report.json").read_text(encoding="utf-8"))
+    page = ROOT / "docs" / "report.md"
+    results.put_section(page, section("libraries", found, found["libraries"]))
+    results.put_section(page, section("costs", found, found["rows"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `echo-plan GRAPH --plan FILE`: a plan that was made elsewhere is judged and shown as if it had been made here.
+#pragma once
+
+#include "format/read_plan.hpp"
+#include "plan/pass.hpp"
+
+#include <echo/analysis/plan/decision/cost.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace echo::format {
+
+/// The figures of a schedule; what is not found by a replay is left as it is. O(steps + copies).
+inline plan_report report_of_steps(const snapshot& s, const schedule& steps) {
+    const footprint_result before = footprint(s, baseline_schedule(s)), after = footprint(s, steps);
+    plan_report r;
+    r.baseline_peak_bytes = before.peak_bytes;
+    r.peak_bytes = after.peak_bytes;
+    r.baseline_stash_bytes = before.stash_bytes;
+    r.stash_bytes = after.stash_bytes;
+    r.resident_bytes = resident_bytes(s);
+    const run_times times = times_of(s);
+    ticks again = 0;
+    for (const auto t : steps.steps()) {
+        const step_record& step = steps[t];
+        const bool recomputed = step.kind == step_kind::recompute;
+        r.encoded_values += step.kind == step_kind::encode;
+        r.recomputed_nodes += recomputed;
+        r.fused_nodes += step.fused;
+        if (recomputed && !step.fused) again += times.of_node[step.node];
+    }
+    r.recompute_time_ratio = times.part(again);
+    std::set<std::string> unknown;
+    for (const auto n : s.nodes())
+        if (s[n].unknown_op) unknown.emplace(s.op_name(s[n].op));
+    r.unknown_ops.assign(unknown.begin(), unknown.end());
+    return r;
+}
+
+/// The strategy of that name; `budget` where there is none, since such a plan may do all that Echo can.
+inline strategy strategy_named(std::string_view name) {
+    for (const strategy how : all_strategies)
+        if (name_of(how) == name) return how;
+    return strategy::budget;
+}
+
+/// The plan in the file, placed by us and verified. Errors: the file is no plan for this graph, or an unsound one.
+inline verified_plan read_given(const loaded_graph& g, const options& asked, progress& line) {
+    const stopwatch watch;
+    line.stage("reading the plan");
+    const std::string& path = asked.given_plan;
+    try {
+        plan_document document = read_plan_file(path, g.snapshot);
+        plan_report r = report_of_steps(g.snapshot, document.steps);
+        line.stage("bounding");
+        r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {}, 1).lower_bound_bytes);
+        r.notes.push_back("the plan was read from a file");
+        verified_plan made;
+        const host_abilities all{.fuse = document.steps.fused_count() > 0};
+        made.plan = plan(strategy_named(document.strategy), std::move(document.steps), all, std::move(r));
+        line.stage("placing");
+        made.arena = plan_memory(g.snapshot, made.plan);
+        verify(g.snapshot, made.plan, made.arena);
+        made.extras = {.arena_bytes = made.arena.bytes(),
+                       .arena_lower_bound_bytes = made.arena.lower_bound(),
+                       .plan_ms = watch.ms(),
+                       .pass_ms = watch.ms(),
+                       .load_ms = g.load_ms};
+        return made;
+    } catch (const error& e) {
+        throw error({}, path, std::string("is no sound plan for this graph: ") + e.what(),
+                    "make the plan of this graph");
+    }
+}
+
+} // namespace echo::format

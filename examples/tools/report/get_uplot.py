@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Brings uPlot, which draws the report, from a package of PyPI into a folder, once.
+
+    python3 examples/tools/report/get_uplot.py [FOLDER]     default: ~/.cache/echo/uplot
+
+The files are those of one version, by their SHA-256; others are refused. Returns 1, with one line, where they cannot
+be had.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+PACKAGE = "metaflow-card-uplot==1.0.0"  # the wheel that holds uPlot 1.6.18 as its authors minified it
+INSIDE = "metaflow_extensions/card_uplot/plugins/cards/uplot/uplot/"
+SHA256 = {
+    "uPlot.iife.min.js": "addc030d2f1268dbee42ef31f7173b624b87443277163b04651490705dce7397",
+    "uPlot.min.css": "37d952f00df006ceab033267e05f050cedd8d6906467cc86525dee795dcfa6a9",
+}
+SECONDS = 60
+
+
+def is_whole(folder: pathlib.Path) -> bool:
+    """Whether both files are there, byte for byte."""
+    return all((folder / name).is_file() and digest((folder / name).read_bytes()) == wanted
+               for name, wanted in SHA256.items())
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def download(folder: pathlib.Path) -> pathlib.Path:
+    """The wheel, in `folder`. Raises OSError or subprocess.SubprocessError."""
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                    "--only-binary=:all:", "--retries", "1", "--timeout", "10", "--dest", str(folder), PACKAGE],
+                   stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=SECONDS)
+    return next(folder.glob("*.whl"))
+
+
+def unpack(wheel: pathlib.Path, target: pathlib.Path) -> None:
+    """Each file gets its name when it is whole. Raises ValueError for bytes that are not the expected ones."""
+    with zipfile.ZipFile(wheel) as files:
+        for name, wanted in SHA256.items():
+            content = files.read(INSIDE + name)
+            if digest(content) != wanted:
+                raise ValueError(f"{name} is not the file that was expected")
+            part = target / f"{name}.{os.getpid()}.tmp"
+            part.write_bytes(content)
+            part.replace(target / name)
+
+
+def reason_of(problem: Exception) -> str:
+    """One line."""
+    if isinstance(problem, subprocess.CalledProcessError):
+        lines = problem.stderr.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"pip returned {problem.returncode}"
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+
+
+def main(arguments: list[str]) -> int:
+    target = pathlib.Path(arguments[0]) if arguments else pathlib.Path.home() / ".cache" / "echo" / "uplot"
+    if is_whole(target):
+        return 0
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            unpack(download(pathlib.Path(folder)), target)
+    except (OSError, subprocess.SubprocessError, StopIteration, KeyError, ValueError, zipfile.BadZipFile) as problem:
+        reason = reason_of(problem)
+        print(f"get_uplot.py: uPlot cannot be had from {PACKAGE}: {reason}; put {' and '.join(SHA256)} into {target}",
+              file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `led_plans`: the plans that a search for budgets starts from, what it knows, and its one move: a plan is led to a limit on the
+/// peak.
+#pragma once
+
+#include <echo/analysis/plan/budget/known_plans.hpp>
+#include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/budget/search_effort.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/evict.hpp>
+#include <echo/analysis/plan/moves/retain.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// The evaluator must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class led_plans {
+public:
+    /// As `most`: recomputation may take any time.
+    static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
+
+    led_plans(evaluator& evaluate, progress_callback progress)
+        : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
+          retain_(evaluate), progress_(progress) {}
+
+    /// The evaluator that was given.
+    evaluator& evaluate() noexcept { return evaluate_; }
+    /// What gives copies up.
+    evictor<>& evict() noexcept { return evict_; }
+    /// What keeps copies again.
+    retainer<>& retain() noexcept { return retain_; }
+    /// How much is tried.
+    const search_effort& effort() const noexcept { return effort_; }
+    /// The best plans so far.
+    const known_plans& known() const noexcept { return known_; }
+    /// What is led down from.
+    std::span<const rated_decision> starts() const noexcept { return starts_; }
+    /// Makes the plan known.
+    void add(const evaluated_plan& plan) { known_.add(plan.rated()); }
+
+    /// A plan to start from, with heavy ops that may run again.
+    void start_from(decision decided) {
+        decided.heavy = true;
+        start_from(evaluate_(decided));
+    }
+    /// A plan to start from, unless one as good is there.
+    void start_from(const evaluated_plan& plan) {
+        for (const rated_decision& other : starts_)
+            if (other.footprint.peak_bytes == plan.peak_bytes() && other.recompute == plan.recompute())
+                return;
+        known_.add(plan.rated());
+        starts_.push_back(plan.rated());
+    }
+    /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many as the
+    /// effort allows.
+    void keep_best_starts() {
+        const auto all = known_.all();
+        const std::size_t count = std::min(all.size(), effort_.starts);
+        starts_.clear();
+        for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
+    }
+
+    /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are those of the
+    /// lowest plan on the way, where none meets the limit.
+    [[nodiscard]] evaluated_plan lead(const rated_decision& start, std::uint64_t limit, ticks most) {
+        const bool small = effort_.whole_front();
+        auto [plan, met] = evict_(evaluate_(start.decided), limit,
+                                  {.rounds = small ? tuning::rounds_of_lead_in_small : tuning::rounds_of_lead,
+                                   .most = most,
+                                   .everywhere = small});
+        if (met) plan = retain_(std::move(plan), limit, tuning::retained_after_lead);
+        known_.add(plan.rated());
+        return std::move(plan);
+    }
+    /// Leads every start to the limit.
+    void search(std::uint64_t limit) {
+        tell();
+        ticks cheapest = no_limit / 2;
+        for (const rated_decision& start : starts_) {
+            const auto plan = lead(start, limit, cheapest + cheapest / 2);
+            if (plan.peak_bytes() <= limit) cheapest = std::min(cheapest, plan.recompute());
+        }
+    }
+    /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan first, and no
+    /// further than to the first of them.
+    bool search_within(std::uint64_t limit, ticks most) {
+        for (std::size_t k = 0; k < starts_.size() && !knows_within(limit, most); ++k) {
+            const std::size_t which = k == 0 ? favourite_ : k <= favourite_ ? k - 1 : k;
+            static_cast<void>(lead(starts_[which], limit, 2 * most));
+            if (knows_within(limit, most)) favourite_ = which;
+        }
+        return knows_within(limit, most);
+    }
+    /// Whether a plan within both is known. O(log known).
+    bool knows_within(std::uint64_t limit, ticks most) const {
+        const rated_decision* t = known_.within(limit);
+        return t && t->recompute <= most;
+    }
+
+    /// Tells the progress. How many searches there will be is not known, so each takes an equal part of what is left.
+    void tell() {
+        done_ += (1 - done_) * tuning::progress_part;
+        if (progress_) progress_(done_);
+    }
+
+private:
+    evaluator& evaluate_;
+    search_effort effort_;
+    evictor<> evict_;
+    retainer<> retain_;
+    known_plans known_;
+    std::vector<rated_decision> starts_;
+    std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
+    progress_callback progress_;
+    double done_ = 0;
+};
+
+} // namespace echo

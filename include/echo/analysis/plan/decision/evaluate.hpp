@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `evaluator`: from a decision to a plan with its replayed figures: what every strategy asks before it prefers one decision to
+/// another.
+#pragma once
+
+#include <echo/analysis/plan/decision/evaluated_plan.hpp>
+#include <echo/analysis/plan/decision/fusion.hpp>
+#include <echo/analysis/plan/decision/schedule_builder.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace echo {
+
+/// Time of the steps that run a node again and are not fused. O(steps).
+inline ticks recompute_time(const candidates& c, const schedule& steps) {
+    ticks sum = 0;
+    for (const auto t : steps.steps())
+        if (steps[t].kind == step_kind::recompute && !steps[t].fused) sum += c.times.of_node[steps[t].node];
+    return sum;
+}
+
+/// Builds schedules, fuses if the host does, and replays. It keeps no plan, only memory for the next ones. Snapshot and
+/// candidates must outlive it, and it the plans that it makes.
+class evaluator {
+public:
+    evaluator(const evaluator&) = delete; // plans point to it
+    evaluator& operator=(const evaluator&) = delete;
+    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), build_(s, c), fuse_(s, c) {}
+
+    /// The plan of a decision. O(nodes + edges + steps). Errors: as `replay`.
+    [[nodiscard]] evaluated_plan operator()(const decision& decided) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        data.rated.decided = decided;
+        build_(decided, data.steps, data.homes);
+        rate(data);
+        ++count_;
+        return c_.host.fuse ? fused(std::move(plan)) : std::move(plan);
+    }
+    /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does not
+    /// rise by it. Errors: as `replay`.
+    [[nodiscard]] evaluated_plan fused(const schedule& plain) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        data.rated.decided = {};
+        data.steps = plain;
+        data.homes.clear();
+        rate(data);
+        return fused(std::move(plan));
+    }
+
+    /// Decisions evaluated so far.
+    std::size_t count() const noexcept { return count_; }
+    const snapshot& graph() const noexcept { return s_; }
+    const candidates& facts() const noexcept { return c_; }
+
+private:
+    void rate(detail::plan_data& data) {
+        replay_(s_, data.steps, data.judged);
+        data.rated.footprint = data.judged.footprint;
+        data.rated.recompute = recompute_time(c_, data.steps);
+    }
+
+    evaluated_plan fused(evaluated_plan plain) {
+        evaluated_plan plan(pool_.take());
+        detail::plan_data& data = *plan.data_;
+        detail::plan_data& before = *plain.data_;
+        data.steps = before.steps;
+        if (fuse_(data.steps, before.judged) == 0) return plain;
+        rate(data);
+        if (plan.peak_bytes() > plain.peak_bytes()) return plain;
+        std::swap(data.rated.decided, before.rated.decided);
+        data.homes.clear();
+        if (!before.homes.empty())
+            for (const step_id t : fuse_.origins()) data.homes.push_back(before.homes[t]);
+        return plan;
+    }
+
+    const snapshot& s_;
+    const candidates& c_;
+    detail::plan_pool pool_;
+    schedule_builder build_;
+    fuser<> fuse_;
+    replay replay_;
+    std::size_t count_ = 0;
+};
+
+} // namespace echo

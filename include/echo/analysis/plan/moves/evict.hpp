@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
+/// and made again for its next reader, together with what its maker reads where that pays; cheapest time per byte
+/// at the peak first. eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
+#pragma once
+
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/eviction.hpp>
+#include <echo/analysis/plan/moves/eviction_finder.hpp>
+#include <echo/analysis/plan/moves/eviction_price.hpp>
+#include <echo/analysis/schedule/load_profile.hpp>
+#include <echo/graph/ranking.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace echo {
+
+/// When to give up.
+struct eviction_options {
+    std::size_t rounds = 30; ///< replays
+    ticks most =
+        std::numeric_limits<ticks>::max(); ///< of recomputation; a plan beyond is not worth going on with
+    bool patient = false;                  ///< goes on where the last round was too slow to arrive
+    bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
+};
+
+/// What came of it.
+struct evicted_plan {
+    /// The plan that the evictions led to.
+    evaluated_plan plan;
+    bool met = false; ///< the peak is at most the limit
+};
+
+/// Evicts from plans of one snapshot; scratch memory is kept between uses. A round is a replay and
+/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class evictor {
+public:
+    explicit evictor(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+
+    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that are
+    /// `locked` are not forgotten.
+    [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
+                                          const eviction_options& options,
+                                          const id_set<node_id>& locked = {}) {
+        std::optional<evaluated_plan> lowest;
+        std::uint64_t before = 0;
+        for (std::size_t round = 0;; ++round) {
+            const std::uint64_t peak = plan.peak_bytes();
+            if (peak <= limit) return {std::move(plan), true};
+            // What goes on as slowly as in the last round does not arrive.
+            const bool is_late = round > tuning::rounds_before_slow;
+            const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
+            const bool too_slow = is_late && !options.everywhere && !options.patient &&
+                                  gained * (options.rounds - round) < peak - limit;
+            const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
+                                 evict_once(plan, limit, options.everywhere, locked);
+            if (!lowest || plan.better_than(*lowest)) lowest = std::move(plan);
+            if (!goes_on) break;
+            before = peak;
+            plan = evaluate_(next_);
+        }
+        return {*std::move(lowest), false};
+    }
+
+    /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much would be
+    /// forgotten at once.
+    [[nodiscard]] evaluated_plan in_steps(evaluated_plan plan, std::uint64_t limit) {
+        for (std::uint64_t parts = tuning::first_step_parts;
+             parts <= tuning::last_step_parts && plan.peak_bytes() > limit;) {
+            const std::uint64_t peak = plan.peak_bytes();
+            const decision before = plan.decided();
+            auto next = (*this)(std::move(plan), std::max(limit, peak - peak / parts - 1),
+                                {.rounds = tuning::rounds_per_step, .patient = true});
+            if (next.met || next.plan.peak_bytes() < peak) {
+                plan = std::move(next.plan);
+            } else {
+                plan = evaluate_(before);
+                parts *= tuning::finer;
+            }
+        }
+        return plan;
+    }
+
+    /// Forgets, in `next`, something that is live without being used at step `at` of `plan`: of what could be forgotten there,
+    /// number `which` (modulo how many there are). Returns whether there is any. `next` may have been changed already.
+    bool forget_at(const evaluated_plan& plan, decision& next, step_id at, std::size_t which) {
+        std::swap(next_, next);
+        begin(plan);
+        load_profile profile(plan.load());
+        sums_.forget();
+        list_.clear();
+        const eviction_view view{s_, c_, plan, history_, nothing_locked_, next_, at};
+        find_(view, idle_, list_);
+        const std::size_t pulls = list_.all.size();
+        // Every fourth number runs something earlier, if anything can.
+        const std::size_t number = which / 4;
+        bool found = pulls > 0 && which % 4 == 0;
+        if (found)
+            found = apply(view, list_.all[number % pulls], profile);
+        else
+            found = !idle_.all.empty() &&
+                    price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_) &&
+                    apply(view, list_.all.back(), profile);
+        std::swap(next_, next);
+        return found;
+    }
+
+private:
+    static constexpr std::int64_t no_excess = std::numeric_limits<std::int64_t>::max();
+
+    void begin(const evaluated_plan& plan) {
+        history_.read(s_, c_.base, plan.steps(), plan.live());
+        touched_.assign(s_.node_count());
+    }
+
+    /// Leaves in `next_` what is decided then. Whether anything was evicted.
+    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, bool everywhere,
+                    const id_set<node_id>& locked) {
+        next_ = plan.decided();
+        begin(plan);
+        load_profile profile(plan.load());
+        sums_.forget();
+        if (everywhere) sums_.read(plan.load(), plan.peak_bytes(), limit);
+        // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
+        std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
+        bool changed = false;
+        for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
+            const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
+            if (excess <= 0) break;
+            const eviction_view view{s_, c_, plan, history_, locked, next_, step_id(profile.peak())};
+            if (!evict_at(view, excess, left, profile)) break;
+            changed = true;
+        }
+        return changed;
+    }
+
+    /// At most `left` evictions, which are taken off it. Whether there was any.
+    bool evict_at(const eviction_view& view, std::int64_t excess, std::size_t& left, load_profile& profile) {
+        list_.clear();
+        find_(view, idle_, list_);
+        ranking by_price;
+        for (std::uint32_t i = 0; i < list_.all.size(); ++i) by_price.add(i, std::uint64_t{0});
+        for (std::size_t i = 0; i < idle_.all.size(); ++i)
+            if (const auto price = price_(view, idle_, sums_, i, excess, list_))
+                by_price.add(static_cast<std::uint32_t>(list_.all.size() - 1), *price);
+        const auto order = by_price.descending();
+        std::int64_t relieved = 0;
+        for (std::size_t i = order.size(); i-- > 0 && relieved < excess && left > 0;) {
+            const eviction& e = list_.all[order[i]];
+            if (!apply(view, e, profile)) continue;
+            relieved += e.freed;
+            --left;
+        }
+        return relieved > 0;
+    }
+
+    /// Decides it in `next_`, unless it concerns what another eviction of this round does.
+    bool apply(const eviction_view& view, const eviction& e, load_profile& profile) {
+        const auto copies = list_.copies_of(e);
+        for (const evicted_copy& copy : copies)
+            if (touched_[copy.node]) return false;
+        for (const evicted_copy& copy : copies) {
+            touched_.insert(copy.node);
+            for (const auto v : s_.inputs(copy.node)) touched_.insert(s_[c_.base[v]].producer);
+            const bool forward = view.in_forward(copy.from);
+            if (e.pulls && forward) {
+                next_.again[copy.node] = 0;
+                next_.remember(copy.node, copy.node, view.home(copy.to));
+            } else if (e.pulls)
+                next_.make_early(copy.node, view.home(copy.from));
+            else if (forward)
+                next_.again[copy.node] = 1;
+            else
+                next_.forget(copy.node, view.forgotten_at(copy));
+        }
+        // The first gap is free; what it costs elsewhere the replay tells.
+        profile.add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
+        return true;
+    }
+
+    evaluator& evaluate_;
+    const snapshot& s_;
+    const candidates& c_;
+    decision next_; // of the round
+    copy_history<> history_;
+    eviction_finder<> find_;
+    eviction_pricer<> price_;
+    excess_sums sums_;
+    idle_copies idle_;
+    eviction_list list_;
+    id_set<node_id> touched_; // by evictions of the round
+    const id_set<node_id> nothing_locked_{};
+};
+
+} // namespace echo

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `eviction_pricer`: what giving up an idle copy costs, together with what its maker reads where that pays. Only bytes at the
+/// peak count: once it has moved, so has the price.
+#pragma once
+
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/eviction.hpp>
+#include <echo/analysis/plan/moves/eviction_finder.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace echo {
+
+/// How much of a load lies above a limit, summed over steps.
+class excess_sums {
+public:
+    /// Counts the bytes at the peak alone.
+    void forget() {
+        count_.clear();
+        sum_.clear();
+    }
+    /// O(steps).
+    void read(std::span<const std::uint64_t> load, std::uint64_t peak_bytes, std::uint64_t limit) {
+        count_.assign(load.size() + 1, 0);
+        sum_.assign(load.size() + 1, 0);
+        const int bits = static_cast<int>(std::bit_width(peak_bytes) + std::bit_width(load.size()));
+        shift_ = std::max(0, bits - 62);
+        for (std::size_t i = 0; i < load.size(); ++i) {
+            const std::uint64_t over = load[i] > limit ? load[i] - limit : 0;
+            count_[i + 1] = count_[i] + (over > 0);
+            sum_[i + 1] = sum_[i] + (over >> shift_);
+        }
+    }
+    /// How much of it goes if so many bytes go in a gap: a plan must come down everywhere. O(1).
+    std::uint64_t relieved(const evicted_copy& gap, std::int64_t freed) const {
+        const auto bytes = static_cast<std::uint64_t>(freed);
+        if (count_.empty()) return bytes;
+        const std::size_t first = gap.from.index() + 1, last = gap.to.index();
+        const std::uint64_t most = (bytes >> shift_) * (count_[last] - count_[first]);
+        return std::max<std::uint64_t>(1, std::min(most, sum_[last] - sum_[first]));
+    }
+
+private:
+    std::vector<std::uint32_t> count_; ///< before each step: steps above the limit
+    std::vector<std::uint64_t> sum_;   ///< and by how much, in 2^shift_ bytes
+    int shift_ = 0;
+};
+
+/// Scratch memory is kept between uses.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class eviction_pricer {
+public:
+    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one; returns its price, in 2^-40 ticks per
+    /// byte. What its maker reads must be there at the next use: still live then, or kept over the peak, or made again as
+    /// well. Of what would be kept, the largest is made again instead, one after the other; and what else can then be
+    /// made from that is forgotten too. `excess`: bytes above the limit.
+    std::optional<std::uint64_t> operator()(const eviction_view& view, const idle_copies& idle,
+                                            const excess_sums& sums, std::size_t which, std::int64_t excess,
+                                            eviction_list& list) {
+        is_demanded_.resize(view.s.node_count());
+        const group at{view, idle, list, list.copies.size(), idle.all[which].to, excess};
+        bytes_ = 0;
+        time_ = 0;
+        kept_.clear();
+        undemand(0);
+        add_copy(at, idle.all[which], true);
+        cheapest best;
+        for (std::size_t size = 0; size <= tuning::most_copies_grown; ++size) {
+            compare(at, sums, best);
+            const std::size_t before = list.copies.size();
+            // What is kept may serve several; with many to keep, that is not worth the search.
+            for (std::size_t e = 0; kept_.size() <= tuning::most_kept_searched && e < kept_.size(); ++e)
+                add_siblings(at, kept_[e].node);
+            if (list.copies.size() > before) compare(at, sums, best);
+            const std::size_t largest = largest_kept(at);
+            if (largest == kept_.size()) break;
+            const evicted_copy also = kept_[largest];
+            kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(largest));
+            add_copy(at, also, false);
+            add_siblings(at, also.node);
+        }
+        list.copies.resize(at.first + (best.price ? best.count : 0));
+        const std::span<const evicted_copy> grown(list.copies.data() + at.first,
+                                                  list.copies.data() + list.copies.size());
+        if (!best.price ||
+            std::any_of(grown.begin(), grown.end(), [&](auto& e) { return view.is_decided(e); })) {
+            list.copies.resize(at.first);
+            return std::nullopt;
+        }
+        list.all.push_back({at.first, best.count, best.freed});
+        return best.price;
+    }
+
+private:
+    /// The eviction that grows: its copies are those of the list from `first` on.
+    struct group {
+        const eviction_view& view;
+        const idle_copies& idle;
+        eviction_list& list;
+        std::size_t first;
+        step_id to; ///< where the first of them is read next
+        std::int64_t excess;
+    };
+    struct cheapest {
+        std::optional<std::uint64_t> price;
+        std::size_t count = 0;
+        std::int64_t freed = 0;
+    };
+
+    void compare(const group& at, const excess_sums& sums, cheapest& best) const {
+        const std::int64_t freed = bytes_ - kept_over_peak(at);
+        if (freed <= 0) return;
+        const std::uint64_t price =
+            detail::mul_div(static_cast<std::uint64_t>(time_), std::uint64_t{1} << 40,
+                            sums.relieved(at.list.copies[at.first], std::min(freed, at.excess)));
+        if (best.price && price >= *best.price) return;
+        best = {price, at.list.copies.size() - at.first, freed};
+    }
+
+    /// `frees`: its storage is live at the peak.
+    void add_copy(const group& at, const evicted_copy& e, bool frees) {
+        at.list.copies.push_back(e);
+        if (frees) bytes_ += at.view.bytes_of(e.storage);
+        time_ += at.view.cost(e) + demand_inputs(at, e.node, tuning::most_demand_depth);
+    }
+
+    /// Of two numbers of 0 or more.
+    static detail::uint128 product(std::int64_t a, std::int64_t b) {
+        return detail::uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
+    }
+
+    std::int64_t kept_over_peak(const group& at) const {
+        std::int64_t bytes = 0;
+        for (const evicted_copy& e : kept_) bytes += at.view.bytes_of(e.storage);
+        return bytes;
+    }
+
+    /// Of what would be kept and could be forgotten instead; the number of what would be kept if there is none.
+    std::size_t largest_kept(const group& at) const {
+        std::size_t largest = kept_.size();
+        for (std::size_t i = 0; i < kept_.size(); ++i) {
+            const evicted_copy& e = kept_[i];
+            if (at.view.home(e.from) >= at.view.home(at.to) || !at.view.may_run_later(e)) continue;
+            if (largest == kept_.size() ||
+                at.view.bytes_of(e.storage) > at.view.bytes_of(kept_[largest].storage))
+                largest = i;
+        }
+        return largest;
+    }
+
+    /// Adds idle copies that are made from what `source` makes and nothing that is not there, directly or through
+    /// one another, unless they cost more per byte than the rest.
+    void add_siblings(const group& at, node_id source) {
+        const snapshot& s = at.view.s;
+        sources_.assign(1, source);
+        for (std::size_t i = 0; i < sources_.size() && i < tuning::most_sources; ++i)
+            for (const auto v : s.outputs(sources_[i]))
+                for (const use& u : s.uses(v)) {
+                    if (s[u.reader].phase != phase::forward) continue;
+                    if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
+                    const std::uint32_t number = at.idle.of[u.reader];
+                    if (number == idle_copies::nobody || at.list.names(u.reader, at.first)) continue;
+                    const std::int64_t freed = bytes_ - kept_over_peak(at);
+                    if (freed >= at.excess) return;
+                    if (add_sibling(at, at.idle.all[number], freed)) sources_.push_back(u.reader);
+                }
+    }
+    /// `freed`: bytes so far.
+    bool add_sibling(const group& at, const evicted_copy& e, std::int64_t freed) {
+        const ticks own = at.view.cost(e);
+        const std::int64_t share = at.view.bytes_of(e.storage);
+        if (freed > 0 && product(own, freed) > product(time_, share)) return false;
+        const std::size_t kept = kept_.size(), demanded = demanded_.size();
+        if (demand_inputs(at, e.node, tuning::most_sibling_depth) > 0 || kept_.size() > kept) {
+            kept_.resize(kept);
+            undemand(demanded);
+            return false;
+        }
+        at.list.copies.push_back(e);
+        bytes_ += share;
+        time_ += own;
+        return true;
+    }
+
+    /// Adds what making `n` for the next use keeps live over the peak to `kept_`; returns the time of what is not
+    /// there any more and must be made as well.
+    ticks demand_inputs(const group& at, node_id n, int depth) {
+        const eviction_view& view = at.view;
+        const snapshot& s = view.s;
+        ticks time = 0;
+        for (const auto v : s.inputs(n)) {
+            const value_id base = view.c.base[v];
+            const node_id maker = s[base].producer;
+            if (view.c.resident[base] || s[maker].phase != phase::forward) continue;
+            bool known = at.list.names(maker, at.first);
+            for (const evicted_copy& e : kept_) known |= e.node == maker;
+            if (known) continue;
+            const step_id run = view.history.run_before(maker, at.to);
+            if (!run.valid()) continue;
+            if (view.is_forgotten(maker, run, at.to) || view.plan.steps()[run].fused) {
+                if (!is_demanded_.add(maker)) continue;
+                demanded_.push_back(maker);
+                if (depth > 0) time += view.c.rerun[maker] + demand_inputs(at, maker, depth - 1);
+                continue;
+            }
+            const storage_id i = view.plan.live().storage({run, s.output_index(base)});
+            const storage_record& storage = view.plan.live()[i];
+            if (storage.last >= view.peak || storage.first > view.peak) continue;
+            kept_.push_back({maker, i, storage.last, at.to});
+        }
+        return time;
+    }
+
+    /// Takes back what was demanded last, but for the first `count`.
+    void undemand(std::size_t count) {
+        for (; demanded_.size() > count; demanded_.pop_back()) is_demanded_.erase(demanded_.back());
+    }
+
+    std::int64_t bytes_ = 0;         // of the eviction that grows: live at the peak
+    ticks time_ = 0;                 // and what making all of it again takes
+    std::vector<evicted_copy> kept_; // what is kept over the peak for it
+    std::vector<node_id> sources_;
+    std::vector<node_id> demanded_; // forgotten, and made again for it: each is paid once
+    id_set<node_id> is_demanded_;
+};
+
+} // namespace echo

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `retainer`: of plans under a limit, one with less recomputation. What is made again before or after the peak often
+/// need not be: there is room to keep it. Runs are taken off the plan where the room is, dearest time per byte
+/// first, each with the runs that only it needed.
+#pragma once
+
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/moves/kept_copy.hpp>
+#include <echo/analysis/plan/moves/rerun_savings.hpp>
+#include <echo/analysis/schedule/copy_history.hpp>
+#include <echo/analysis/schedule/load_profile.hpp>
+#include <echo/graph/id_vector.hpp>
+#include <echo/graph/ranking.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// Keeps copies in plans of one snapshot; scratch memory is kept between uses.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class retainer {
+public:
+    explicit retainer(evaluator& evaluate)
+        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+
+    /// The plan with fewer runs, as long as its peak stays at most `limit`. At most `rounds` replays,
+    /// O(inputs of steps + recomputes × log steps) each.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan plan, std::uint64_t limit, int rounds = 3) {
+        for (int i = 0; i < rounds; ++i) {
+            next_ = plan.decided();
+            if (!retain_once(plan, limit)) return plan;
+            evaluated_plan next = evaluate_(next_);
+            if (next.peak_bytes() > limit || next.recompute() >= plan.recompute()) {
+                ++rejected_;
+                return plan;
+            }
+            plan = std::move(next);
+        }
+        return plan;
+    }
+
+    /// How many plans were made and given up again, so far.
+    std::size_t rejected() const noexcept { return rejected_; }
+
+private:
+    bool retain_once(const evaluated_plan& plan, std::uint64_t limit) {
+        const schedule& steps = plan.steps();
+        const liveness& live = plan.live();
+        history_.read(s_, c_.base, steps, live);
+        load_profile profile(plan.load());
+        count_reads(steps);
+
+        savings_.read(s_, c_, plan);
+        ranking by_price; // time saved per byte kept
+        for (const auto t : steps.steps()) {
+            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
+            std::uint64_t bytes = 1;
+            for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
+                if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
+            by_price.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(savings_[t]),
+                                                    std::uint64_t{1} << 40, bytes));
+        }
+        bool changed = false;
+        for (const auto i : by_price.descending()) {
+            const step_id again(i);
+            if (gone_[again]) continue;
+            if (!fits(plan, again, profile, static_cast<std::int64_t>(limit))) continue;
+            take_off(steps, again);
+            free_gone(plan, profile, again);
+            keep_copy(s_, next_, kept_instead(plan, history_, again));
+            changed = true;
+        }
+        return changed;
+    }
+
+    void count_reads(const schedule& steps) {
+        readers_.assign(steps.size(), 0);
+        gone_.assign(steps.size());
+        for (const auto t : steps.steps())
+            for (const auto c : steps.inputs(t)) ++readers_[c.step];
+    }
+
+    /// Takes the run off, and those that only it needed.
+    void take_off(const schedule& steps, step_id run) {
+        taken_.assign(1, run);
+        for (std::size_t i = 0; i < taken_.size(); ++i) {
+            const step_id t = taken_[i];
+            gone_.insert(t);
+            for (const auto c : steps.inputs(t))
+                if (--readers_[c.step] == 0 && steps[c.step].kind == step_kind::recompute && !gone_[c.step])
+                    taken_.push_back(c.step);
+        }
+    }
+
+    /// Keeping fills the gap between the last reader of the copy there was and the copy that is made now.
+    bool fits(const evaluated_plan& plan, step_id again, load_profile& profile, std::int64_t limit) {
+        const liveness& live = plan.live();
+        const node_id n = plan.steps()[again].node;
+        const step_id before = history_.earlier(again);
+        gaps_.clear();
+        bool room = true;
+        for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
+            if (!live.last_read({again, k}).valid()) continue;
+            const storage_id kept = live.storage({before.valid() ? before : again, k});
+            room = kept.valid(); // there is no copy of what was fused
+            if (!room) break;
+            const storage_record& storage = live[kept];
+            if (storage.resident || (before.valid() && storage.last >= again)) continue;
+            const std::size_t from = before.valid() ? storage.last.index() + 1 : place_of(plan, n);
+            const auto bytes = static_cast<std::int64_t>(storage.bytes);
+            room = profile.most(from, again.index()) + bytes <= limit;
+            if (!room) break;
+            profile.add(from, again.index(), bytes);
+            gaps_.emplace_back(from, bytes);
+        }
+        if (!room)
+            for (const auto& [from, bytes] : gaps_) profile.add(from, again.index(), -bytes);
+        return room;
+    }
+
+    /// The step at which the node would run in its own place. O(log steps).
+    static std::size_t place_of(const evaluated_plan& plan, node_id n) {
+        const auto homes = plan.homes().values();
+        return static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) - homes.begin());
+    }
+
+    /// What was made only for the run that was taken off is not held any more.
+    void free_gone(const evaluated_plan& plan, load_profile& profile, step_id run) const {
+        const liveness& live = plan.live();
+        for (const auto t : taken_) {
+            if (t == run) continue;
+            if (plan.steps()[t].fused) continue;
+            for (std::uint32_t k = 0; k < s_.outputs(plan.steps()[t].node).size(); ++k) {
+                const storage_record& storage = live[live.storage({t, k})];
+                if (storage.first == t && !storage.resident)
+                    profile.add(t.index(), storage.last.index(), -static_cast<std::int64_t>(storage.bytes));
+            }
+        }
+    }
+
+    evaluator& evaluate_;
+    const snapshot& s_;
+    const candidates& c_;
+    decision next_; // of the round
+    copy_history<> history_;
+    rerun_savings<> savings_;
+    id_vector<step_id, std::uint32_t> readers_;
+    id_set<step_id> gone_;
+    std::vector<step_id> taken_;
+    std::vector<std::pair<std::size_t, std::int64_t>> gaps_;
+    std::size_t rejected_ = 0;
+};
+
+} // namespace echo

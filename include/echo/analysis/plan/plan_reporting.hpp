@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// Where the figures of a plan's report come from: the replays of the graph's own order and of the plan.
+#pragma once
+
+#include <echo/analysis/plan/bound_of_plan.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/plan/plan_options.hpp>
+#include <echo/analysis/plan/plan_outcome.hpp>
+#include <echo/analysis/plan/strategies/partition.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace echo::detail {
+
+/// What the graph's own order says. O(storages).
+inline plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
+    plan_report report;
+    report.baseline_peak_bytes = before.footprint.peak_bytes;
+    report.baseline_stash_bytes = before.footprint.stash_bytes;
+    report.baseline_allocated_bytes = allocated_bytes;
+    for (const auto i : before.live.storages())
+        if (before.live[i].resident) report.resident_bytes += before.live[i].bytes;
+    return report;
+}
+
+/// What is largest at the peak of the plan: a live value, or the workspace of what runs. `found`: its replay.
+inline void report_blocker(const snapshot& s, const plan_outcome& made, const replayed& found,
+                           plan_report& report) {
+    const step_id peak = made.figures.footprint.peak_step;
+    if (!peak.valid()) return;
+    report.blocker = made.steps[peak].node;
+    report.blocker_bytes = s[report.blocker].workspace;
+    for (const auto i : found.live.storages()) {
+        const storage_record& storage = found.live[i];
+        if (storage.resident || storage.first > peak || storage.last < peak) continue;
+        if (storage.bytes <= report.blocker_bytes) continue;
+        report.blocker_bytes = storage.bytes;
+        report.blocker = made.steps[storage.maker.step].node;
+    }
+}
+
+inline void report_unknown_ops(const snapshot& s, plan_report& report) {
+    std::vector<bool> unknown(s.op_count(), false);
+    for (const auto n : s.nodes())
+        if (s[n].unknown_op) unknown[s[n].op] = true;
+    for (std::uint32_t op = 0; op < unknown.size(); ++op)
+        if (unknown[op]) report.unknown_ops.emplace_back(s.op_name(op));
+}
+
+/// What the plan says. A replay, and some ten cuts for the bound.
+template <class = void>
+void report_plan(const snapshot& s, const candidates& c, const plan_options& options,
+                 const plan_outcome& made, plan_report& report) {
+    report.peak_bytes = made.figures.footprint.peak_bytes;
+    report.stash_bytes = made.figures.footprint.stash_bytes;
+    report.allocated_bytes = made.allocated_bytes;
+    for (const auto t : made.steps.steps()) {
+        report.recomputed_nodes += made.steps[t].kind == step_kind::recompute;
+        report.encoded_values += made.steps[t].kind == step_kind::encode;
+    }
+    report.fused_nodes = made.steps.fused_count();
+    report.recompute_time_ratio = c.times.part(recompute_time(c, made.steps));
+    const node_groups subgraphs = partition(s, c);
+    report.subgraphs = subgraphs.size();
+    report.largest_subgraph = subgraphs.largest();
+    const bool within_time = options.how == strategy::budget && options.budget == any_peak;
+    std::optional<ticks> most;
+    if (within_time) most = c.times.at_most(options.max_overhead);
+    const replayed found = replay{}(s, made.steps);
+    report.lower_bound_bytes = bound_of_plan(s, c, options.how, options.encode, made.steps, found, most);
+    report.budget_bytes = options.budget;
+    if (std::max(report.peak_bytes, report.allocated_bytes) > report.budget_bytes)
+        report_blocker(s, made, found, report);
+    report_unknown_ops(s, report);
+}
+
+} // namespace echo::detail

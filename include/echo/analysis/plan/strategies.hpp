@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `strategies`: each strategy's proposal for a graph, as an evaluated plan. A new strategy is a case of `propose`.
+#pragma once
+
+#include <echo/analysis/plan/allocator_choice.hpp>
+#include <echo/analysis/plan/bound/lower_bound.hpp>
+#include <echo/analysis/plan/bound_of_plan.hpp>
+#include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/plan_options.hpp>
+#include <echo/analysis/plan/plan_progress.hpp>
+#include <echo/analysis/plan/strategies/anchors.hpp>
+#include <echo/analysis/plan/strategies/echo.hpp>
+#include <echo/analysis/plan/strategies/min_cut.hpp>
+#include <echo/analysis/plan/strategies/mirror.hpp>
+#include <echo/analysis/plan/strategies/reweigh.hpp>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echo::detail {
+
+/// All must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class strategies {
+public:
+    strategies(const snapshot& s, const candidates& c, const plan_options& options, evaluator& evaluate,
+               plan_progress& progress)
+        : s_(s), c_(c), options_(options), evaluate_(evaluate), progress_(progress), anchors_(s, c) {}
+
+    /// What there is to say about a proposal goes to `notes`.
+    [[nodiscard]] evaluated_plan propose(strategy how, std::vector<std::string>& notes) {
+        switch (how) {
+        case strategy::baseline:
+            return evaluate_(decision::nothing(s_));
+        case strategy::mirror:
+            return evaluate_(mirror(s_, c_));
+        case strategy::echo_printed:
+            return evaluate_(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
+        case strategy::echo: {
+            const gradient_needs needs(s_, c_, options_.encode);
+            return sweep([&](const backward_needs& when) { return echo_pass(s_, c_, needs, when); }).plan;
+        }
+        case strategy::min_cut:
+            return lowered(propose_cut());
+        case strategy::budget:
+            break;
+        }
+        return propose_budget(notes);
+    }
+
+    /// Plans along the front, of rising recomputation; of a host with an allocator too, by their peaks.
+    [[nodiscard]] std::vector<rated_decision> front(std::size_t count) {
+        budget_search<> search(evaluate_, anchors_, search_options());
+        tell_what_is_known(search);
+        const auto found = search.front(count);
+        return {found.begin(), found.end()};
+    }
+
+private:
+    /// The best plan of a sweep over anchor distances.
+    struct swept {
+        evaluated_plan plan;
+        std::uint32_t distance;
+    };
+
+    budget_options search_options() const {
+        return {options_.encode, options_.local_search_replays, progress_.of_search()};
+    }
+
+    evaluated_plan propose_budget(std::vector<std::string>& notes) {
+        budget_search<> search(evaluate_, anchors_, search_options());
+        tell_what_is_known(search);
+        if (search.is_reduced())
+            notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
+        const ticks most = c_.times.at_most(options_.max_overhead);
+        const bool limited = options_.budget != any_peak;
+        if (!options_.allocator) return limited ? search.cheapest(options_.budget) : search.lowest(most);
+        allocator_choice<> choose(evaluate_, options_.allocator, search);
+        return limited ? choose.cheapest(options_.budget) : choose.smallest(most);
+    }
+
+    /// No search does worse than the strategies that name no figure. Of large graphs the minimum cut alone is asked: a
+    /// search finds better plans than the others then.
+    void tell_what_is_known(budget_search<>& search) {
+        search.know(propose_cut());
+        if (!search.knows_all()) return;
+        std::vector<std::string> notes;
+        for (const strategy other :
+             {strategy::min_cut, strategy::mirror, strategy::echo_printed, strategy::echo})
+            search.know(propose(other, notes));
+    }
+
+    evaluated_plan propose_cut() {
+        min_cut solve(s_, c_);
+        auto best = sweep([&](const backward_needs& when) {
+            decision decided = decision::nothing(s_);
+            solve(when, {.encode = options_.encode}, decided);
+            return decided;
+        });
+        return retained(reweigh(evaluate_, solve, anchors_(best.distance), std::move(best.plan),
+                                options_.weight_rounds, options_.encode));
+    }
+
+    /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone. So
+    /// the peak is lowered further, by light ops, as long as it lies above the bound.
+    evaluated_plan lowered(evaluated_plan plan) {
+        if (s_.node_count() > tuning::lowered_up_to) return plan;
+        const auto at = most_loaded(s_, plan.steps(), plan.load());
+        const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(at, tuning::cuts_of_lowering);
+        return retained(evictor<>(evaluate_).in_steps(std::move(plan), bound));
+    }
+
+    /// With less recomputation, at the same peak.
+    evaluated_plan retained(evaluated_plan plan) {
+        const std::uint64_t peak = plan.peak_bytes();
+        return retainer<>(evaluate_)(std::move(plan), peak);
+    }
+
+    /// The best of what `decide` makes of each anchor distance.
+    template <class Decide>
+    swept sweep(const Decide& decide) {
+        backward_needs when = anchors_(no_anchor);
+        const auto distances = anchor_distances(when.largest_span, options_.anchor_distances);
+        std::optional<swept> best;
+        decision before;
+        for (std::size_t i = 0; i < distances.size(); ++i) {
+            progress_.tell_cuts(static_cast<double>(i) / static_cast<double>(distances.size()));
+            if (i > 0) when = anchors_(distances[i]);
+            const decision decided = decide(when);
+            if (i > 0 && decided == before) continue;
+            before = decided;
+            auto plan = evaluate_(decided);
+            if (!best || plan.better_than(best->plan)) best = swept{std::move(plan), distances[i]};
+        }
+        return *std::move(best);
+    }
+
+    const snapshot& s_;
+    const candidates& c_;
+    const plan_options& options_;
+    evaluator& evaluate_;
+    plan_progress& progress_;
+    anchor_finder anchors_;
+};
+
+} // namespace echo::detail

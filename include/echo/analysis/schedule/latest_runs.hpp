@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `latest_runs`: the last step that runs each node: what it makes is the result, where the node makes one.
+#pragma once
+
+#include <echo/analysis/schedule/schedule.hpp>
+#include <echo/graph/id_vector.hpp>
+
+namespace echo {
+
+/// Into `latest`, whose memory is used again; `step_id::none()` for what no step runs. O(nodes + steps).
+inline void find_latest_runs(const snapshot& s, const schedule& steps, id_vector<node_id, step_id>& latest) {
+    latest.assign(s.node_count(), step_id::none());
+    for (const auto t : steps.steps())
+        if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;
+}
+
+/// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps).
+inline id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
+    id_vector<node_id, step_id> latest;
+    find_latest_runs(s, steps, latest);
+    return latest;
+}
+
+} // namespace echo

@@ -1,0 +1,681 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Calls `echo-plan` as its users do: exit codes, one line per error, files written whole or not at all.
+
+    python3 echo_plan.py PROGRAM
+"""
+import gzip
+import json
+import os
+import pathlib
+import pickle
+import pty
+import resource
+import subprocess
+import zlib
+
+import command
+import replay
+
+GRAPHS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "graphs"
+STRATEGIES = ["budget", "baseline", "mirror", "echo", "echo_printed", "min_cut"]
+REPORT_KEYS = ["baseline_peak_bytes", "peak_bytes", "resident_bytes", "baseline_stash_bytes", "stash_bytes",
+               "lower_bound_bytes", "arena_bytes", "arena_lower_bound_bytes", "recomputed_nodes", "encoded_values",
+               "fused_nodes", "recompute_time_ratio", "subgraphs", "plan_ms", "pass_ms", "load_ms", "unknown_ops", "notes"]
+
+
+def small_graph():
+    """x → mm → tanh → mm, and back: tanh is worth recomputing, `odd` is an op that no registry knows."""
+    def node(op, phase, inputs, **more):
+        return {"name": f"n{len(nodes)}", "op": op, "phase": phase, "inputs": inputs,
+                "outputs": [{"dtype": "f32", "shape": [1024]}]} | more
+    nodes = []
+    nodes.append(node("data", "input", []))
+    nodes.append(node("aten.mm.default", "forward", [[0, 0]]))
+    nodes.append(node("aten.tanh.default", "forward", [[1, 0]]))
+    nodes.append(node("odd", "forward", [[2, 0]]))
+    nodes.append(node("aten.mm.default", "backward", [[3, 0], [1, 0]]))
+    nodes.append(node("aten.tanh_backward.default", "backward", [[4, 0], [2, 0]]))
+    return {"format": "echo-graph/1", "name": "small", "nodes": nodes, "outputs": [[5, 0]]}
+
+
+class Plan(command.Command):
+    name = "echo-plan"
+
+    def setUp(self):
+        super().setUp()
+        self.graph = self.write("graph.json", json.dumps(small_graph()))
+
+    def bad_graph(self, content, *words, name="bad.json"):
+        path = self.write(name, content if isinstance(content, (str, bytes)) else json.dumps(content))
+        self.bad(1, path, "--emit-plan", self.folder / "plan.json", words=(str(path), *words))
+
+    # Good input
+
+    def test_summary(self):
+        text = self.good(self.graph)
+        for word in ("small, 6 nodes", "budget: the least peak within 5 % of recomputation", "peak", "arena",
+                     "(no plan within 5 % of recomputation that runs each gradient once, in its order, is smaller; gap ",
+                     "unknown op  odd"):
+            self.assertIn(word, text)
+        for arguments, *words in ((["--max-overhead", "0.025"], "peak within 2.5 % of", "no plan within 2.5 % of"),
+                                  (["--budget", "20KiB"], "recomputation within 20.0 KiB", "(no plan that runs each"),
+                                  (["--strategy", "min_cut"], "min_cut\n", "recomputes light ops only"),
+                                  (["--strategy", "baseline"], "baseline\n", "nothing is changed")):
+            text = self.good(self.graph, *arguments)
+            for word in words:
+                self.assertIn(word, text)
+
+    def test_the_default_is_the_least_peak_within_five_per_cent(self):
+        graph = GRAPHS / "resnet50_b64.json.gz"
+        plans = [self.under(graph, *arguments)[1]["schedule"]
+                 for arguments in ([], ["--max-overhead", "0.05"], ["--strategy", "budget"])]
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual(plans[0], plans[2])
+        report, plan, _ = self.under(graph)
+        self.assertEqual(plan["strategy"], "budget")
+        self.assertLessEqual(report["recompute_time_ratio"], 0.05)
+        for named in STRATEGIES[1:]:
+            other, _, _ = self.under(graph, "--strategy", named)
+            if other["recompute_time_ratio"] <= 0.05:
+                self.assertLessEqual(report["peak_bytes"], other["peak_bytes"])
+
+    def test_notes_are_printed(self):
+        graph = GRAPHS / "nmt_b128_t50.json.gz" # more nodes than are searched from all starts
+        (note,) = json.loads(self.good(graph, "--json"))["notes"]
+        self.assertIn(f"\nnote        {note}\n", self.good(graph))
+        self.assertIn(f"\nnote: {note}\n", self.good(graph, "--knee"))
+        self.assertNotIn("note", self.good(self.graph))
+
+    def test_json_is_the_report_alone(self):
+        report = json.loads(self.good(self.graph, "--json"))
+        self.assertEqual(list(report), REPORT_KEYS)
+        self.assertEqual(report["unknown_ops"], ["odd"])
+        self.assertEqual(report["fused_nodes"], 0)
+        self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+        self.assertLessEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+        self.assertLessEqual(report["arena_lower_bound_bytes"], report["arena_bytes"])
+        self.assertGreater(report["pass_ms"], 0)
+        self.assertGreater(report["load_ms"], 0)
+
+    def test_compressed_is_the_same(self):
+        packed = self.write("graph.json.gz", gzip.compress(self.graph.read_bytes()))
+        def figures(path):
+            report = json.loads(self.good(path, "--json"))
+            return {key: value for key, value in report.items() if not key.endswith("_ms")}
+        self.assertEqual(figures(self.graph), figures(packed))
+
+    def test_every_strategy(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        reports = json.loads(self.good(graph, "--compare", "--json"))
+        self.assertEqual([report["strategy"] for report in reports], STRATEGIES)
+        for report in reports:
+            self.assertEqual(set(report), {"strategy", *REPORT_KEYS})
+            self.assertLessEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+            alone = json.loads(self.good(graph, "--strategy", report["strategy"], "--json"))
+            self.assertEqual(alone["peak_bytes"], report["peak_bytes"])
+        rows = self.good(graph, "--compare").splitlines()
+        self.assertEqual([row.split()[0] for row in rows], ["strategy", *STRATEGIES])
+        self.assertEqual(len({len(row) for row in rows}), 1)
+
+    def test_without_encoding(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        self.assertGreater(json.loads(self.good(graph, "--json"))["encoded_values"], 0)
+        self.assertEqual(json.loads(self.good(graph, "--json", "--no-encode"))["encoded_values"], 0)
+
+    def test_emitted_plan(self):
+        file = self.folder / "plan.json"
+        report = json.loads(self.good(self.graph, "--emit-plan", file, "--json", "--strategy", "echo"))
+        plan = json.loads(file.read_text())
+        self.assertEqual(plan["format"], "echo-plan/1")
+        self.assertEqual((plan["graph"], plan["strategy"]), ("small", "echo"))
+        self.assertEqual(plan["report"], report)
+        self.assertEqual(sum(not step.get("recompute") for step in plan["schedule"]), 6)
+        self.assertEqual(plan["arena"]["bytes"], report["arena_bytes"])
+        self.assertTrue(plan["arena"]["blocks"])
+        self.assertTrue(plan["stash"])
+
+        again = self.folder / "again.json.gz"
+        self.good(self.graph, "--emit-plan", again, "--strategy", "echo")
+        repeated = json.loads(gzip.decompress(again.read_bytes()))
+        for key in ("schedule", "stash", "arena"):
+            self.assertEqual(repeated[key], plan[key])
+
+    def test_compared_plans_write_the_chosen_one(self):
+        file = self.folder / "plan.json"
+        self.good(self.graph, "--compare", "--strategy", "mirror", "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["strategy"], "mirror")
+        self.good(self.graph, "--compare", "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["strategy"], "budget")
+
+    def test_dot(self):
+        file = self.folder / "graph.dot"
+        self.good(GRAPHS / "tiny_cnn.json.gz", "--dot", file)
+        text = file.read_text()
+        self.assertTrue(text.startswith("digraph") and text.rstrip().endswith("}"))
+        for word in ("recomputed", "stashed", "encoded"):
+            self.assertIn(word, text)
+
+    def test_trace(self):
+        file, plan = self.folder / "trace.json", self.folder / "plan.json"
+        report = json.loads(self.good(GRAPHS / "tiny_cnn.json.gz", "--trace", file, "--emit-plan", plan, "--json"))
+        events = json.loads(file.read_text())["traceEvents"]
+        steps = json.loads(plan.read_text())["schedule"]
+        for process, peak in ((1, report["baseline_peak_bytes"]), (2, report["peak_bytes"])):
+            mine = [event for event in events if event["pid"] == process]
+            live = [sum(event["args"].values()) for event in mine if event["ph"] == "C"]
+            self.assertEqual(max(live), peak)
+            runs = [event for event in mine if event["ph"] == "X"]
+            self.assertEqual(len(runs), len(live))
+            ends = [event["ts"] + event["dur"] for event in runs]
+            self.assertTrue(all(abs(end - event["ts"]) < 1e-6 * (1 + end) for end, event in zip(ends, runs[1:])))
+        self.assertEqual(len(runs), len(steps))
+        self.assertEqual(sum(event["cat"] == "recompute" for event in runs), report["recomputed_nodes"])
+
+    def test_output_may_be_no_regular_file(self):
+        self.good(self.graph, "--emit-plan", "/dev/null")
+        self.assertTrue(pathlib.Path("/dev/null").is_char_device())
+
+    def test_output_replaces_what_was_there(self):
+        file = self.write("plan.json", "old")
+        file.chmod(0o600)
+        self.good(self.graph, "--emit-plan", file)
+        self.assertEqual(json.loads(file.read_text())["format"], "echo-plan/1")
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+
+    def test_help(self):
+        for flag in ("--help", "-h"):
+            page = self.good(flag)
+            for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
+                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot", "--trace",
+                         "--report", "--memory-snapshot", "diff", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
+                self.assertIn(word, page)
+            self.assertLessEqual(max(map(len, page.splitlines())), 80)
+        self.assertRegex(self.good("--version"), r"^echo-plan \d+\.\d+\.\d+\n$")
+
+    # Budgets
+
+    @staticmethod
+    def committed(name):
+        file = GRAPHS / f"{name}.json.gz"
+        return file, json.loads(gzip.decompress(file.read_bytes()))
+
+    def under(self, graph, *arguments, status=0):
+        """The report and the plan under a budget; the plan is replayed by another program."""
+        file = self.folder / "budget.json"
+        done = self.call(graph, "--json", "--emit-plan", file, *arguments, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        report, plan = json.loads(done.stdout), json.loads(file.read_text())
+        verdict = replay.judge(replay.load(str(graph)), plan)
+        self.assertTrue(verdict.ok, verdict.lines())
+        return report, plan, done.stderr
+
+    def test_a_budget_is_met_at_less_cost_the_larger_it_is(self):
+        for name in ("bert_base_b32_t128", "resnet50_b64", "tiny_cnn"):
+            graph, _ = self.committed(name)
+            before = None
+            for ratio in (0.9, 0.8, 0.7):
+                report, plan, _ = self.under(graph, "--budget", str(ratio))
+                self.assertEqual(plan["strategy"], "budget")
+                self.assertLessEqual(report["peak_bytes"], ratio * report["baseline_peak_bytes"])
+                self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+                if before:
+                    self.assertLessEqual(report["peak_bytes"], before["peak_bytes"])
+                    self.assertGreaterEqual(report["recompute_time_ratio"], before["recompute_time_ratio"])
+                before = report
+
+    def test_budgets_in_bytes_and_units_are_the_same(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        plans = [self.under(graph, "--budget", text)[1]["schedule"]
+                 for text in ("3221225472", "3072MiB", "3GiB", "3 GiB", "3221225.472kB", "3221225472B")]
+        for plan in plans[1:]:
+            self.assertEqual(plan, plans[0])
+
+    def test_a_graph_that_fits_is_left_alone(self):
+        graph, content = self.committed("tiny_cnn")
+        for text in ("1.0", "1", "2.5", "1TiB"):
+            report, plan, _ = self.under(graph, "--budget", text)
+            self.assertEqual(report["peak_bytes"], report["baseline_peak_bytes"])
+            self.assertEqual([step["node"] for step in plan["schedule"]], list(range(len(content["nodes"]))))
+
+    def test_a_budget_that_cannot_be_met(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        report, _, said = self.under(graph, "--budget", "1GiB", status=3)
+        self.assertEqual(len(said.splitlines()), 1)
+        for word in (str(2**30), str(report["peak_bytes"]), str(report["lower_bound_bytes"]), "_log_softmax"):
+            self.assertIn(word, said)
+
+    def test_another_strategy_is_measured_by_the_budget(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        self.assertEqual(self.under(graph, "--strategy", "echo", "--budget", "0.9")[1]["strategy"], "echo")
+        for named in ("mirror", "min_cut"):
+            alone, plan, _ = self.under(graph, "--strategy", named)
+            measured, again, _ = self.under(graph, "--strategy", named, "--budget", "0.5", status=3)
+            self.assertEqual(plan["schedule"], again["schedule"])
+            self.assertEqual(measured["budget_bytes"], alone["baseline_peak_bytes"] // 2)
+            self.assertEqual(self.under(graph, "--strategy", named, "--budget", "0.9")[1]["schedule"], plan["schedule"])
+
+    def test_overhead_at_most(self):
+        graph, _ = self.committed("bert_base_b32_t128")
+        peaks = []
+        for overhead in ("0", "0.01", "0.05"):
+            report, _, _ = self.under(graph, "--max-overhead", overhead)
+            self.assertLessEqual(report["recompute_time_ratio"], float(overhead) + 1e-12)
+            peaks.append(report["peak_bytes"])
+        self.assertEqual(peaks, sorted(peaks, reverse=True))
+
+    def test_the_front(self):
+        graph, _ = self.committed("resnet50_b64")
+        found = json.loads(self.good(graph, "--pareto", "--json"))
+        front = found["front"]
+        self.assertEqual(found["graph"], "resnet50 b64")
+        self.assertGreaterEqual(len(front), 10)
+        self.assertLessEqual(front[0]["peak_bytes"], found["baseline_peak_bytes"])
+        self.assertEqual(front[0]["recompute_time_ratio"], 0)
+        for a, b in zip(front, front[1:]):
+            self.assertGreater(a["peak_bytes"], b["peak_bytes"])
+            self.assertLess(a["recompute_time_ratio"], b["recompute_time_ratio"])
+        self.assertLessEqual(found["lower_bound_bytes"], front[-1]["peak_bytes"])
+        self.assertIn("overhead %", self.good(graph, "--pareto"))
+
+    def test_the_knee(self):
+        for name, *more in (("resnet50_b64",), ("bert_base_b32_t128", "--fuse"), ("tiny_cnn", "--no-encode")):
+            with self.subTest(name):
+                graph, _ = self.committed(name)
+                found = json.loads(self.good(graph, "--knee", "--json", *more))
+                self.assertEqual(list(found), ["graph", "baseline_peak_bytes", "pass_ms", "knee"])
+                points = found["knee"]
+                self.assertEqual([point["max_overhead"] for point in points], [0.01, 0.02, 0.05, 0.1])
+                for point in points:
+                    self.assertLessEqual(point["recompute_time_ratio"], point["max_overhead"])
+                    self.assertLessEqual(point["lower_bound_bytes"], point["peak_bytes"])
+                    self.assertLessEqual(point["peak_bytes"], found["baseline_peak_bytes"])
+                for a, b in zip(points, points[1:]):
+                    self.assertGreaterEqual(a["peak_bytes"], b["peak_bytes"])
+                default = json.loads(self.good(graph, "--json", *more))
+                for key in ("peak_bytes", "recompute_time_ratio", "lower_bound_bytes"):
+                    self.assertEqual(points[2][key], default[key])
+                head, *rows = self.good(graph, "--knee", *more).splitlines()
+                self.assertEqual(head.split("  ")[0], "within %")
+                self.assertEqual([row.split()[0] for row in rows[:4]], ["1", "2", "5", "10"])
+                self.assertEqual({len(row) for row in rows[:4]}, {len(head)})
+        empty = self.write("empty.json", '{"format": "echo-graph/1", "nodes": [], "outputs": []}')
+        self.assertEqual(len(json.loads(self.good(empty, "--knee", "--json"))["knee"]), 4)
+        self.good(empty, "--knee")
+
+    # Fusion
+
+    def test_fusion(self):
+        def fused_of(plan):
+            return [step for step in plan["schedule"] if step.get("fused")]
+        cut = ("--strategy", "min_cut")
+        plain, plan, _ = self.under(self.graph, *cut)
+        self.assertEqual((plain["fused_nodes"], fused_of(plan)), (0, []))
+        self.assertEqual(plain["recomputed_nodes"], 1)
+        report, plan, _ = self.under(self.graph, *cut, "--fuse")
+        self.assertEqual(fused_of(plan), [{"node": 2, "recompute": True, "fused": True}])
+        self.assertEqual((report["fused_nodes"], report["recomputed_nodes"]), (1, 1))
+        self.assertEqual(report["recompute_time_ratio"], 0)
+        self.assertLessEqual(report["peak_bytes"], plain["peak_bytes"])
+        self.assertIn("recomputed in its readers", self.dot(*cut, "--fuse"))
+        self.assertNotIn("recomputed in its readers", self.dot(*cut))
+        default, plan, _ = self.under(self.graph)
+        self.assertEqual((default["recomputed_nodes"], fused_of(plan)), (0, [])) # to make it again takes more than 5 %
+        self.assertEqual(self.under(self.graph, "--fuse")[1]["schedule"], self.under(self.graph, *cut, "--fuse")[1]["schedule"])
+
+    def dot(self, *arguments):
+        file = self.folder / "fused.dot"
+        self.good(self.graph, "--dot", file, *arguments)
+        return file.read_text()
+
+    def test_fusion_makes_nothing_worse(self):
+        for name in ("resnet50_b64", "densenet121_b32", "bert_base_b32_t128"):
+            graph, _ = self.committed(name)
+            for how in (["--strategy", "echo"], ["--strategy", "min_cut"], ["--budget", "0.7"]):
+                with self.subTest(name, how=how):
+                    plain, _, _ = self.under(graph, *how)
+                    report, _, _ = self.under(graph, *how, "--fuse")
+                    self.assertGreater(report["fused_nodes"], 0)
+                    self.assertLess(report["recompute_time_ratio"], plain["recompute_time_ratio"])
+                    most = 0.7 * plain["baseline_peak_bytes"] if "--budget" in how else plain["peak_bytes"]
+                    self.assertLessEqual(report["peak_bytes"], most)
+                    self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
+
+    def test_fusion_is_shown(self):
+        graph = GRAPHS / "densenet121_b32.json.gz"
+        self.assertIn("\nfused ", self.good(graph, "--fuse"))
+        self.assertNotIn("fused", self.good(graph))
+        head, *rows = (line.split() for line in self.good(graph, "--fuse", "--compare").splitlines())
+        self.assertEqual([row[0] for row in rows], STRATEGIES)
+        self.assertIn("fused", head)
+        self.assertNotIn("fused", self.good(graph, "--compare"))
+        for report in json.loads(self.good(graph, "--fuse", "--compare", "--json")):
+            self.assertEqual(report["fused_nodes"] > 0, report["recomputed_nodes"] > 0)
+
+    def test_the_front_with_fusion(self):
+        graph = GRAPHS / "tiny_cnn.json.gz"
+        plain = json.loads(self.good(graph, "--pareto", "--json"))["front"]
+        found = json.loads(self.good(graph, "--pareto", "--json", "--fuse"))
+        for a in plain:
+            self.assertTrue(any(b["peak_bytes"] <= a["peak_bytes"] and b["recompute_time_ratio"] <= a["recompute_time_ratio"]
+                                for b in found["front"]))
+        for a, b in zip(found["front"], found["front"][1:]):
+            self.assertGreater(a["peak_bytes"], b["peak_bytes"])
+            self.assertLess(a["recompute_time_ratio"], b["recompute_time_ratio"])
+        self.assertLessEqual(found["lower_bound_bytes"], found["front"][-1]["peak_bytes"])
+
+    def test_wishes_to_keep(self):
+        graph, content = self.committed("resnet50_b64")
+        names = [node["name"] for node in content["nodes"]]
+        _, plan, said = self.under(graph, "--budget", "0.5", "--keep", "*native_batch_norm*", "--keep", "no such*")
+        again = {names[step["node"]] for step in plan["schedule"] if step.get("recompute")}
+        self.assertTrue(again)
+        self.assertFalse([name for name in again if "native_batch_norm" in name])
+        self.assertEqual(len(said.splitlines()), 1)
+        self.assertIn("no such*", said)
+
+    # Bad usage
+
+    def test_usage(self):
+        for arguments in ([], ["--unknown"], ["--strategy"], ["--strategy", "best"], ["--strategy="],
+                          ["--emit-plan"], ["--emit-plan="], ["--dot="], ["--trace="], ["--dot", "x", "--trace", "x"], ["second.json"], ["--jso"],
+                          ["--emit-plan", "x", "--dot", "x"], ["--strategy", "a\nb"]):
+            with self.subTest(arguments):
+                self.bad(2, *([self.graph] if arguments else []), *arguments)
+
+    def test_no_file_is_written_over_the_graph_or_another_output(self):
+        before = self.graph.read_bytes()
+        link, hard = self.folder / "link.json", self.folder / "hard.json"
+        link.symlink_to(self.graph.name)
+        hard.hardlink_to(self.graph)
+        names = [self.graph, f"{self.folder}/./graph.json", f"{self.folder}/../{self.folder.name}/graph.json", link, hard]
+        for option in ("--emit-plan", "--dot", "--trace", "--memory-snapshot"):
+            for name in names:
+                with self.subTest(option, name=str(name)):
+                    self.assertIn(f"{option} would overwrite the graph", self.bad(2, self.graph, option, name))
+            self.assertIn("would overwrite", self.bad(2, link, option, self.graph))
+        for dot in ("new", "./new", f"../{self.folder.name}/new"):
+            self.bad(2, self.graph, "--emit-plan", self.folder / "new", "--dot", f"{self.folder}/{dot}", words=("same file",))
+        self.assertEqual(self.graph.read_bytes(), before)
+        self.good(self.graph, "--emit-plan", self.write("graph.json.plan", ""), "--dot", self.folder / "none.dot")
+
+    # Other ways out
+
+    def can_report(self):
+        return self.call(self.graph, "--report", self.folder / "try").returncode == 0
+
+    def test_a_report_is_the_same_file_twice_and_whole_or_not_there(self):
+        if not self.can_report():
+            self.skipTest("built without uPlot")
+        first, second = self.folder / "a", self.folder / "b"
+        self.good(self.graph, "--report", first)
+        self.good(self.graph, "--report", second)
+        self.assertEqual((first / "index.html").read_bytes(), (second / "index.html").read_bytes())
+        self.assertEqual([file.name for file in first.iterdir()], ["index.html"])
+        self.bad(1, self.graph, "--report", self.graph, words=("cannot be a folder",))
+        self.bad(1, self.graph, "--report", self.folder / "no" / "such", words=("cannot be a folder",))
+        self.bad(1, self.graph, "--report", self.folder / "c", "--emit-plan", self.folder)
+        self.bad(2, self.graph, "--report", "", words=("names no folder",))
+        self.bad(2, self.graph, "--pareto", "--report", self.folder / "c", words=("--report",))
+        (self.folder / "full").mkdir()
+        (self.folder / "full" / "index.html").mkdir()
+        self.bad(1, self.graph, "--report", self.folder / "full", words=("is a directory",))
+        index = first / "index.html"
+        (first / "g.json").write_bytes(self.graph.read_bytes())
+        index.unlink()
+        index.hardlink_to(first / "g.json")
+        self.bad(2, first / "g.json", "--report", first, words=("--report would overwrite the graph",))
+
+    def test_curves_of_memory_in_the_summary(self):
+        for language, wanted in (("C.UTF-8", "█"), ("C", "9")):
+            done = subprocess.run([self.program, self.graph], stdin=subprocess.DEVNULL, capture_output=True, check=True,
+                                  env={"LC_ALL": language})
+            lines = [line for line in done.stdout.decode().splitlines() if line.endswith((" without Echo", " with Echo"))]
+            self.assertEqual(len(lines), 2)
+            self.assertIn(wanted, lines[0])
+
+    def test_a_memory_snapshot_allocates_what_the_plan_needs(self):
+        for graph in (self.graph, GRAPHS / "mobilenet_v3_large_b64.json.gz"):
+            file = self.folder / "snapshot.pickle"
+            report = json.loads(self.good(graph, "--memory-snapshot", file, "--json"))
+            found = pickle.loads(file.read_bytes())
+            held, live, peak = {}, 0, 0
+            for event in found["device_traces"][0]:
+                if event["action"] == "alloc":
+                    self.assertNotIn(event["addr"], held)
+                    held[event["addr"]] = event["size"]
+                    live += event["size"]
+                elif event["action"] == "free_completed":
+                    live -= held.pop(event["addr"])
+                peak = max(peak, live)
+            arena, workspace, resident = found["segments"]
+            self.assertEqual(peak, report["peak_bytes"])
+            self.assertEqual((arena["total_size"], resident["total_size"]), (report["arena_bytes"], report["resident_bytes"]))
+            self.assertEqual(sum(held.values()), arena["allocated_size"])
+            for segment in found["segments"]:
+                at = segment["address"]
+                for block in segment["blocks"]:
+                    self.assertEqual(block["address"], at)
+                    at += block["size"]
+                self.assertEqual(at, segment["address"] + segment["total_size"])
+            self.assertTrue(held.keys() <= {b["address"] for b in arena["blocks"] if b["state"] == "active_allocated"})
+
+    def test_a_plan_that_was_made_elsewhere(self):
+        plan, again = self.folder / "plan.json", self.folder / "again.json"
+        for graph in (self.graph, GRAPHS / "mobilenet_v3_large_b64.json.gz"):
+            made = json.loads(self.good(graph, "--emit-plan", plan, "--json", "--max-overhead", "0.1"))
+            read = json.loads(self.good(graph, "--plan", plan, "--json", "--emit-plan", again))
+            for key in ("peak_bytes", "baseline_peak_bytes", "stash_bytes", "recompute_time_ratio", "recomputed_nodes",
+                        "encoded_values", "resident_bytes", "unknown_ops"):
+                self.assertEqual(read[key], made[key], key)
+            self.assertLessEqual(read["lower_bound_bytes"], read["peak_bytes"])
+            self.assertEqual(json.loads(again.read_text())["schedule"], json.loads(plan.read_text())["schedule"])
+        order = [{"node": n} for n in range(6)]
+        bare = self.write("bare.json", json.dumps({"format": "echo-plan/1", "schedule": order}))
+        self.assertEqual(json.loads(self.good(self.graph, "--plan", bare, "--json"))["recomputed_nodes"], 0)
+        wrong = self.write("wrong.json", json.dumps({"format": "echo-plan/1", "schedule": order[:3]}))
+        self.bad(1, self.graph, "--plan", wrong, words=("wrong.json", "is no sound plan for this graph"))
+        self.bad(1, self.graph, "--plan", self.graph, words=("is no sound plan",))
+        for more in (["--budget", "0.5"], ["--compare"], ["--knee"], ["--no-encode"], ["--keep", "x"]):
+            self.bad(2, self.graph, "--plan", plan, *more)
+
+    def test_diff(self):
+        other = small_graph()
+        other["nodes"][2]["outputs"][0]["shape"] = [2048]
+        larger = self.write("larger.json", json.dumps(other))
+        same = self.good("diff", self.graph, self.graph, "--fail-above", "0%")
+        self.assertIn("+0.00 %", same)
+        self.assertIn("at the peak, by layer", same)
+        done = self.call("diff", self.graph, larger, "--fail-above", "2%")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr.decode(), r"^echo-plan: peak grew by \d+\.\d\d % .*; at most 2 % is allowed\n$")
+        self.assertEqual(self.call("diff", self.graph, larger, "--fail-above", "0.9").returncode, 0)
+        self.good("diff", larger, self.graph, "--fail-above", "0")
+        found = json.loads(self.good("diff", self.graph, larger, "--json"))
+        figures = {row["name"]: row for row in found["figures"]}
+        for name, file in (("a", self.graph), ("b", larger)):
+            self.assertEqual(figures["peak"][name], json.loads(self.good(file, "--json"))["peak_bytes"])
+        plans = [self.folder / "a.json", self.folder / "b.json.gz"]
+        for graph, plan in zip((self.graph, larger), plans):
+            self.good(graph, "--emit-plan", plan)
+        read = {row["name"]: row for row in json.loads(self.good("diff", *plans, "--json"))["figures"]}
+        self.assertEqual(read["peak"], figures["peak"])
+        self.assertEqual(self.call("diff", *plans, "--fail-above=2%").returncode, 4)
+        self.assertIn("NAME", self.good("diff", "--help"))
+
+    def test_diff_of_what_cannot_be_compared(self):
+        plan = self.folder / "plan.json"
+        self.good(self.graph, "--emit-plan", plan)
+        for arguments in ([], [self.graph], [self.graph, self.graph, "--fail-above", "-1"], [self.graph, self.graph, self.graph],
+                          [self.graph, self.graph, "--fail-above", "2,5%"], [self.graph, self.graph, "--fail-above", "x"],
+                          [self.graph, self.graph, "--strategy", "none"]):
+            self.bad(2, "diff", *arguments)
+        self.bad(1, "diff", self.graph, self.folder / "none.json", words=("none.json",))
+        self.bad(1, "diff", self.graph, self.write("bad.json", "{}"), words=("bad.json",))
+        self.bad(1, "diff", plan, self.write("old.json", '{"format": "echo-plan/1"}'), words=("old.json", "peak_bytes"))
+        if self.can_report():
+            self.bad(1, "diff", plan, plan, "--report", self.folder / "r", words=("give the graphs",))
+
+    def test_budgets_that_mean_nothing(self):
+        for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB", "0x10",
+                     "1 ", "1  MiB", "0.5 0.5", "+1", " 1"):
+            with self.subTest(text):
+                self.assertIn("--budget", self.bad(2, self.graph, f"--budget={text}"))
+        for text in ("-0.1", "nan", "inf", "5%", "", "x"):
+            with self.subTest(text):
+                self.assertIn("--max-overhead", self.bad(2, self.graph, f"--max-overhead={text}"))
+        for option in ("--budget", "--max-overhead"):
+            for text in ("0,5", "1,5GB", "8,589,934,592", "0,5 "):
+                with self.subTest(option, text=text):
+                    line = self.bad(2, self.graph, f"{option}={text}")
+                    self.assertIn(f"{option} {text}: a number has a decimal point and no commas, as in 0.5", line)
+        self.assertIn("unit 'x10' is none of", self.bad(2, self.graph, "--budget=0x10"))
+        for arguments in (["--budget", "0.5", "--max-overhead", "0.1"], ["--strategy", "echo", "--max-overhead", "0.1"],
+                          ["--pareto", "--knee"],
+                          *([many, *more] for many in ("--pareto", "--knee")
+                            for more in (["--compare"], ["--emit-plan", "x"], ["--dot", "x"], ["--budget", "0.5"],
+                                         ["--max-overhead", "0.1"], ["--strategy", "min_cut"]))):
+            with self.subTest(arguments):
+                self.bad(2, self.graph, *arguments)
+
+    # Bad input
+
+    def test_files_that_cannot_be_read(self):
+        for name in ("none.json", "none.json.gz", ""):
+            self.bad(1, self.folder / name)
+        self.bad(1, self.folder / "line\nbreak\x1b[31m\u2028.json")
+        self.assertRegex(self.bad(1, self.write("net.onnx", b"")), "without ONNX; apt-get|is no ONNX model")
+
+    def test_what_is_no_graph(self):
+        for content in ("", "{", "[]", "null", "nonsense", "{}", b"\xff\xfe", b"\x1f\x8b\x08", "[" * 100000,
+                        '{"format": "echo-plan/1"}', self.graph.read_text() + "x", self.graph.read_text()[:-1]):
+            with self.subTest(content[:40]):
+                self.bad_graph(content)
+
+    def test_damaged_compression(self):
+        packed = gzip.compress(self.graph.read_bytes())
+        for content in (b"", packed[:10], packed[:-1], packed[:-9], packed + b"x", self.graph.read_bytes(),
+                        packed[:40] + bytes([packed[40] ^ 1]) + packed[41:]):
+            self.bad_graph(content, name="bad.json.gz")
+
+    def bomb(self, head, item, tail, size=2**32):
+        """A file of a few MB that unpacks to some GB."""
+        path = self.folder / "bomb.json.gz"
+        block = item * (2**20 // len(item) + 1)
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        with path.open("wb") as file:
+            file.write(packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH))
+            packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+            for _ in range(size // len(block)): # a block by itself after a full flush: its bytes may be repeated
+                file.write(packed)
+            file.write(packer.compress(tail)) # the end is never read, so that its checksum need not be right
+        return path
+
+    def test_a_small_file_cannot_fill_the_memory(self):
+        node = b'{"op":"","phase":"input","inputs":[],"outputs":[]},'
+        head = b'{"format":"echo-graph/1","outputs":[],"nodes":['
+        sanitized = b"__asan_init" in pathlib.Path(self.program).read_bytes()
+        for name, parts in {"nodes": (head, node, b"]}"), "a name": (b'{"name":"', b"x", b'"}'),
+                            "blanks": (b"{", b" ", b"}"), "brackets": (b'{"x":', b"[", b"")}.items():
+            with self.subTest(name):
+                path = self.bomb(*parts)
+                self.assertLess(path.stat().st_size, 2**24)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                def limited(): # 1.5 GiB of memory; a sanitizer maps terabytes, of which it uses little
+                    if not sanitized:
+                        resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
+                done = self.call(path, preexec_fn=limited, text=True)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("unpacks to more than 100 times its size", done.stderr)
+                self.assertIn("--max-bytes", done.stderr)
+                self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 20)
+
+    def test_how_much_is_read(self):
+        size = self.graph.stat().st_size
+        packed = self.write("graph.json.gz", gzip.compress(self.graph.read_bytes()))
+        for graph in (self.graph, packed):
+            self.good(graph, "--max-bytes", str(size))
+            self.good(graph, "--max-bytes", "1GiB")
+            self.assertIn(f"more than {size - 1} bytes", self.bad(1, graph, "--max-bytes", str(size - 1)))
+        large = self.folder / "large.json.gz" # 70 MB at 1000 times its size
+        large.write_bytes(gzip.compress(self.graph.read_bytes() + b" " * 70_000_000))
+        self.bad(1, large, words=("100 times",))
+        self.good(large, "--max-bytes", "100MB")
+        for text in ("0", "-1", "0.5", "x", "1,5GB", "1e30", "12QB", ""):
+            with self.subTest(text):
+                self.assertIn("--max-bytes", self.bad(2, self.graph, f"--max-bytes={text}"))
+
+    def test_errors_name_the_node_and_the_key(self):
+        def spoilt(key, value, at=3):
+            graph = small_graph()
+            graph["nodes"][at][key] = value
+            return graph
+        for key, value in (("inputs", [[9, 0]]), ("inputs", [[3, 0]]), ("inputs", [[2, 1]]), ("inputs", [[2, 10**9]]),
+                           ("inputs", [[2.5, 0]]), ("inputs", [[-1, 0]]), ("inputs", [[2**64, 0]]), ("inputs", None),
+                           ("control", [5]), ("phase", "sideways"), ("kind", "odd"), ("rerun", True), ("flops", -1),
+                           ("time_us", float("nan")), ("time_us", float("inf")), ("workspace", 1.5), ("op", 7),
+                           ("one_bit_inputs", [1]), ("outputs", [{}])):
+            with self.subTest((key, value)):
+                self.bad_graph(spoilt(key, value), "node 'n3'", key)
+        for key, value in (("shape", [2**40, 2**40]), ("shape", [-1]), ("bytes", 2**63), ("dtype", "c64"),
+                           ("view_of", 1), ("inplace", 1)):
+            with self.subTest((key, value)):
+                output = {"dtype": "f32", "shape": [4]} | {key: value}
+                self.bad_graph(spoilt("outputs", [output]), "node 'n3'", "bytes" if key == "dtype" else key)
+        for key in ("op", "phase", "inputs", "outputs"):
+            graph = small_graph()
+            del graph["nodes"][3][key]
+            self.bad_graph(graph, "node 'n3'", key, "missing")
+        for key in ("format", "nodes", "outputs"):
+            graph = small_graph()
+            del graph[key]
+            self.bad_graph(graph, key, "missing")
+        self.bad_graph(small_graph() | {"outputs": [[6, 0]]}, "outputs")
+        self.bad_graph(small_graph() | {"resident": [[5, 1]]}, "n5", "resident")
+        self.bad_graph(spoilt("phase", "input"), "n3", "inputs")
+        name = "two\nlines \u0085 \u2028 \x1b[31m"
+        graph = spoilt("name", name)
+        graph["nodes"][3]["phase"] = 0
+        self.bad_graph(graph, "two\\x0alines", "phase")
+
+    def test_a_graph_whose_order_breaks_a_write_in_place(self):
+        graph = small_graph()
+        graph["nodes"][1]["outputs"][0]["inplace"] = 0
+        graph["nodes"][2]["inputs"] = [[0, 0]]
+        self.bad_graph(graph, "inplace")
+
+    def test_output_that_cannot_be_written(self):
+        for flag in ("--emit-plan", "--dot"):
+            self.bad(1, self.graph, flag, self.folder / "none" / "file")
+            self.bad(1, self.graph, flag, self.folder)
+            self.bad(1, self.graph, flag, "/dev/full")
+        self.bad(1, self.graph, "--emit-plan", self.folder / "plan.json", "--dot", self.folder / "none" / "file")
+
+    def test_output_that_is_protected(self):
+        if os.geteuid() == 0:
+            self.skipTest("nothing is protected from root")
+        file = self.write("plan.json", "old")
+        file.chmod(0o400)
+        self.bad(1, self.graph, "--emit-plan", file)
+        self.assertEqual(file.read_text(), "old")
+
+    def test_standard_output_that_is_full(self):
+        self.bad_when_standard_output_is_full(self.graph)
+
+    def test_a_terminal_is_left_clean(self):
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error: # a container without /dev/pts
+            self.skipTest(f"no terminal to be had: {error}")
+        self.assertEqual(self.call(self.graph, "--json", stdout=subprocess.DEVNULL, stderr=theirs).returncode, 0)
+        os.close(theirs)
+        try:
+            shown = os.read(ours, 1000)
+        except OSError: # what Linux says of a terminal at its end
+            shown = b""
+        os.close(ours)
+        self.assertTrue(shown == b"" or shown.endswith(b"\r\x1b[K"), shown)
+
+
+if __name__ == "__main__":
+    command.main()
