@@ -54,13 +54,12 @@ def generated():
     import front_page
     import host_pages
     import learn
-    import pytorch
     import show
     import table
 
-    paper, peers, engine = (
-        module_of(ROOT / "bench" / path)
-        for path in ("pieces/paper/tables.py", "pieces/peers/tables.py", "pieces/engine/engine.py")
+    paper, peers, engine, pytorch = (
+        module_of(ROOT / "bench" / "pieces" / path)
+        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py")
     )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
