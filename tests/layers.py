@@ -24,6 +24,9 @@ CUDA_SEES = re.compile(r"echo/(config|error|tensor|fwd|version|op_\w+|symbol)\.h
 FILES_AND_COMMAND_LINES = re.compile(r"nlohmann/|zlib\.h|zconf\.h|CLI/|fmt/")
 CUDA_HEADERS = re.compile(r"(cu(da|dnn|blas|rand|b)|nvrtc|nvtx3|nvToolsExt|nvml|cooperative_groups)\w*(\.h(pp)?|/.*)")
 BOOST_GRAPH = re.compile(r"echo/graph/boost(_\w+)?\.hpp")
+# Planning sees snapshots, not hosts: nothing of a host's templates is compiled for it.
+OF_HOSTS = re.compile(r"echo/graph/(abilities|boost\w*|concepts|dead_nodes|gradient|graph_traits|infer|optional_members|read)\.hpp")
+PLANNING = ("echo/analysis/make_plan.hpp", "echo/analysis/plan_memory.hpp", "echo/analysis/verify.hpp")
 NOT_IN_THE_UMBRELLA = re.compile(r"echo/(vocabulary|cuda)/.*|boost/graph/.*|" + BOOST_GRAPH.pattern)
 
 
@@ -84,24 +87,26 @@ def faults(include):
                     ROOMS[room(target)] >= ROOMS[room(header)]):
                 found.append(f"{arrow}: the room {room(header)}/ never includes {room(target) or 'what hosts call'}")
 
-    found += umbrella_faults(arrows)
+    found += sorted(f"{arrow}: the umbrella leaves it out"
+                    for arrow in reached(arrows, "echo/echo.hpp", NOT_IN_THE_UMBRELLA))
+    for header in PLANNING:
+        found += sorted(f"{arrow}: planning sees no host" for arrow in reached(arrows, header, OF_HOSTS))
     found += cycles(arrows)
     return found
 
 
-def umbrella_faults(arrows):
-    """What echo.hpp reaches, however far down, and must not."""
-    found, seen, waiting = [], set(), [("echo/echo.hpp", "")]
+def reached(arrows, start, unwanted):
+    """The headers that `unwanted` names and `start` reaches, however far down, each with the one through which."""
+    seen, waiting = set(), [(start, "")]
     while waiting:
         header, through = waiting.pop()
         if header in seen:
             continue
         seen.add(header)
-        if NOT_IN_THE_UMBRELLA.fullmatch(header):
-            found.append(f"echo/echo.hpp -> {header}, through {through}: the umbrella leaves it out")
-            continue
-        waiting += [(target, header) for _, target in arrows.get(header, ())]
-    return sorted(found)
+        if unwanted.fullmatch(header):
+            yield f"{start} -> {header}, through {through}"
+        else:
+            waiting += [(target, header) for _, target in arrows.get(header, ())]
 
 
 def cycles(arrows):
@@ -171,6 +176,10 @@ class Layers(unittest.TestCase):
         self.assert_one("through echo/graph/a.hpp", echo="#include <echo/graph/a.hpp>",
                         graph__a="#include <echo/vocabulary/b.hpp>", vocabulary__b="")
         self.assert_one("the umbrella leaves it out", echo="#include <echo/graph/boost.hpp>", graph__boost="")
+
+    def test_planning_sees_no_host(self):
+        self.assert_one("planning sees no host", analysis__make_plan="#include <echo/graph/a.hpp>",
+                        graph__a="#include <echo/graph/concepts.hpp>", graph__concepts="")
 
     def test_foreign_headers(self):
         self.assert_one("no files", graph__a="#include <nlohmann/json.hpp>")

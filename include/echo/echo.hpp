@@ -11,6 +11,7 @@
 #include <echo/analysis/verify.hpp>
 #include <echo/error.hpp>
 #include <echo/fwd.hpp>
+#include <echo/graph/abilities.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/op_facts.hpp>

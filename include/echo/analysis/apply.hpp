@@ -7,7 +7,8 @@
 
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/schedule/latest_runs.hpp>
-#include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/abilities.hpp>
+#include <echo/graph/live_nodes.hpp>
 #include <echo/graph/read.hpp>
 
 #include <algorithm>

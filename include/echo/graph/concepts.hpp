@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What `graph_traits` must and may offer, as concepts, and what follows from it for planning
-/// (`host_abilities`).
+/// What `graph_traits` must and may offer, as concepts. What follows for planning: abilities.hpp.
 #pragma once
 
 #include <echo/graph/optional_members.hpp>
@@ -71,31 +70,5 @@ concept differentiable_graph = host_graph<G> && std::default_initializable<node_
 /// Minimal definition: `infer` and `set_outputs`. Laws: `infer` depends on the node's op and on `inputs` alone.
 template <class G>
 concept inferable_graph = host_graph<G> && can_infer<G> && can_set_outputs<G>;
-
-/// What the executor of a plan can do; nothing else is decided for it. The default is a host that runs the
-/// steps itself.
-struct host_abilities {
-    bool recompute = true;         ///< a node may run twice
-    bool recompute_results = true; ///< also one that makes a graph result (the latest copy is the result)
-    bool move = true;              ///< a node may run later than in the host's order
-    bool encode = true;            ///< a value may be packed to one bit per element
-    bool erase = true;             ///< a dead node may be left out
-    /// A pure light op may be recomputed inside the light ops that read it, without storage of its own. Not inside a
-    /// heavy one: a host's matrix product or convolution is a finished kernel with no room for another op.
-    bool fuse = false;
-    friend bool operator==(const host_abilities&, const host_abilities&) = default;
-};
-
-/// The abilities that follow from the optional functions of `graph_traits<G>`, for plans that go through
-/// `apply`.
-template <host_graph G>
-constexpr host_abilities abilities() noexcept {
-    return {.recompute = can_clone<G>,
-            .recompute_results = can_redirect_result<G>,
-            .move = can_move<G>,
-            .encode = can_clone<G> && can_encode<G>,
-            .erase = can_erase<G>,
-            .fuse = can_clone<G> && can_fuse<G>};
-}
 
 } // namespace echo

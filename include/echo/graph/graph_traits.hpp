@@ -52,23 +52,12 @@
 /// (graph/boost.hpp). Example: examples/adapt_a_graph.cpp.
 #pragma once
 
+#include <echo/graph/phase.hpp>
 #include <echo/op_facts.hpp>
 
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 namespace echo {
-
-/// What a node is for. `input`: data and parameters, has no inputs of its own; `update`: writes new
-/// parameters.
-enum class phase : std::uint8_t { input, forward, backward, update };
-
-/// The name that `echo-graph/1` uses.
-constexpr std::string_view name_of(phase p) noexcept {
-    constexpr std::string_view names[] = {"input", "forward", "backward", "update"};
-    return names[static_cast<std::size_t>(p)];
-}
 
 /// One output of one node of a host graph.
 template <class Node>
@@ -82,8 +71,8 @@ namespace detail {
 template <class>
 inline constexpr bool always_false = false;
 }
-/// Specialise this for the graph type of an engine; the head of graph_traits.hpp lists the members.
 
+/// Specialise this for the graph type of an engine; the head of graph_traits.hpp lists the members.
 template <class G>
 struct graph_traits {
     static_assert(

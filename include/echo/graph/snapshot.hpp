@@ -6,9 +6,10 @@
 /// (snapshot_builder.hpp).
 #pragma once
 
-#include <echo/graph/graph_traits.hpp>
 #include <echo/graph/ids.hpp>
 #include <echo/graph/large_vector.hpp>
+#include <echo/graph/phase.hpp>
+#include <echo/op_facts.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <echo/analysis/schedule/schedule.hpp>
-#include <echo/graph/concepts.hpp>
+#include <echo/graph/host_abilities.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/host_allocator.hpp>
 #include <echo/analysis/plan/plan.hpp>
-#include <echo/graph/concepts.hpp>
+#include <echo/graph/host_abilities.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -7,9 +7,9 @@
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/decision/edge_uses.hpp>
 #include <echo/analysis/plan/decision/fusable.hpp>
-#include <echo/graph/concepts.hpp>
-#include <echo/graph/dead_nodes.hpp>
+#include <echo/graph/host_abilities.hpp>
 #include <echo/graph/id_vector.hpp>
+#include <echo/graph/live_nodes.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <algorithm>

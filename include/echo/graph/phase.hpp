@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `phase`: which part of a training step a node belongs to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace echo {
+
+/// What a node is for. `input`: data and parameters, has no inputs of its own; `update`: writes new
+/// parameters.
+enum class phase : std::uint8_t { input, forward, backward, update };
+
+/// The name that `echo-graph/1` uses.
+constexpr std::string_view name_of(phase p) noexcept {
+    constexpr std::string_view names[] = {"input", "forward", "backward", "update"};
+    return names[static_cast<std::size_t>(p)];
+}
+
+} // namespace echo
