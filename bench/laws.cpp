@@ -33,7 +33,7 @@ void count_graph(const echo::snapshot& s) {
             in_place |= s[v].inplace != echo::no_input;
         }
     }
-    for (const auto v : s.results()) forward_results |= !echo::is_backward(s[s[v].producer].phase);
+    for (const auto v : s.results()) forward_results |= !echo::runs_after_forward(s[s[v].producer].phase);
     counted["graphs"] += 1;
     counted["graphs with aliases"] += views;
     counted["graphs with writes in place"] += in_place;

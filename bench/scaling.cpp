@@ -80,10 +80,10 @@ public:
     echo::snapshot run() {
         for (std::size_t c = 0; c < made_.size(); ++c)
             for (const auto n : s_.nodes())
-                if (!echo::is_backward(s_[n].phase)) add(c, n);
+                if (!echo::runs_after_forward(s_[n].phase)) add(c, n);
         for (std::size_t c = made_.size(); c-- > 0;)
             for (const auto n : s_.nodes())
-                if (echo::is_backward(s_[n].phase)) add(c, n);
+                if (echo::runs_after_forward(s_[n].phase)) add(c, n);
         for (std::size_t c = 0; c < made_.size(); ++c)
             for (const auto v : s_.results()) build_.add_result(copy(c, v));
         return std::move(build_).finish();

@@ -331,7 +331,7 @@ private:
         }
         if (!fits)
             throw echo::error(steps_[t].at->name, "fused", "the backend cannot recompute others inside it",
-                              "plan without host_abilities::fuse, or say so in graph_traits::fuses");
+                              "plan without host_abilities::fuse, or say so in graph_traits::may_fuse");
     }
 
     /// A chain goes on over views, which do nothing, and ends before the loss is looked at.

@@ -32,7 +32,7 @@ struct node {
     std::uint64_t scratch = 0; ///< bytes that a backend needs while it runs: one more output, read by nobody
     std::optional<double> time_us; ///< measured
     bool keep = false;             ///< never recomputed
-    bool fuses = false;            ///< a backend computes it inside what reads it, and others inside it
+    bool may_fuse = false;         ///< a backend computes it inside what reads it, and others inside it
 
     node *before = nullptr, *behind = nullptr;
     mutable std::size_t position = 0;

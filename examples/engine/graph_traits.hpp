@@ -55,7 +55,7 @@ struct echo::graph_traits<engine::graph> {
     static double flops(const graph& g, node n) { return engine::flops(n->op, g.inputs_of(*n), n->outputs); }
     static std::optional<double> time_us(const graph&, node n) { return n->time_us; }
     static bool keep(const graph&, node n) { return n->keep; }
-    static bool fuses(const graph&, node n) { return n->fuses; }
+    static bool may_fuse(const graph&, node n) { return n->may_fuse; }
     static std::size_t index(const graph& g, node n) { return g.position(n); }
     static bool trainable(const graph&, node n) { return n->role == engine::role::parameter; }
     static std::optional<node> gradient_of(const graph&, node n) {

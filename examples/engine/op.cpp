@@ -43,7 +43,7 @@ constexpr bool by_element<ops::batch_norm> = true;
 
 } // namespace
 
-bool fuses(const op& o) {
+bool may_fuse(const op& o) {
     return std::visit([]<class Op>(const Op&) { return by_element<Op>; }, o);
 }
 

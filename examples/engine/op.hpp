@@ -77,6 +77,6 @@ tensors infer(const op& o, tensor_span in);
 echo::op_facts facts(const op& o);
 double flops(const op& o, tensor_span in, tensor_span out);
 /// Whether backends may compute it inside what reads it, element by element, and others inside it.
-bool fuses(const op& o);
+bool may_fuse(const op& o);
 
 } // namespace engine

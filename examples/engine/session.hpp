@@ -29,7 +29,7 @@ template <class Backend>
 void complete(graph& g, Backend& backend) {
     complete(g);
     if constexpr (requires(const op& o) { backend.in_parts(o); })
-        for (node* n : g.nodes()) n->fuses = engine::fuses(n->op) && backend.in_parts(n->op);
+        for (node* n : g.nodes()) n->may_fuse = engine::may_fuse(n->op) && backend.in_parts(n->op);
     for (node* n : g.nodes())
         if (n->phase != echo::phase::input && engine::facts(n->op).kind != echo::op_kind::view)
             n->scratch = backend.scratch(n->op, g.inputs_of(*n), n->outputs);

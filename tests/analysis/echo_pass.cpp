@@ -246,7 +246,7 @@ bool releases_less(const echo::snapshot& s, const echo::node_groups& subgraphs, 
             if (subgraphs.of(u.reader) == subgraphs.of(n)) {
                 for (const auto v : s.outputs(u.reader)) allocated.insert(v);
                 for (const auto v : s.inputs(u.reader)) released.insert(v);
-            } else if (echo::is_backward(s[u.reader].phase)) {
+            } else if (echo::runs_after_forward(s[u.reader].phase)) {
                 allocated.insert(e);
             }
         }

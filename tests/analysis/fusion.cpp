@@ -306,13 +306,14 @@ TEST_CASE("what the host writes no code for is not fused, and nothing inside it"
     const auto fused_with = [](bool maker, bool reader) {
         toy_graph g;
         const auto x = g.heavy({g.input(8)}, 400);
-        const auto y = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .fuses = maker},
-                             {x}, {{.bytes = 400}});
+        const auto y =
+            g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .may_fuse = maker}, {x},
+                  {{.bytes = 400}});
         const auto dy = g.seed();
         const auto dx = g.add({.phase = echo::phase::backward,
                                .kind = echo::op_kind::light,
                                .rerun = echo::rerun_kind::pure,
-                               .fuses = reader},
+                               .may_fuse = reader},
                               {dy, y}, {{.bytes = 400}});
         const auto s = g.finish({dx});
         return fused(s, {0, 1, 2, 3, -2, 4}).fused_count();

@@ -18,7 +18,7 @@ support::coverage seen;
 std::vector<echo::node_id> gradients(const echo::snapshot& s) {
     std::vector<echo::node_id> at;
     for (const auto n : s.nodes())
-        if (echo::is_backward(s[n].phase)) at.push_back(n);
+        if (echo::runs_after_forward(s[n].phase)) at.push_back(n);
     return at;
 }
 

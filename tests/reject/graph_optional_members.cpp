@@ -5,7 +5,7 @@
 // expect: graph_traits<G>::workspace cannot be called as Echo calls it
 // expect: graph_traits<G>::time_us cannot be called as Echo calls it
 // expect: graph_traits<G>::keep cannot be called as Echo calls it
-// expect: graph_traits<G>::fuses cannot be called as Echo calls it
+// expect: graph_traits<G>::may_fuse cannot be called as Echo calls it
 // expect: graph_traits<G>::index cannot be called as Echo calls it
 // expect: graph_traits<G>::trainable cannot be called as Echo calls it
 // expect: graph_traits<G>::complete cannot be called as Echo calls it
@@ -56,7 +56,7 @@ struct echo::graph_traits<graph> : required {
     static odd workspace(const graph&, node) { return {}; }
     static std::optional<double> time_us(const graph&) { return {}; }
     static void keep(const graph&, node) {}
-    static bool fuses(const graph&, odd) { return true; }
+    static bool may_fuse(const graph&, odd) { return true; }
     static std::size_t index(graph&, node) { return 0; }
     static std::size_t index(graph&, odd) { return 0; }
     static bool trainable(const graph*, node) { return true; }
@@ -98,7 +98,7 @@ struct echo::graph_traits<graph_of<N>> : required {
         return false;
     }
     static bool keep(graph&, odd) { return false; }
-    static bool fuses(const graph&, node)
+    static bool may_fuse(const graph&, node)
         requires(N > 0)
     {
         return true;

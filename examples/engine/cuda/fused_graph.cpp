@@ -84,7 +84,7 @@ private:
     template <class Op>
     void add(const Op& op, const call&) {
         throw echo::error({}, "fused", std::string(op.name) + " is in no generated kernel",
-                          "say so in graph_traits::fuses");
+                          "say so in graph_traits::may_fuse");
     }
 
     template <class Op>

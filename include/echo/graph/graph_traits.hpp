@@ -19,7 +19,7 @@
 ///   workspace(const G&, node) -> bytes               the facts' `workspace` function
 ///   time_us(const G&, node)   -> optional<double>    no measured time
 ///   keep(const G&, node)      -> bool                false; true: outputs of this node are never recomputed
-///   fuses(const G&, node)     -> bool                true; false: never recomputed inside another node, nor another in it
+///   may_fuse(const G&, node)  -> bool                true; false: never recomputed inside another node, nor another in it
 ///   index(const G&, node)     -> size_t              the position in nodes(); without it nodes are hashed
 ///   trainable(const G&, node) -> bool                true; of an input of a forward-only host: its gradient is a result
 ///   complete(const G&)        -> bool                whether a backward node is there; true: no skeleton is added

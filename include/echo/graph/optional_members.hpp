@@ -67,8 +67,8 @@ concept has_keep = requires(const G& g, const node_of<G>& n) {
 };
 
 template <class G>
-concept has_fuses = requires(const G& g, const node_of<G>& n) {
-    { graph_traits<G>::fuses(g, n) } -> std::convertible_to<bool>;
+concept has_may_fuse = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::may_fuse(g, n) } -> std::convertible_to<bool>;
 };
 
 template <class G>
@@ -164,7 +164,7 @@ concept can_set_outputs = requires(G& g, const node_of<G>& n, std::span<const te
     member(workspace, has_workspace, "workspace(const G&, node) -> bytes") \
     member(time_us, has_time, "time_us(const G&, node) -> optional<double>") \
     member(keep, has_keep, "keep(const G&, node) -> bool") \
-    member(fuses, has_fuses, "fuses(const G&, node) -> bool") \
+    member(may_fuse, has_may_fuse, "may_fuse(const G&, node) -> bool") \
     member(index, has_index, "index(const G&, node) -> size_t") \
     member(trainable, has_trainable, "trainable(const G&, node) -> bool") \
     member(complete, states_completeness, "complete(const G&) -> bool") \

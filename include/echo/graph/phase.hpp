@@ -19,4 +19,7 @@ constexpr std::string_view name_of(phase p) noexcept {
     return names[static_cast<std::size_t>(p)];
 }
 
+/// Whether a node of that phase runs behind the forward pass: gradients, and the updates that follow them.
+constexpr bool runs_after_forward(phase p) noexcept { return p == phase::backward || p == phase::update; }
+
 } // namespace echo

@@ -104,7 +104,7 @@ private:
         d.control = control_;
         d.outputs = outputs_;
         if constexpr (has_keep<G>) d.keep = traits::keep(graph_, n);
-        if constexpr (has_fuses<G>) d.fuses = traits::fuses(graph_, n);
+        if constexpr (has_may_fuse<G>) d.may_fuse = traits::may_fuse(graph_, n);
         measure(d, facts, n);
         builder_.add(d);
         for (const tensor& t : outputs_) resident_.push_back(lies_on_resident(t, what));

@@ -29,7 +29,7 @@ struct node_record {
     op_kind kind = op_kind::heavy;        ///< How much work the op is.
     rerun_kind rerun = rerun_kind::never; ///< Whether the op may run again.
     bool keep = false;                    ///< the host wishes its outputs to be kept
-    bool fuses = true;                    ///< the host can recompute it inside others, or others in it
+    bool may_fuse = true;                 ///< the host can recompute it inside others, or others in it
     bool draws_by_element = false;        ///< seeded: the same numbers in whatever kernel
     bool unknown_op = false;              ///< nothing is known of its op (heavy, never)
     std::uint32_t op = 0;                 ///< index for `snapshot::op_name`

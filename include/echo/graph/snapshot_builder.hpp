@@ -21,7 +21,7 @@ struct node_description {
     op_kind kind = op_kind::heavy;        ///< How much work the op is.
     rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
     bool keep = false;                    ///< The host wishes its outputs to be kept.
-    bool fuses = true;                    ///< The host can recompute it inside others, or others in it.
+    bool may_fuse = true;                 ///< The host can recompute it inside others, or others in it.
     bool draws_by_element = false;        ///< Seeded: the same numbers in whatever kernel.
     bool unknown_op = false;              ///< Nothing is known of its op.
     std::span<const value_id> inputs{};   ///< What it reads, in the op's order: values added earlier.
@@ -49,7 +49,7 @@ public:
                              .kind = d.kind,
                              .rerun = d.rerun,
                              .keep = d.keep,
-                             .fuses = d.fuses,
+                             .may_fuse = d.may_fuse,
                              .draws_by_element = d.draws_by_element,
                              .unknown_op = d.unknown_op,
                              .op = intern(d.op, op_index_, s_.ops_),

@@ -36,7 +36,7 @@ inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps
         std::uint64_t most = 0;
         for (std::size_t t = first + count * part / parts; t < first + count * (part + 1) / parts; ++t) {
             const step_record& step = steps[step_id(t)];
-            if (load[t] <= most || !is_backward(s[step.node].phase)) continue;
+            if (load[t] <= most || !runs_after_forward(s[step.node].phase)) continue;
             most = load[t];
             highest = step.node.index();
         }

@@ -31,7 +31,7 @@ public:
 
     /// Whether the node runs once, in the place that the host's order gives it among its like.
     bool is_gradient(node_id n) const {
-        return c_.live[n] && is_backward(s_[n].phase) && !makes_views_only(n);
+        return c_.live[n] && runs_after_forward(s_[n].phase) && !makes_views_only(n);
     }
     /// Views cost nothing and are not told apart from what they lie on.
     bool makes_views_only(node_id n) const {

@@ -43,7 +43,7 @@ struct candidates {
 /// the encoding is smaller, and no output of the node would take over the encoding's storage once a host
 /// graph shows it as an ordinary value. O(outputs).
 inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
-    if (!s.one_bit(reader, position) || !is_backward(s[reader].phase)) return false;
+    if (!s.one_bit(reader, position) || !runs_after_forward(s[reader].phase)) return false;
     const value_id v = s.inputs(reader)[position];
     if (!c.packable[v]) return false;
     for (const auto out : s.outputs(reader))
@@ -60,7 +60,7 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
                             const Visit& visit) {
     for (std::size_t i = after.valid() ? after.index() + 1 : 0; i < s.node_count(); ++i) {
         const node_id n(i);
-        if (!c.live[n] || !is_backward(s[n].phase) || c.hoistable[n]) continue;
+        if (!c.live[n] || !runs_after_forward(s[n].phase) || c.hoistable[n]) continue;
         for (std::size_t k = 0; const auto v : s.inputs(n)) {
             const value_id base = c.base[v];
             if (s[s[base].producer].phase == phase::forward && !c.costless[base])
@@ -153,7 +153,7 @@ private:
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!c_.live[n]) continue;
-            const bool backward = is_backward(s_[n].phase);
+            const bool backward = runs_after_forward(s_[n].phase);
             const std::uint32_t here = backward ? static_cast<std::uint32_t>(i) : latest_[n];
             for (const auto v : s_.inputs(n)) {
                 auto& latest = latest_[s_[v].producer];
@@ -207,7 +207,7 @@ private:
         for (std::size_t i = s_.node_count(); i-- > 0;) {
             const node_id n(i);
             if (!c_.live[n]) continue;
-            if (is_backward(s_[n].phase) && s_[n].kind != op_kind::view && reads_forward(n))
+            if (runs_after_forward(s_[n].phase) && s_[n].kind != op_kind::view && reads_forward(n))
                 first_backward = n;
             if (s_[n].phase != phase::forward) continue;
             if (first_backward.valid()) {

@@ -21,16 +21,13 @@ struct edge_use {
     node_id last_backward{};    ///< last backward or update reader
 };
 
-/// Whether nodes of this phase run after the forward pass.
-constexpr bool is_backward(phase p) noexcept { return p == phase::backward || p == phase::update; }
-
 /// Uses of every value, by value index. O(nodes + edges).
 inline id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
     id_vector<value_id, edge_use> all(s.value_count());
     for (const auto v : s.values()) {
         edge_use& e = all[v];
         for (const use& u : s.uses(v)) {
-            if (is_backward(s[u.reader].phase)) {
+            if (runs_after_forward(s[u.reader].phase)) {
                 ++e.backward;
                 e.one_bit += s.one_bit(u.reader, u.position);
                 if (!e.first_backward.valid()) e.first_backward = u.reader;

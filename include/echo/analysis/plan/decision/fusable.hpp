@@ -3,7 +3,7 @@
 /// What the facts of a graph say about fusion, whatever the plan: which ops may be recomputed inside others, and which
 /// others take them in. Conservative: what is not light, pure and about as large as what it reads is left alone.
 ///
-/// - The host may say of any op that it writes no such code for it (`graph_traits::fuses`).
+/// - The host may say of any op that it writes no such code for it (`graph_traits::may_fuse`).
 /// - A fused op is `light`, has no workspace and makes no graph output. It is `pure`, or seeded with a generator that counts
 ///   by element (`draws_by_element`): where it counts by the thread that draws, another kernel draws other numbers.
 /// - It does not shrink what it reads. A reduction would be done all over for each element of its reader. (A softmax
@@ -49,14 +49,15 @@ inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_i
         const node_id r = u.reader;
         const bool view = s[u.reader].kind == op_kind::view;
         if (view && !f.folds[r]) return false;
-        if (view || !is_backward(s[u.reader].phase)) continue;
+        if (view || !runs_after_forward(s[u.reader].phase)) continue;
         if (!f.reader[r] || f.work[r] > s[v].elements || ++readers > most) return false;
     }
     return true;
 }
 
 inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
-    if (!s[n].fuses || !s[n].same_in_any_kernel() || s[n].workspace > 0 || s.outputs(n).empty()) return false;
+    if (!s[n].may_fuse || !s[n].same_in_any_kernel() || s[n].workspace > 0 || s.outputs(n).empty())
+        return false;
     const bool view = s[n].kind == op_kind::view;
     if (s[n].kind != op_kind::light && (!view || s.inputs(n).size() != 1)) return false;
     for (const auto v : s.outputs(n)) {
@@ -84,7 +85,7 @@ inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& 
         f.work[n] = largest_input;
         f.fusable[n] =
             (rerunnable[n] || (hoistable[n] && !s[n].keep)) && detail::is_fusable(s, n, largest_input);
-        f.reader[n] = s[n].fuses && s[n].kind == op_kind::light && s[n].phase != phase::update;
+        f.reader[n] = s[n].may_fuse && s[n].kind == op_kind::light && s[n].phase != phase::update;
         for (const auto v : s.outputs(n)) {
             f.work[n] = std::max(f.work[n], s[v].elements);
             if (s[v].inplace != no_input && resident[s.inputs(n)[s[v].inplace]]) f.reader[n] = 0;

@@ -61,7 +61,7 @@ private:
             if (s_[n].phase == phase::forward) {
                 if (needed_[n]) run_forward(n);
             } else if (!hoisted_[n]) {
-                if (is_backward(s_[n].phase)) {
+                if (runs_after_forward(s_[n].phase)) {
                     early_.at(n, [&](node_id m) {
                         if (m < n && demanded_[m]) make(m);
                     });
@@ -106,7 +106,7 @@ private:
             const node_id n(i);
             if (!c_.live[n]) continue;
             const phase p = s_[n].phase;
-            if (is_backward(p)) {
+            if (runs_after_forward(p)) {
                 for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
                     const node_id maker = s_.sources(n)[k].producer;
                     const bool packed = reads_encoding(n, k, s_.inputs(n)[k]);
@@ -214,7 +214,7 @@ private:
 
     copy_id copy_for(node_id reader, std::size_t position) const {
         const auto [maker, output] = s_.sources(reader)[position];
-        if (is_backward(s_[reader].phase) && !hoisted_[reader]) {
+        if (runs_after_forward(s_[reader].phase) && !hoisted_[reader]) {
             const value_id v = s_.inputs(reader)[position];
             if (reads_encoding(reader, position, v)) return {encoding_[v], 0};
             return {copy_[maker], output};

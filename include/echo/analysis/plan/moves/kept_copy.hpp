@@ -19,7 +19,7 @@ struct kept_copy {
 inline bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
     const step_record& step = plan.steps()[run];
     return step.kind != step_kind::encode && !step.fused && s[step.node].phase == phase::forward &&
-           is_backward(s[plan.homes()[run]].phase);
+           runs_after_forward(s[plan.homes()[run]].phase);
 }
 
 /// What is kept if such a step is left out. `history`: of the plan. O(1).
@@ -31,7 +31,7 @@ inline kept_copy kept_instead(const evaluated_plan& plan, const copy_history<>& 
 
 /// Changes `decided` so that the copy stays. O(forgets).
 inline void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
-    if (!is_backward(s[copy.from].phase)) decided.again[copy.node] = 0;
+    if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
 }
 

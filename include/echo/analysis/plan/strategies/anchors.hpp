@@ -45,9 +45,10 @@ public:
         heavy_before_.reserve(s.node_count() + 1);
         heavy_before_.push_back(0);
         bool any_heavy = false;
-        for (const auto n : s.nodes()) any_heavy |= is_backward(s[n].phase) && s[n].kind == op_kind::heavy;
+        for (const auto n : s.nodes())
+            any_heavy |= runs_after_forward(s[n].phase) && s[n].kind == op_kind::heavy;
         for (const auto n : s.nodes()) {
-            const bool backward = c.live[n] && is_backward(s[n].phase);
+            const bool backward = c.live[n] && runs_after_forward(s[n].phase);
             const bool counts = any_heavy ? s[n].kind == op_kind::heavy : s[n].kind != op_kind::view;
             heavy_before_.push_back(heavy_before_.back() + (backward && counts));
             if (!backward) continue;

@@ -63,7 +63,7 @@ private:
                 const std::uint32_t group = subgraphs_.of(u.reader);
                 if (group != node_groups::none)
                     readers_.push_back({group, u.reader});
-                else if (is_backward(s_[u.reader].phase))
+                else if (runs_after_forward(s_[u.reader].phase))
                     read_backward_[v] = 1;
             }
             std::sort(readers_.begin() + static_cast<std::ptrdiff_t>(first_.back()), readers_.end());

@@ -23,7 +23,7 @@ inline decision mirror(const snapshot& s, const candidates& c) {
             bool gradient = false, kept = false;
             for (const use& u : s.uses(v)) {
                 const phase p = s[u.reader].phase;
-                gradient |= is_backward(p);
+                gradient |= runs_after_forward(p);
                 kept |= p == phase::forward && c.live[u.reader] && !mirrored(u.reader);
             }
             read_by_kept |= gradient && kept;

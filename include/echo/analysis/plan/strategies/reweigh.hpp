@@ -19,7 +19,7 @@ namespace echo::detail {
 inline node_id backward_node_at(const snapshot& s, const schedule& steps, step_id from) {
     for (std::size_t i = from.index(); i < steps.size(); ++i) {
         const step_record& step = steps[step_id(i)];
-        if (step.kind == step_kind::run && is_backward(s[step.node].phase)) return step.node;
+        if (step.kind == step_kind::run && runs_after_forward(s[step.node].phase)) return step.node;
     }
     return node_id(s.node_count() - 1);
 }
