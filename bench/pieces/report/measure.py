@@ -68,7 +68,7 @@ def showing(file: pathlib.Path, rounds: int) -> dict[str, float]:
         with browser.Browser(1280, 1000) as page:
             page.open(file)
             mark = "performance.getEntriesByName('{}')[0].startTime"
-            paint.append(page.run(mark.format("first-contentful-paint")))
+            paint.append(page.first_paint())
             charts.append(page.run(mark.format("echo-charts")))
             ready.append(page.run(mark.format("echo-ready")))
             times = page.run(ZOOM)
