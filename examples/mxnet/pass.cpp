@@ -4,11 +4,12 @@
 // Options: max_overhead (a part of a step's time; 0.05), budget (bytes of MXNet's pool, as 800000000, 800MiB, or a
 // ratio of the baseline's below 1), no_gradient (names, by commas, bound with grad_req null; without it all that end in
 // `data` or `label`), report (1: a line on standard error). A fault of ours leaves the symbol as it was.
-#include "search.hpp"
+#include "nnvm.hpp"
 
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 namespace {
@@ -34,7 +35,7 @@ double number(const std::string& key, const std::string& text, double unit = 1) 
 }
 
 void mark(mxnet::ext::Graph& g, const options& given) {
-    echo_mxnet::wishes wishes;
+    echo::mark_options wishes;
     std::vector<std::string> data;
     bool named = false, report = false;
     std::optional<double> ratio;
@@ -65,12 +66,13 @@ void mark(mxnet::ext::Graph& g, const options& given) {
         return name.ends_with("data") || name.ends_with("label");
     };
     const echo::snapshot s = echo::read(std::as_const(g));
-    const echo_mxnet::forward_pass f(g, {}, is_data);
+    const echo_mxnet::forward_pass f(g, s, is_data);
+    const auto judge = [&](const echo::marks& marked) { return echo_mxnet::step_graph(f, marked).judge(); };
     if (ratio) {
-        const auto all = echo_mxnet::judge(f, echo_mxnet::marks(f.nodes.size(), false)).bytes;
+        const auto all = judge(echo::marks(g.size(), false)).bytes;
         wishes.budget = static_cast<std::uint64_t>(*ratio * static_cast<double>(all));
     }
-    const auto found = echo_mxnet::mark_search(f, wishes).run(s);
+    const auto found = echo::mark_search(f.graph, wishes, judge).run();
 
     std::size_t marked = 0;
     std::set<std::string> unknown;
@@ -82,7 +84,7 @@ void mark(mxnet::ext::Graph& g, const options& given) {
         else
             g.getNode(n)->attrs.erase("__force_mirroring__"); // of a pass before
         marked += found.marked[n];
-        if (!f.of[n].facts.known) unknown.insert(f.of[n].host->op);
+        if (s[echo::node_id(n)].unknown_op) unknown.insert(g.getNode(n)->op);
     }
     for (const std::string& op : unknown)
         std::cerr << "echo: unknown op " << op

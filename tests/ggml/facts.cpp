@@ -176,13 +176,21 @@ TEST_CASE("writes run once and in order, and what dies is taken over first") {
     ggml_cgraph* const joint = ggml_new_graph(c);
     for (ggml_tensor* const t : {before, first, second, after, last}) ggml_build_forward_expand(joint, t);
     const echo_ggml::graph g(joint, ggml_graph_n_nodes(joint), {});
-    const auto once = [&](ggml_tensor* t) { return traits::facts(g, t).rerun == echo::rerun_kind::never; };
+    const echo::snapshot s = echo::read(g);
+    const auto of = [&](const ggml_tensor* t) { return echo::node_id(g.position(t)); };
+    const auto once = [&](ggml_tensor* t) { return s[of(t)].rerun == echo::rerun_kind::never; };
     for (ggml_tensor* const t : {a, before, first, second}) CHECK(once(t));
     for (ggml_tensor* const t : {part, after, other, sum}) CHECK(!once(t));
-    CHECK(traits::control(g, before).empty());
-    CHECK(traits::control(g, second) == list{first});
-    CHECK(traits::control(g, after) == list{second});
-    CHECK(traits::control(g, other).empty());
+    const auto behind = [&](ggml_tensor* t) {
+        list all;
+        for (const echo::node_id n : s.control(of(t))) all.push_back(g.order()[n.index()]);
+        return all;
+    };
+    CHECK(behind(before).empty());
+    CHECK(behind(second) == list{first});
+    CHECK(behind(after) == list{second});
+    CHECK(behind(other).empty());
+    for (ggml_tensor* const t : {first, part, second}) CHECK(s[s.output(of(t), 0)].view_of == 0U);
     CHECK(traits::outputs(g, sum)[0].inplace == std::size_t{1});
 }
 
