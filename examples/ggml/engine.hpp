@@ -69,6 +69,7 @@ public:
                 e.made.problem = caught.what();
             }
             if (!e.made.problem.empty()) say(e.made.problem, e.made.steps.has_value());
+            report_.draw(g, e);
             give_back_memory();
         }
         const bool roomy = has_room(g, context, e.made);
