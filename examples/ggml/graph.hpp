@@ -4,9 +4,8 @@
 /// reads them last, which of them ggml computes in one kernel. traits.hpp makes it a host graph of Echo.
 #pragma once
 
-#include "facts.hpp"
-
 #include <echo/error.hpp>
+#include <echo/vocabulary/ggml.hpp>
 
 #include <ggml.h>
 
@@ -29,7 +28,7 @@ inline ggml_tensor* root(const ggml_tensor* t) {
 }
 inline bool is_leaf(const ggml_tensor* t) { return t->op == GGML_OP_NONE; }
 inline bool is_view(const ggml_tensor* t) {
-    const auto* const f = ops.find(ggml_op_desc(t));
+    const auto* const f = echo::ggml.find(ggml_op_desc(t));
     return f && f->kind == echo::op_kind::view;
 }
 /// Writes into storage that is there already: gradient accumulators, caches of keys and values.
@@ -120,7 +119,7 @@ public:
 
     /// The input that ggml's allocator lets the node take over: the first of its layout that nobody reads later.
     std::optional<std::size_t> overwritten(ggml_tensor* n) const {
-        if (n->view_src || has_own_memory(n) || ops[ggml_op_desc(n)].inplace.empty()) return {};
+        if (n->view_src || has_own_memory(n) || echo::ggml[ggml_op_desc(n)].inplace.empty()) return {};
         std::optional<std::size_t> first;
         const auto from = sources(n, norm_of(n));
         for (std::size_t i = 0; i < from.size(); ++i) {

@@ -56,7 +56,7 @@ struct echo::graph_traits<echo_ggml::graph> {
     }
     static op_facts facts(const graph& g, node n) {
         if (echo_ggml::is_leaf(n)) return {.name = "NONE"};
-        op_facts f = echo_ggml::ops[ggml_op_desc(n)];
+        op_facts f = echo::ggml[ggml_op_desc(n)];
         f.inplace = {}; // `outputs` says which, of this node
         return f;
     }

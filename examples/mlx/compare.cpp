@@ -24,6 +24,7 @@ struct options {
     bool small = false, fail = false, wait = false, unknown = false, each = false, json = false;
     double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
     int steps = 1;
+    std::string running = mx::version(); ///< of MLX
 };
 
 /// The plans of a training, by what the graph is: MLX makes its graph anew for each step.
@@ -73,6 +74,7 @@ echo::plan made_plan(const echo::snapshot& s, const options& o) {
     if (o.budget > 0)
         how.budget = static_cast<std::uint64_t>(
             o.budget * static_cast<double>(echo::footprint(s, echo::baseline_schedule(s)).peak_bytes));
+    refuse_other(o.running);
     if (o.fail) throw std::runtime_error("asked to fail");
     echo::plan p = echo::make_plan(s, how);
     echo::verify(s, p);
@@ -167,6 +169,8 @@ int main(int count, char** words) try {
             o.json = true;
         else if (word == "--fail")
             o.fail = true;
+        else if (word == "--running" && i + 1 < count) // as if MLX were of that version
+            o.running = words[++i];
         else if (word == "--steps" && i + 1 < count)
             o.steps = std::stoi(words[++i]);
         else if (word == "--max-overhead" && i + 1 < count)

@@ -66,6 +66,16 @@ inline echo::op_facts facts_of(const Node& n) {
     return facts;
 }
 
+/// What this pass leaves in the graph: marks, and no shapes, which were for us alone.
+inline void write_marks(Graph& g, const std::vector<bool>& marked) {
+    for (std::size_t n = 0; n < g.size(); ++n) {
+        auto& attributes = g.getNode(n)->attrs;
+        for (const char* const key : {"__ext_shape__", "__ext_dtype__", "__force_mirroring__"})
+            attributes.erase(key); // marks of a pass before, too
+        if (marked[n]) attributes["__force_mirroring__"] = "True";
+    }
+}
+
 } // namespace echo_mxnet
 
 template <>

@@ -11,7 +11,6 @@
 #include "host.hpp"
 
 #include <echo/analysis/arena/nnvm_plan.hpp>
-#include <echo/analysis/cost.hpp>
 #include <echo/analysis/mark_search.hpp>
 
 #include <algorithm>
@@ -75,48 +74,49 @@ struct forward_pass {
     template <class IsData>
     forward_pass(const Graph& g, const echo::snapshot& s, const IsData& is_data) : graph{.s = s} {
         const echo::run_times times = echo::times_of(s);
-        std::vector<index> auxiliary;
         for (std::size_t i = 0; i < g.size(); ++i) {
-            const Node& host = *g.getNode(i);
-            const echo::node_id n(i);
-            const echo::op_facts facts = facts_of(host);
-            const gradient_rule& gradient = gradient_of(host);
-            nnvm_op made;
-            made.variable = is_input(host);
-            for (const echo::edge_source& x : s.sources(n))
-                made.inputs.push_back({x.producer.index(), x.output});
-            for (const auto y : s.outputs(n)) made.bytes.push_back(s[y].bytes);
-            for (const auto& p : facts.views)
-                made.inplace.emplace_back(p.input, p.output), made.identity = true;
-            for (const auto& p : facts.inplace) made.inplace.emplace_back(p.input, p.output);
-            if (host.op == "BatchNorm")
-                auxiliary.insert(auxiliary.end(), {made.inputs[3].op, made.inputs[4].op});
-            const bool light = host.op != "Convolution" && host.op != "FullyConnected" &&
-                               host.op != "Concat" &&
-                               host.op != "SoftmaxOutput"; // to MXNET_BACKWARD_DO_MIRROR
-            const bool may =
-                !made.variable && &gradient != &unknown_gradient && s[n].rerun == echo::rerun_kind::pure;
-            graph.may_be_marked.push_back(may);
-            graph.mirrored.push_back(may && light);
-            const auto shape = host.attrs.find("__ext_shape__"), how = host.attrs.find("act_type");
-            graph.kinds.push_back(host.op + (shape == host.attrs.end() ? "" : shape->second) +
-                                  (how == host.attrs.end() ? "" : how->second));
-            auto& reads = graph.gradient_reads.emplace_back();
-            for (std::size_t k = 0; k < made.inputs.size(); ++k)
-                if (facts.gradient_reads.inputs.contains(k)) reads.push_back(made.inputs[k].op);
-            nodes.push_back(std::move(made));
-            hosts.push_back(&host);
-            gradients.push_back(&gradient);
-            time_us.push_back(times.microseconds(times.of_node[n]));
+            add(*g.getNode(i), echo::node_id(i));
+            time_us.push_back(times.microseconds(times.of_node[echo::node_id(i)]));
         }
-        for (const auto y : s.results())
-            if (s[y].producer.index() < g.size() && outputs.size() < g.outputs.size())
-                outputs.push_back({s[y].producer.index(), s.output_index(y)});
+        for (std::size_t i = 0; i < g.outputs.size(); ++i) { // gradients come behind them
+            const echo::value_id y = s.results()[i];
+            outputs.push_back({s[y].producer.index(), s.output_index(y)});
+        }
         for (index n = 0; n < nodes.size(); ++n)
-            if (nodes[n].variable && !is_data(hosts[n]->name) &&
-                std::find(auxiliary.begin(), auxiliary.end(), n) == auxiliary.end())
-                trained.push_back(n);
+            if (nodes[n].variable && !statistics_[n] && !is_data(hosts[n]->name)) trained.push_back(n);
     }
+
+private:
+    void add(const Node& host, echo::node_id n) {
+        const echo::snapshot& s = graph.s;
+        const echo::op_facts facts = facts_of(host);
+        const gradient_rule& gradient = gradient_of(host);
+        nnvm_op made;
+        made.variable = is_input(host);
+        made.identity = !facts.views.empty();
+        for (const echo::edge_source& x : s.sources(n)) made.inputs.push_back({x.producer.index(), x.output});
+        for (const auto y : s.outputs(n)) made.bytes.push_back(s[y].bytes);
+        for (const auto* const of : {&facts.views, &facts.inplace})
+            for (const auto& p : *of) made.inplace.emplace_back(p.input, p.output);
+        statistics_.push_back(false);
+        if (host.op == "BatchNorm")
+            for (const std::size_t k : {3, 4}) statistics_[made.inputs[k].op] = true;
+        const bool may =
+            !made.variable && &gradient != &unknown_gradient && s[n].rerun == echo::rerun_kind::pure;
+        graph.may_be_marked.push_back(may);
+        graph.mirrored.push_back(may && host.op != "Convolution" && host.op != "FullyConnected" &&
+                                 host.op != "Concat" && host.op != "SoftmaxOutput");
+        graph.kinds.push_back(host.op + '|' + host.attrs.at("__ext_shape__") + '|' +
+                              std::string(gradient.ops));
+        auto& reads = graph.gradient_reads.emplace_back();
+        for (std::size_t k = 0; k < made.inputs.size(); ++k)
+            if (facts.gradient_reads.inputs.contains(k)) reads.push_back(made.inputs[k].op);
+        nodes.push_back(std::move(made));
+        hosts.push_back(&host);
+        gradients.push_back(&gradient);
+    }
+
+    std::vector<bool> statistics_; // variables that no gradient moves
 };
 
 /// The graph of a whole step under a set of marks.
@@ -134,21 +134,12 @@ public:
         add_gradients();
     }
 
-    /// What MXNet's planner makes of it. MXNet's LayerNorm does nothing where its first output is not wanted: the gradient
-    /// would read moments that were never computed, so marks that lead there are unsound.
-    echo::mark_verdict judge() const {
-        const auto planned =
-            echo::arena::plan_by_nnvm({.ops = nodes_, .outputs = f_.outputs, .own_memory = gradients_});
-        echo::mark_verdict found{.bytes = planned.bytes, .copies = original_.size()};
-        for (index k = 0; k < original_.size(); ++k) {
-            found.copies_us += f_.time_us[original_[k]];
-            const auto first = planned.readers.begin() + planned.first_output[first_copy_ + k],
-                       last = planned.readers.begin() + planned.first_output[first_copy_ + k + 1];
-            found.unsound += f_.hosts[original_[k]]->op == "LayerNorm" && *first == 0 &&
-                             std::any_of(first, last, [](index count) { return count > 0; });
-        }
-        return found;
+    /// For MXNet's planner. Gradients that are asked for have memory of their own.
+    echo::arena::nnvm_graph graph() const {
+        return {.ops = nodes_, .outputs = f_.outputs, .own_memory = gradients_};
     }
+    /// The nodes of which there are copies; these stand behind the forward pass, in the same order.
+    const std::vector<index>& copied() const { return original_; }
 
 private:
     index add(nnvm_op n) {
@@ -251,7 +242,7 @@ private:
     std::vector<index> copy_;     // by node: what gradients read
     std::vector<index> original_; // of each copy
     index first_copy_;
-    std::vector<entry> gradients_; // that are asked for: their memory is not of the pool
+    std::vector<entry> gradients_; // that are asked for
 };
 
 } // namespace echo_mxnet

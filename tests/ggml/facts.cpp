@@ -118,7 +118,7 @@ TEST_CASE("what the gradients read is what the facts say") {
                 for (std::size_t k = 0; k < GGML_MAX_SRC; ++k)
                     if (y->src[k] == s && y != s) found.inputs.insert(k);
             }
-        const auto* const facts = echo_ggml::ops.find(of.name);
+        const auto* const facts = echo::ggml.find(of.name);
         REQUIRE(facts);
         auto said = facts->gradient_reads;
         if (std::string(of.name) == "ROPE")
@@ -131,12 +131,12 @@ TEST_CASE("what the allocator may write over is what the facts say") {
     // Only ops whose description is their own name can be looked up without a tensor.
     for (int i = 1; i < GGML_OP_COUNT; ++i) {
         const auto op = static_cast<ggml_op>(i);
-        const auto* const facts = echo_ggml::ops.find(ggml_op_name(op));
+        const auto* const facts = echo::ggml.find(ggml_op_name(op));
         INFO(ggml_op_name(op));
         if (facts) CHECK(facts->inplace.empty() == !ggml_op_can_inplace(op));
     }
     for (int i = 0; i < GGML_UNARY_OP_COUNT; ++i) {
-        const auto* const facts = echo_ggml::ops.find(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
+        const auto* const facts = echo::ggml.find(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
         INFO(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
         REQUIRE(facts);
         CHECK(facts->inplace.empty() == !ggml_op_can_inplace(GGML_OP_UNARY));
@@ -146,13 +146,13 @@ TEST_CASE("what the allocator may write over is what the facts say") {
 TEST_CASE("every op of this ggml is known, but for those that run the host's own functions") {
     std::set<std::string> unknown;
     for (int i = 1; i < GGML_OP_COUNT; ++i)
-        if (!echo_ggml::ops.find(ggml_op_name(static_cast<ggml_op>(i))))
+        if (!echo::ggml.find(ggml_op_name(static_cast<ggml_op>(i))))
             unknown.insert(ggml_op_name(static_cast<ggml_op>(i)));
     CHECK(unknown ==
           std::set<std::string>{"CUSTOM", "GLU", "MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3", "UNARY"});
     for (int i = 0; i < GGML_GLU_OP_COUNT; ++i) {
         INFO(ggml_glu_op_name(static_cast<ggml_glu_op>(i)));
-        CHECK(echo_ggml::ops.find(ggml_glu_op_name(static_cast<ggml_glu_op>(i))));
+        CHECK(echo::ggml.find(ggml_glu_op_name(static_cast<ggml_glu_op>(i))));
     }
 }
 

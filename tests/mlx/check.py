@@ -87,6 +87,12 @@ def fault(program: str) -> None:
     assert len(ran.errors) == 2, ran  # said once for each graph, not for each step
 
 
+def other_version(program: str) -> None:
+    ran = run(program, "--running", "0.33.0")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert len(ran.errors) == 2 and all("MLX 0.33.0 may have other" in line for line in ran.errors), ran
+
+
 def bad_overhead(program: str) -> None:
     ran = run(program, "--max-overhead", "-1")
     assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
@@ -140,6 +146,7 @@ def main() -> int:
         budget,
         out_of_reach,
         fault,
+        other_version,
         bad_overhead,
         found_again,
         share_of_a_step,
