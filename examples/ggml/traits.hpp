@@ -54,7 +54,7 @@ struct echo::graph_traits<echo_ggml::graph> {
         }
         return all;
     }
-    static op_facts facts(const graph& g, node n) {
+    static op_facts facts(const graph&, node n) {
         if (echo_ggml::is_leaf(n)) return {.name = "NONE"};
         op_facts f = echo::ggml[ggml_op_desc(n)];
         f.inplace = {}; // `outputs` says which, of this node
