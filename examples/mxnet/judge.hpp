@@ -12,12 +12,14 @@ namespace echo_mxnet {
 inline echo::mark_verdict judge(const forward_pass& f, const echo::marks& marked) {
     const step_graph step(f, marked);
     const auto planned = echo::arena::plan_by_nnvm(step.graph());
-    echo::mark_verdict found{.bytes = planned.bytes, .copies = step.copied().size()};
-    for (std::size_t k = 0; k < found.copies; ++k) {
-        const index original = step.copied()[k];
+    echo::mark_verdict found{.bytes = planned.bytes};
+    for (const index n : planned.order) {
+        if (n < f.nodes.size() || n - f.nodes.size() >= step.copied().size()) continue;
+        const index original = step.copied()[n - f.nodes.size()];
+        ++found.copies;
         found.copies_us += f.time_us[original];
-        const auto* const at = &planned.first_output[f.nodes.size() + k];
-        const auto first = planned.readers.begin() + at[0], last = planned.readers.begin() + at[1];
+        const auto first = planned.readers.begin() + planned.first_output[n],
+                   last = planned.readers.begin() + planned.first_output[n + 1];
         found.unsound += f.hosts[original]->op == "LayerNorm" && *first == 0 &&
                          std::any_of(first, last, [](index count) { return count > 0; });
     }

@@ -47,7 +47,8 @@ struct nnvm_graph {
 
 /// What the pool comes to.
 struct nnvm_planned {
-    std::uint64_t bytes = 0; ///< of its blocks
+    std::uint64_t bytes = 0;            ///< of its blocks
+    std::vector<std::uint32_t> order{}; ///< in which the ops run; what no output hangs on is not there
     /// How often each output is read, the ends included; by `first_output[op] + output`.
     std::vector<std::uint32_t> readers{};
     std::vector<std::uint32_t> first_output{}; ///< by op, and one more at the end
@@ -86,11 +87,11 @@ template <class = void>
 class nnvm_planner {
 public:
     explicit nnvm_planner(const nnvm_graph& g)
-        : g_(g), order_(nnvm_order(g)), pool_(items(), nnvm_pool{}.match_range) {
+        : g_(g), planned_{.order = nnvm_order(g)}, pool_(items(), nnvm_pool{}.match_range) {
         block_.assign(items_.size(), none);
         held_.assign(items_.size(), 0);
         planned_.readers.assign(items_.size(), 0);
-        for (const auto n : order_)
+        for (const auto n : planned_.order)
             for (std::uint32_t i = 0; i < g.ops[n].inputs.size(); ++i)
                 planned_.readers[value(g.ops[n].inputs[i])] += i != g.ops[n].ignored;
         for (const nnvm_entry& y : g.outputs) ++planned_.readers[value(y)];
@@ -98,7 +99,7 @@ public:
     }
 
     nnvm_planned run() && {
-        for (const auto n : order_) {
+        for (const auto n : planned_.order) {
             if (g_.ops[n].variable) continue;
             share(n);
             request(n);
@@ -165,7 +166,6 @@ private:
     }
 
     const nnvm_graph& g_;
-    std::vector<std::uint32_t> order_;
     nnvm_planned planned_;
     std::vector<interval> items_;
     nnvm_blocks<> pool_;
