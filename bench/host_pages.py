@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results. (examples/ggml/run writes that of
-ggml.md.)"""
+"""The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results (examples/ggml/run writes that of
+ggml.md), and of all pages of engines how many lines each file of theirs has. Ends with 1 where a specialisation is too long."""
+import re
+import sys
+
 import results
 from bars import ROOT, load, measured
 
@@ -48,6 +51,53 @@ PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, D
          "onnx": (onnx, DOCS / "onnx.md")}
 
 
+# What joins an engine: its specialisation, that is traits, reading the graph and rewriting it; and what stands around it.
+# Facts of ops are a vocabulary of the library where other programs of the same engine can use them too.
+LIMIT = 300
+SPECIALISED = {
+    "ggml": [("examples/ggml/traits.hpp", "`graph_traits`: nodes, inputs, sizes, phases, results, writes, times"),
+             ("examples/ggml/graph.hpp", "reads ggml's graph: sources, readers, pairs that ggml fuses, what it lays in place"),
+             ("examples/ggml/lay.hpp", "rewrites it: a schedule as tensors of ggml")],
+    "mxnet": [("examples/mxnet/host.hpp", "`graph_traits`; shapes from attributes; the marks"),
+              ("examples/mxnet/nnvm.hpp", "what marks do to the graph: MXNet's gradient pass")],
+    "mlx": [("examples/mlx/host.hpp", "facts of primitives, `graph_traits`, the walk over lazy arrays, the planned graph anew")],
+}
+AROUND = {
+    "ggml": [("include/echo/vocabulary/ggml.hpp", "facts: heavy, light or view, what a gradient reads, what ggml lays in place"),
+             ("examples/ggml/times.hpp", "what an op costs on a CPU"),
+             ("examples/ggml/judge.hpp", "ggml's allocator is asked (`plan_options::allocator`)"),
+             ("examples/ggml/layout.hpp", "proof that the running ggml has the structures that are relied on"),
+             ("examples/ggml/choose.hpp", "what `make_plan` is asked, and what its plan comes to in ggml"),
+             ("examples/ggml/engine.hpp", "plans by what the graph is"),
+             ("examples/ggml/hook.cpp", "the function in front of ggml's, linked in or preloaded"),
+             ("examples/ggml/settings.hpp", "the environment"),
+             ("examples/ggml/report.hpp", "the report")],
+    "mxnet": [("include/echo/vocabulary/mxnet.hpp", "facts of ops"),
+              ("examples/mxnet/judge.hpp", "what MXNet's planner makes of a set of marks"),
+              ("examples/mxnet/pass.cpp", "the pass, its options, what it says")],
+    "mlx": [("examples/mlx/compare.cpp", "the example: plans by what the graph is, measurements, options")],
+}
+
+
+def lines_of_code(file):
+    """Lines that are neither empty nor a comment."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return sum(bool(re.sub(r"//.*", "", line).strip()) for line in text.splitlines())
+
+
+def specialised(name):
+    return sum(lines_of_code(file) for file, _ in SPECIALISED[name])
+
+
+def lines(name):
+    """The table of what had to be written for an engine."""
+    made = ["| file | lines of code | what it says |", "|---|--:|---|"]
+    made += [f"| `{file}` | {lines_of_code(file)} | {what} |" for file, what in SPECIALISED[name]]
+    made.append(f"| **the specialisation** | **{specialised(name)}** | what an author of such an engine writes |")
+    made += [f"| `{file}` | {lines_of_code(file)} | {what} |" for file, what in AROUND[name]]
+    return "\n".join([f"<!-- table: bench/host_pages lines {name} -->", "", *made, "", results.END_OF_TABLE])
+
+
 def section(name):
     """The table of one page."""
     result = load(name)
@@ -59,6 +109,11 @@ def main():
     for name, (_, page) in PAGES.items():
         print(section(name))
         results.put_section(page, section(name))
+    for name in SPECIALISED:
+        print(lines(name))
+        results.put_section(DOCS / "guide" / "hosts" / f"{name}.md", lines(name))
+    too_long = [name for name in SPECIALISED if specialised(name) > LIMIT]
+    sys.exit(f"more than {LIMIT} lines: {', '.join(too_long)}" if too_long else 0)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,10 @@ def generated():
             f"bench/results/{name}.json": (lambda name=name: host_pages.section(name))
             for name in host_pages.PAGES
         },
+        **{
+            f"bench/host_pages lines {name}": (lambda name=name: host_pages.lines(name))
+            for name in host_pages.SPECIALISED
+        },
         **of_report(),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "examples/ggml/run": lambda: show.section(load("ggml")),

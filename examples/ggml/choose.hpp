@@ -4,7 +4,6 @@
 /// users pay least for.
 #pragma once
 
-#include "give_back.hpp"
 #include "judge.hpp"
 #include "settings.hpp"
 
@@ -43,7 +42,6 @@ public:
         const auto limit = budget();
         if (limit && best_.before.bytes <= *limit) return std::move(best_);
         plan_for(limit);
-        if (best_.steps) give_back(limit.value_or(0));
         if (!best_.steps && best_.problem.empty()) best_.problem = std::move(too_large_);
         if (!best_.steps && best_.problem.empty()) best_.note = "no plan lowers it";
         return std::move(best_);
@@ -61,6 +59,9 @@ private:
         echo::plan_options o;
         o.encode = false;
         if (!exchange_) o.local_search_replays = 0;
+        const double judging_us = static_cast<double>(snapshot_.node_count()) + 50;
+        o.spare_run_questions =
+            static_cast<std::size_t>(step_us() / 2 / judging_us); // half a step, by the model
         o.host =
             echo::host_abilities{.recompute_results = false, .move = false, .encode = false, .erase = false};
         return o;
@@ -73,15 +74,15 @@ private:
         o.allocator = takes;
         o.max_overhead = asked_.max_overhead;
         if (limit) o.budget = *limit;
-        plan_ = echo::make_plan(snapshot_, o);
-        echo::verify(snapshot_, plan_); // shares no code with the planner
-        const auto& r = plan_.report();
+        const echo::plan made = echo::make_plan(snapshot_, o);
+        echo::verify(snapshot_, made); // shares no code with the planner
+        const auto& r = made.report();
         best_.unknown_ops = r.unknown_ops;
         best_.baseline_peak = r.baseline_peak_bytes;
         best_.lower_bound = r.lower_bound_bytes;
         if (r.recomputed_nodes > 0 && r.allocated_bytes < best_.before.bytes) {
-            best_.steps = plan_.steps();
-            best_.after = judge_(plan_.steps());
+            best_.steps = made.steps();
+            best_.after = judge_(made.steps());
             best_.peak = r.peak_bytes;
             best_.overhead = r.recompute_time_ratio;
             best_.recomputed = r.recomputed_nodes;
@@ -104,50 +105,6 @@ private:
         } catch (const echo::error&) {
             return echo::any_peak;
         }
-    }
-
-    /// Echo's plan is the least for Echo's peak. What ggml's allocator needs does not hang on all of it: recomputations
-    /// without which it takes no more, or no more than the budget, are left out one by one, the last of the pass first.
-    void give_back(std::uint64_t limit) {
-        const std::uint64_t most = std::max<std::uint64_t>(best_.after.bytes, limit);
-        const double judging_us = static_cast<double>(snapshot_.node_count()) + 50;
-        auto tries =
-            static_cast<std::size_t>(step_us() / 2 / judging_us); // half a step of the training, by the model
-        for (std::size_t t = best_.steps->size(); t-- > 0 && tries > 0;) {
-            if ((*best_.steps)[echo::step_id(t)].kind != echo::step_kind::recompute) continue;
-            --tries;
-            echo::schedule less = without(*best_.steps, echo::step_id(t));
-            try {
-                const cost of = judge_(less);
-                if (of.bytes > most) continue;
-                best_.after = of;
-            } catch (const echo::error&) {
-                continue;
-            }
-            best_.steps = std::move(less);
-            --best_.recomputed;
-        }
-        verify_again();
-    }
-
-    /// The plan with the steps that are left and what they achieve.
-    void verify_again() {
-        echo::plan_report r = plan_.report();
-        const auto reached = echo::footprint(snapshot_, *best_.steps);
-        r.peak_bytes = best_.peak = reached.peak_bytes;
-        r.stash_bytes = reached.stash_bytes;
-        r.recomputed_nodes = best_.recomputed;
-        r.recompute_time_ratio = best_.overhead = recompute_ratio(*best_.steps);
-        r.lower_bound_bytes = std::min(r.lower_bound_bytes, r.peak_bytes);
-        echo::verify(snapshot_, echo::plan(plan_.chosen_by(), *best_.steps, plan_.host(), r));
-    }
-
-    double recompute_ratio(const echo::schedule& steps) const {
-        const echo::run_times times = echo::times_of(snapshot_);
-        echo::ticks again = 0;
-        for (const auto t : steps.steps())
-            if (steps[t].kind == echo::step_kind::recompute) again += times.of_node[steps[t].node];
-        return times.part(again);
     }
 
     double step_us() const {
@@ -175,7 +132,6 @@ private:
     echo::snapshot snapshot_;
     judge judge_;
     decision best_;
-    echo::plan plan_; // before anything is given back
     std::string too_large_;
     bool exchange_; // small graphs of long steps are searched more closely
 };

@@ -31,14 +31,17 @@ inline std::string key_of(const graph& g) {
         add(static_cast<std::int32_t>(t->type));
         add(t->op_params[0]); // which unary op
         add(t->flags);
-        add(g.has_own_memory(t) | g.in_backward(t) << 1 | (g.inner(t) != nullptr) << 2);
+        add(g.has_own_memory(t) | g.in_backward(t) << 1 | writes(t) << 2);
         add(t->ne);
         add(t->nb);
-        if (is_leaf(t)) continue;
-        const auto base = g.base(t);
-        add(base ? static_cast<std::int32_t>(*base) : -1);
-        for (const input& in : g.inputs(t))
-            add(static_cast<std::int32_t>(g.position(in.from) * 16 + (in.slot & 15)));
+        const auto from = sources(t, g.norm_of(t));
+        add(static_cast<std::int32_t>(base_of(t, from).value_or(from.size())));
+        const auto refer = [&](const ggml_tensor* s) {
+            add(s ? static_cast<std::int32_t>(g.position(s)) : -1);
+        };
+        for (const ggml_tensor* const s : t->src) refer(s);
+        if (const ggml_tensor* const norm = g.norm_of(t)) refer(norm->src[0]);
+        refer(t->view_src);
     }
     return key;
 }
@@ -66,6 +69,7 @@ public:
                 e.made.problem = caught.what();
             }
             if (!e.made.problem.empty()) say(e.made.problem, e.made.steps.has_value());
+            report_.draw(g, e);
             give_back_memory();
         }
         const bool roomy = has_room(g, context, e.made);

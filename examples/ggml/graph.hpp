@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A joint graph of ggml, forward and backward pass, with what its tensors do not say themselves: who reads them, what
-/// they write into, which of them ggml computes in one kernel. traits.hpp makes it a host graph of Echo.
+/// A joint graph of ggml, forward and backward pass, with what its tensors do not say themselves: what they read, who
+/// reads them last, which of them ggml computes in one kernel. traits.hpp makes it a host graph of Echo.
 #pragma once
 
-#include "facts.hpp"
-
 #include <echo/error.hpp>
+#include <echo/vocabulary/ggml.hpp>
 
 #include <ggml.h>
 
 #include <algorithm>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,24 +19,20 @@
 
 namespace echo_ggml {
 
-/// One input of a node: the tensor that is read, and the `src[slot]` that names it. In a fused pair `by` may be the inner
-/// half. Slot -1: storage that the node writes into without naming it.
-struct input {
-    ggml_tensor* from;
-    ggml_tensor* by;
-    int slot;
-};
+[[noreturn]] inline void refuse(const char* name, const char* key, const char* problem) {
+    throw echo::error(name, key, problem, "the graph is left as it is");
+}
 
-inline ggml_tensor* root(ggml_tensor* t) { return t->view_src ? t->view_src : t; }
-inline const ggml_tensor* root(const ggml_tensor* t) { return t->view_src ? t->view_src : t; }
+inline ggml_tensor* root(const ggml_tensor* t) {
+    return t->view_src ? t->view_src : const_cast<ggml_tensor*>(t);
+}
 inline bool is_leaf(const ggml_tensor* t) { return t->op == GGML_OP_NONE; }
 inline bool is_view(const ggml_tensor* t) {
-    const auto* const f = ops.find(ggml_op_desc(t));
+    const auto* const f = echo::ggml.find(ggml_op_desc(t));
     return f && f->kind == echo::op_kind::view;
 }
-inline bool same_layout(const ggml_tensor* a, const ggml_tensor* b) {
-    return a->type == b->type && ggml_are_same_shape(a, b) && ggml_are_same_stride(a, b);
-}
+/// Writes into storage that is there already: gradient accumulators, caches of keys and values.
+inline bool writes(const ggml_tensor* t) { return t->view_src && !is_leaf(t) && !is_view(t); }
 
 /// Whether ggml's CPU backend computes an RMS_NORM and the MUL behind it in one kernel if nobody else reads the norm.
 inline bool can_fuse(const ggml_tensor* norm, const ggml_tensor* mul) {
@@ -51,6 +45,33 @@ inline bool can_fuse(const ggml_tensor* norm, const ggml_tensor* mul) {
            by->ne[0] == norm->ne[0] && by->nb[0] == sizeof(float);
 }
 
+/// The fields that name what a node reads; of a pair that runs in one kernel, what the `norm` reads comes first. Storage
+/// that the node writes into without naming it as a source comes last.
+inline std::vector<ggml_tensor**> sources(ggml_tensor* n, ggml_tensor* norm) {
+    std::vector<ggml_tensor**> all;
+    if (norm) all.push_back(&norm->src[0]);
+    for (ggml_tensor*& s : n->src)
+        if (s && s != n && s != norm) all.push_back(&s); // a cast names itself
+    if (n->view_src &&
+        std::none_of(all.begin(), all.end(), [&](ggml_tensor** s) { return root(*s) == n->view_src; }))
+        all.push_back(&n->view_src);
+    return all;
+}
+/// Which of the sources a view or a write lies on.
+inline std::optional<std::size_t> base_of(const ggml_tensor* n, const std::vector<ggml_tensor**>& from) {
+    for (std::size_t i = 0; n->view_src && i < from.size(); ++i)
+        if (root(*from[i]) == n->view_src) return i;
+    return {};
+}
+/// How often each tensor is read.
+inline std::unordered_map<const ggml_tensor*, int> count_readers(const std::vector<ggml_tensor*>& nodes) {
+    std::unordered_map<const ggml_tensor*, int> readers;
+    for (const ggml_tensor* const t : nodes)
+        for (const ggml_tensor* const s : t->src)
+            if (s) ++readers[s];
+    return readers;
+}
+
 /// Refers to the graph. Its nodes are ggml's tensors: the leaves first, then the nodes in their order. Where ggml's CPU
 /// backend computes RMS_NORM and MUL in one kernel, the two are one node here (the MUL), so that every copy is fused alike.
 class graph {
@@ -59,31 +80,24 @@ public:
     /// later (gradient accumulators). Errors: `echo::error` for what Echo cannot treat.
     graph(ggml_cgraph* joint, int forward, std::unordered_set<const ggml_tensor*> external)
         : joint_(joint), external_(std::move(external)) {
-        const int count = ggml_graph_n_nodes(joint);
-        for (int i = 0; i < count; ++i) at_.emplace(ggml_graph_node(joint, i), at_.size());
-        std::unordered_map<const ggml_tensor*, int> readers;
-        for (int i = 0; i < count; ++i)
-            for (ggml_tensor* const s : ggml_graph_node(joint, i)->src) {
-                if (s && at_.emplace(s, at_.size()).second) order_.push_back(s);
-                if (s) ++readers[s];
-            }
-        for (ggml_tensor* const leaf : order_)
-            if (!is_leaf(leaf) || leaf->view_src)
-                throw echo::error(leaf->name, "src", "is read but is no node of the graph",
-                                  "the graph is left as it is");
+        const std::vector<ggml_tensor*> nodes(ggml_graph_nodes(joint),
+                                              ggml_graph_nodes(joint) + ggml_graph_n_nodes(joint));
+        std::unordered_set<const ggml_tensor*> seen(nodes.begin(), nodes.end());
+        for (const ggml_tensor* const n : nodes)
+            for (ggml_tensor* const s : n->src)
+                if (s && seen.insert(s).second) add_leaf(s);
         leaves_ = order_.size();
-        for (int i = 0; i < count; ++i) {
-            ggml_tensor* const n = ggml_graph_node(joint, i);
-            ggml_tensor* const next = i + 1 < count ? ggml_graph_node(joint, i + 1) : nullptr;
-            if (next && readers[n] == 1 && can_fuse(n, next))
-                inner_.emplace(next, n);
+        for (ggml_tensor* const n : nodes)
+            if (is_leaf(n)) add_leaf(n); // parameters are nodes to ggml
+        auto readers = count_readers(nodes);
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+            if (i == static_cast<std::size_t>(forward)) first_backward_ = order_.size();
+            if (is_leaf(nodes[i])) continue;
+            if (i + 1 < nodes.size() && readers[nodes[i]] == 1 && can_fuse(nodes[i], nodes[i + 1]))
+                norm_.emplace(nodes[i + 1], nodes[i]);
             else
-                order_.push_back(n);
-            if (i + 1 == forward) first_backward_ = order_.size();
+                add(nodes[i]);
         }
-        at_.clear();
-        for (std::size_t i = 0; i < order_.size(); ++i) at_.emplace(order_[i], i);
-        find_readers();
     }
 
     ggml_cgraph* joint() const { return joint_; }
@@ -95,99 +109,57 @@ public:
     }
     bool in_backward(const ggml_tensor* t) const { return position(t) >= first_backward_; }
     /// The RMS_NORM that is computed together with this MUL, or nullptr.
-    ggml_tensor* inner(const ggml_tensor* t) const {
-        const auto found = inner_.find(t);
-        return found == inner_.end() ? nullptr : found->second;
+    ggml_tensor* norm_of(const ggml_tensor* t) const {
+        const auto found = norm_.find(t);
+        return found == norm_.end() ? nullptr : found->second;
     }
     /// Its storage is not of the compute buffer: weights, accumulators, caches, and views of them.
     bool has_own_memory(const ggml_tensor* t) const { return root(t)->data || external_.contains(root(t)); }
-    /// Writes into storage that is there already: gradient accumulators, caches of keys and values.
-    bool writes(const ggml_tensor* t) const { return t->view_src && !is_leaf(t) && !is_view(t); }
-
-    /// As they were when the graph was read.
-    const std::vector<input>& inputs(const ggml_tensor* n) const { return facts_[position(n)].inputs; }
-    /// The input whose storage a view or a write lies on.
-    std::optional<std::size_t> base(const ggml_tensor* n) const { return facts_[position(n)].base; }
+    bool is_read(const ggml_tensor* t) const { return read_.contains(t); }
 
     /// The input that ggml's allocator lets the node take over: the first of its layout that nobody reads later.
     std::optional<std::size_t> overwritten(ggml_tensor* n) const {
-        if (n->view_src || has_own_memory(n) || ops[ggml_op_desc(n)].inplace.empty()) return {};
+        if (n->view_src || has_own_memory(n) || echo::ggml[ggml_op_desc(n)].inplace.empty()) return {};
         std::optional<std::size_t> first;
-        const auto& all = inputs(n);
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            const ggml_tensor* const from = root(all[i].from);
-            if (is_leaf(from) || has_own_memory(from) || !same_layout(n, all[i].from) ||
-                ((all[i].from->flags | from->flags) & GGML_TENSOR_FLAG_OUTPUT))
+        const auto from = sources(n, norm_of(n));
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            const ggml_tensor *const s = *from[i], *const on = root(s);
+            const bool same_layout =
+                n->type == s->type && ggml_are_same_shape(n, s) && ggml_are_same_stride(n, s);
+            if (is_leaf(on) || has_own_memory(on) || !same_layout ||
+                ((s->flags | on->flags) & GGML_TENSOR_FLAG_OUTPUT))
                 continue;
-            if (last_read_.at(from) == position(n)) return i;
+            if (last_read_.at(on) == position(n)) return i;
             if (!first) first = i;
         }
         return first;
     }
 
-    /// The last write before this node into storage that it reads.
-    ggml_tensor* written_before(ggml_tensor* n) const { return neighbour(n, true); }
-    /// May run only once: it writes into storage that is there, or what it makes or reads is written into later.
-    bool runs_once(ggml_tensor* n) const {
-        return writes(n) || writers_.contains(n) || neighbour(n, false) != nullptr;
-    }
-    bool is_read(const ggml_tensor* t) const { return read_.contains(t); }
-
 private:
-    struct node_facts {
-        std::vector<input> inputs;
-        std::optional<std::size_t> base;
-    };
+    void add_leaf(ggml_tensor* t) {
+        if (!is_leaf(t) || t->view_src) refuse(t->name, "src", "is read but is no node of the graph");
+        at_.emplace(t, order_.size());
+        order_.push_back(t);
+    }
 
-    void find_readers() {
-        facts_.resize(order_.size());
-        for (std::size_t i = leaves_; i < order_.size(); ++i) {
-            if (is_leaf(order_[i])) continue;
-            facts_[i] = read_node(order_[i]);
-            for (const input& in : facts_[i].inputs) {
-                read_[in.from] = i;
-                last_read_[root(in.from)] = i;
-            }
-            if (writes(order_[i])) writers_[order_[i]->view_src].push_back(i);
+    void add(ggml_tensor* n) {
+        const auto from = sources(n, norm_of(n));
+        if (n->view_src && is_view(n) && from.back() == &n->view_src)
+            refuse(n->name, "view_src", "is a view of nothing that it reads");
+        at_.emplace(n, order_.size());
+        for (ggml_tensor* const* const s : from) {
+            read_.insert(*s);
+            last_read_[root(*s)] = order_.size();
         }
-    }
-
-    node_facts read_node(ggml_tensor* n) const {
-        node_facts of;
-        ggml_tensor* const pair = inner(n);
-        if (pair) of.inputs.push_back({pair->src[0], pair, 0});
-        for (int i = 0; i < GGML_MAX_SRC; ++i) // a cast names itself
-            if (n->src[i] && n->src[i] != n && n->src[i] != pair) of.inputs.push_back({n->src[i], n, i});
-        if (!n->view_src) return of;
-        const auto is_base = [&](const input& in) { return root(in.from) == n->view_src; };
-        auto found = std::find_if(of.inputs.begin(), of.inputs.end(), is_base);
-        if (found == of.inputs.end() && is_view(n))
-            throw echo::error(n->name, "view_src", "is a view of nothing that it reads",
-                              "the graph is left as it is");
-        if (found == of.inputs.end()) found = of.inputs.insert(found, {n->view_src, n, -1});
-        of.base = static_cast<std::size_t>(found - of.inputs.begin());
-        return of;
-    }
-
-    ggml_tensor* neighbour(ggml_tensor* n, bool before) const {
-        if (is_view(n)) return nullptr;
-        const std::size_t here = position(n);
-        std::optional<std::size_t> found;
-        for (const input& in : inputs(n))
-            if (const auto w = writers_.find(root(in.from)); w != writers_.end())
-                for (const std::size_t at : w->second)
-                    if (before ? at < here && (!found || at > *found) : at > here) found = at;
-        return found ? order_[*found] : nullptr;
+        order_.push_back(n);
     }
 
     ggml_cgraph* joint_;
-    std::vector<node_facts> facts_; // by position
-    std::unordered_set<const ggml_tensor*> external_;
+    std::unordered_set<const ggml_tensor*> external_, read_;
     std::vector<ggml_tensor*> order_;
-    std::size_t leaves_ = 0, first_backward_ = 0;
-    std::unordered_map<const ggml_tensor*, std::size_t> at_, read_, last_read_;
-    std::unordered_map<const ggml_tensor*, ggml_tensor*> inner_;
-    std::unordered_map<const ggml_tensor*, std::vector<std::size_t>> writers_;
+    std::size_t leaves_ = 0, first_backward_ = ~std::size_t{0};
+    std::unordered_map<const ggml_tensor*, std::size_t> at_, last_read_;
+    std::unordered_map<const ggml_tensor*, ggml_tensor*> norm_; // by the MUL that it runs in
 };
 
 } // namespace echo_ggml

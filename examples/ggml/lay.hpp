@@ -1,180 +1,126 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A schedule as tensors of ggml: on a copy of the graph, to ask ggml's own allocator what it needs, or in the graph itself.
+/// A schedule as tensors of ggml: copies of what runs again, readers turned to the copies that they read, and the order in
+/// which all of it runs.
 #pragma once
 
+#include "layout.hpp"
 #include "traits.hpp"
 
 #include <echo/analysis/schedule/schedule.hpp>
 
-#include <cstring>
-#include <memory>
-#include <span>
-
 namespace echo_ggml {
 
-struct free_context {
-    void operator()(ggml_context* c) const { ggml_free(c); }
-};
-using context_ptr = std::unique_ptr<ggml_context, free_context>;
-
-inline context_ptr new_context(std::size_t bytes) {
-    context_ptr made(ggml_init({.mem_size = bytes, .mem_buffer = nullptr, .no_alloc = true}));
-    if (!made) throw echo::error({}, "memory", "ggml gives no context", "the graph is left as it is");
-    return made;
-}
-
-/// A tensor like `t`, with the same inputs, and no part in what the host asks of `t` itself.
-inline ggml_tensor* copy_of(ggml_context* context, const ggml_tensor* t, std::int32_t flags) {
-    ggml_tensor* const made = ggml_new_tensor(context, t->type, GGML_MAX_DIMS, t->ne);
-    std::copy(t->nb, t->nb + GGML_MAX_DIMS, made->nb);
-    std::copy(t->src, t->src + GGML_MAX_SRC, made->src);
-    std::memcpy(made->op_params, t->op_params, sizeof(t->op_params));
-    made->op = t->op;
-    made->flags = t->flags & flags;
-    made->view_src = t->view_src;
-    made->view_offs = t->view_offs;
-    made->data = t->data;
-    made->buffer = t->buffer;
-    made->extra = t->extra;
+/// A tensor like `t`, with the same sources, and no part in what the host asks of `t` itself.
+inline ggml_tensor* copy_of(ggml_context* context, const ggml_tensor* t) {
+    ggml_tensor* const made = ggml_dup_tensor(context, t);
+    *made = *t;
+    made->flags = 0;
     ggml_format_name(made, "%.*s", GGML_MAX_NAME - 8, t->name);
-    for (ggml_tensor*& s : made->src)
-        if (s == t) s = made;
+    std::replace(std::begin(made->src), std::end(made->src), const_cast<ggml_tensor*>(t),
+                 made); // a cast names itself
     return made;
 }
 
-/// Walks a schedule and makes its tensors. `shadow`: of everything; else of the recomputations alone, and the graph's own
-/// nodes read what their steps say.
+/// Walks a schedule of a graph. Copies go into `context`; the graph's own nodes are changed.
 class layer {
 public:
-    layer(const graph& g, const echo::schedule& steps, ggml_context* context, bool shadow)
-        : graph_(g), steps_(steps), context_(context), shadow_(shadow), step_of_(steps.size()) {}
+    layer(const graph& g, const echo::schedule& steps, ggml_context* context)
+        : graph_(g), steps_(steps), context_(context) {}
 
-    /// In the order in which they run.
+    /// All nodes in the order in which they run. Errors: what cannot be laid out in ggml. O(tensors).
     std::vector<ggml_tensor*> operator()() {
-        for (const auto t : steps_.steps()) {
-            ggml_tensor* const n = graph_.order()[steps_[t].node.index()];
-            step_of_[t.index()] = is_leaf(n) ? leaf(n) : node(t, n);
-            first_.emplace(steps_[t].node.index(), step_of_[t.index()]);
-        }
+        for (const auto t : steps_.steps()) of_step_.push_back(run(t));
         return in_places_of_parameters();
-    }
-    const std::vector<ggml_tensor*>& clones() const { return clones_; }
-    /// The tensor of the first run of the node at that position of the graph, or nullptr.
-    ggml_tensor* first_run(std::size_t position) const {
-        const auto found = first_.find(position);
-        return found == first_.end() ? nullptr : found->second;
     }
 
 private:
-    ggml_tensor* leaf(ggml_tensor* n) {
-        if (!shadow_) return n;
-        ggml_tensor* const made = copy_of(context_, n, ~0);
-        static char somewhere;
-        if (graph_.has_own_memory(n)) made->data = &somewhere; // never followed
-        if (n->flags & GGML_TENSOR_FLAG_PARAM) parameters_.emplace(n, made);
-        return made;
-    }
-
-    ggml_tensor* node(echo::step_id t, ggml_tensor* n) {
-        const bool make = shadow_ || steps_[t].kind == echo::step_kind::recompute;
-        const std::int32_t keep = shadow_ && steps_[t].kind == echo::step_kind::run ? ~0 : 0;
-        const auto inputs = graph_.inputs(n);
-        const auto base = graph_.base(n);
-        ggml_tensor* inner = graph_.inner(n);
-        ggml_tensor* made = n;
-        if (make) {
-            if (inner) inner = copy_of(context_, inner, keep), list(inner, true), fused_.insert(inner);
-            made = copy_of(context_, n, keep);
-            if (inner)
-                for (ggml_tensor*& s : made->src)
-                    if (s == graph_.inner(n)) s = inner;
-            if (shadow_ && made->data) made->data = made->view_src ? made->view_src->data : nullptr;
-        } else if (inner) {
-            list(inner, false), fused_.insert(inner);
+    ggml_tensor* run(echo::step_id t) {
+        ggml_tensor* n = graph_.order()[steps_[t].node.index()];
+        if (is_leaf(n)) return n;
+        ggml_tensor* norm = graph_.norm_of(n);
+        if (steps_[t].kind == echo::step_kind::recompute) {
+            ggml_tensor* const original = norm;
+            n = copy_of(context_, n);
+            if (norm) norm = copy_of(context_, norm);
+            if (norm) std::replace(std::begin(n->src), std::end(n->src), original, norm);
         }
-        const auto copies = steps_.inputs(t);
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-            ggml_tensor* const from = step_of_[copies[i].step.index()];
-            if (inputs[i].slot >= 0) (inputs[i].by == n ? made : inner)->src[inputs[i].slot] = from;
-            if (base == i) made->view_src = root(from);
-        }
-        if (shadow_ && graph_.has_own_memory(n) && !n->view_src) made->data = made; // never followed
-        if (shadow_ && made->view_src) made->data = made->view_src->data;
-        list(made, make);
-        return made;
-    }
-
-    void list(ggml_tensor* t, bool made) {
-        order_.push_back(t);
-        if (made && !shadow_) clones_.push_back(t);
+        const auto from = sources(n, norm);
+        const auto base = base_of(n, from);
+        for (std::size_t i = 0; i < from.size(); ++i) *from[i] = of_step_[steps_.inputs(t)[i].step.index()];
+        if (base) n->view_src = root(*from[*base]);
+        if (norm) order_.push_back(norm), in_reader_.insert(norm);
+        order_.push_back(n);
+        return n;
     }
 
     /// Parameters are nodes to ggml, and its optimizer knows them by their places: they stay there, and the rest goes around
-    /// them. What would newly be fused with its reader is held apart.
-    std::vector<ggml_tensor*> in_places_of_parameters() {
-        for (int round = 0; round < 64; ++round) {
-            std::vector<ggml_tensor*> all;
-            auto next = order_.begin();
-            for (int i = 0; next != order_.end(); ++i) {
-                ggml_tensor* const here =
-                    i < ggml_graph_n_nodes(graph_.joint()) ? ggml_graph_node(graph_.joint(), i) : nullptr;
-                if (here && is_leaf(here))
-                    all.push_back(shadow_ ? parameters_.at(here) : here);
-                else
-                    all.push_back(*next++);
-            }
-            for (int i = static_cast<int>(all.size()); i < ggml_graph_n_nodes(graph_.joint()); ++i)
-                if (ggml_tensor* const here = ggml_graph_node(graph_.joint(), i); is_leaf(here))
-                    all.push_back(shadow_ ? parameters_.at(here) : here);
-            if (!hold_apart(all)) return all;
+    /// them. What would newly be fused with its reader is held apart by a view that does nothing and takes nothing.
+    std::vector<ggml_tensor*> in_places_of_parameters() const {
+        const auto count = static_cast<std::size_t>(ggml_graph_n_nodes(graph_.joint()));
+        auto readers = count_readers(order_);
+        std::vector<ggml_tensor*> all;
+        for (auto next = order_.begin(); next != order_.end() || all.size() < count;) {
+            ggml_tensor* const last = all.empty() ? nullptr : all.back();
+            ggml_tensor* here = all.size() < count ? ggml_graph_nodes(graph_.joint())[all.size()] : nullptr;
+            const bool parameter = here && is_leaf(here);
+            if (!parameter) here = *next;
+            const bool fuses = last && readers[last] == 1 && can_fuse(last, here);
+            if (in_reader_.contains(last) && !fuses) refuse(last->name, "fusion", "would no longer be fused");
+            const bool apart = fuses && !in_reader_.contains(last);
+            all.push_back(apart ? ggml_view_1d(context_, separator(), 1, 0) : here);
+            if (!parameter && !apart) ++next;
         }
-        throw echo::error({}, "fusion", "the order cannot be kept", "the graph is left as it is");
-    }
-
-    /// Whether something had to be put between a norm and its reader. Errors: a pair that was fused stands apart.
-    bool hold_apart(const std::vector<ggml_tensor*>& all) {
-        std::unordered_map<const ggml_tensor*, int> readers;
-        for (const ggml_tensor* const t : all)
-            for (const ggml_tensor* const s : t->src)
-                if (s) ++readers[s];
-        std::unordered_set<const ggml_tensor*> apart;
-        for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-            const bool is = readers[all[i]] == 1 && can_fuse(all[i], all[i + 1]);
-            if (!is && fused_.contains(all[i]))
-                throw echo::error(all[i]->name, "fusion", "would no longer be fused",
-                                  "the graph is left as it is");
-            if (is && !fused_.contains(all[i])) apart.insert(all[i]);
-        }
-        if (apart.empty()) return false;
-        std::vector<ggml_tensor*> order;
-        for (ggml_tensor* const t : order_) {
-            order.push_back(t);
-            if (!apart.contains(t)) continue;
-            order.push_back(ggml_view_1d(context_, separator(), 1, 0)); // does nothing and takes nothing
-            if (!shadow_) clones_.push_back(order.back());
-        }
-        order_ = std::move(order);
-        return true;
+        return all;
     }
 
     ggml_tensor* separator() const {
-        for (const auto t : steps_.steps()) {
-            ggml_tensor* const n = graph_.order()[steps_[t].node.index()];
-            if (is_leaf(n) && graph_.has_own_memory(n) && n->type == GGML_TYPE_F32)
-                return step_of_[t.index()];
-        }
-        throw echo::error({}, "fusion", "there is no parameter in 32 bits", "the graph is left as it is");
+        for (ggml_tensor* const t : graph_.order())
+            if (is_leaf(t) && graph_.has_own_memory(t) && t->type == GGML_TYPE_F32) return t;
+        refuse("", "fusion", "there is no parameter in 32 bits");
     }
 
     const graph& graph_;
     const echo::schedule& steps_;
     ggml_context* context_;
-    bool shadow_;
-    std::vector<ggml_tensor*> step_of_, order_, clones_;
-    std::unordered_map<const ggml_tensor*, ggml_tensor*> parameters_;
-    std::unordered_map<std::size_t, ggml_tensor*> first_;
-    std::unordered_set<const ggml_tensor*> fused_; // norms that run inside their readers
+    std::vector<ggml_tensor*> of_step_, order_;
+    std::unordered_set<const ggml_tensor*> in_reader_; // norms that run inside their readers
 };
+
+/// The tensors of a graph as they are now: put back in the end, unless the changes are kept.
+class unchanged {
+public:
+    explicit unchanged(const graph& g) {
+        for (ggml_tensor* const t : g.order())
+            for (ggml_tensor* const one : {t, g.norm_of(t)})
+                if (one) saved_.push_back({one, *one});
+    }
+    unchanged(const unchanged&) = delete;
+    ~unchanged() {
+        for (const auto& [t, was] : saved_) *t = was;
+    }
+    void keep_changes() noexcept { saved_.clear(); }
+
+private:
+    std::vector<std::pair<ggml_tensor*, ggml_tensor>> saved_;
+};
+
+/// Makes the graph run the schedule: copies go into `context`, readers are turned to them, and the nodes are put in order.
+/// How often each tensor is read is set anew, as ggml counts it. Returns how many nodes were added. Errors: what cannot be
+/// laid out in ggml; the graph is as it was then. O(tensors).
+inline std::size_t rewrite(const graph& g, const echo::schedule& steps, ggml_context* context) {
+    unchanged otherwise(g);
+    const auto order = layer(g, steps, context)();
+    otherwise.keep_changes();
+    ggml_cgraph* const joint = g.joint();
+    const auto before = static_cast<std::size_t>(ggml_graph_n_nodes(joint));
+    for (ggml_tensor* const t : order) ggml_build_forward_expand(joint, t); // those that it does not have yet
+    std::copy(order.begin(), order.end(), ggml_graph_nodes(joint));
+    auto readers = count_readers(order);
+    const cgraph_layout& is = layout_of(joint);
+    for (std::size_t slot = 0; slot < is.hash_size; ++slot)
+        if (is.used(slot)) is.use_counts[slot] = readers[is.hash_keys[slot]];
+    return order.size() - before;
+}
 
 } // namespace echo_ggml

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text or as JSON.
+/// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text, as JSON, or as a page. The page of
+/// a name that ends in .html holds the text; each graph and its plan stand beside it as files that `echo-plan --report` draws,
+/// and the line that does so is said and stands in the page.
 #pragma once
 
 #include "choose.hpp"
+#include "format/write_graph.hpp"
+#include "format/write_plan.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -36,8 +42,33 @@ public:
             file_.clear();
             return;
         }
-        file_.ends_with(".json") ? json(out, in_order) : text(out, in_order);
+        if (file_.ends_with(".json"))
+            json(out, in_order);
+        else if (is_page())
+            page(out, in_order);
+        else
+            text(out, in_order);
         std::fclose(out);
+    }
+
+    /// Of a graph that is new, for a page: it and what will run, before anything is changed. What cannot be written is said.
+    void draw(const graph& g, const entry& e) {
+        if (!is_page()) return;
+        const echo::snapshot s = echo::read(g);
+        const echo::schedule steps = e.made.steps ? *e.made.steps : echo::baseline_schedule(s);
+        const std::string name = stem(e);
+        using echo::format::byte_sink;
+        const bool good = save(name + ".graph.json",
+                               [&](const byte_sink& to) { echo::format::write_graph(to, s, name); }) &&
+                          save(name + ".plan.json", [&](const byte_sink& to) {
+                              echo::format::write_plan(to, s,
+                                                       {.graph = name,
+                                                        .strategy = "budget",
+                                                        .steps = steps,
+                                                        .stash = echo::format::stash_of(s, steps)});
+                          });
+        if (!good) file_.clear(); // which was said, once
+        if (good) std::fprintf(stderr, "echo: to draw graph %zu: %s\n", e.number + 1, command(e).c_str());
     }
 
 private:
@@ -85,6 +116,55 @@ private:
             for (const auto& line : {d.note, d.problem})
                 if (!line.empty()) std::fprintf(out, "  note: %s\n", line.c_str());
         }
+    }
+
+    bool is_page() const { return file_.ends_with(".html"); }
+    /// Files beside the page begin with this.
+    std::string stem(const entry& e) const {
+        const std::string name = file_.substr(0, file_.size() - std::string_view(".html").size());
+        return e.number == 0 ? name : name + '.' + std::to_string(e.number + 1);
+    }
+    /// The line that makes DIR/index.html.
+    std::string command(const entry& e) const {
+        const auto in_quotes = [](const std::string& name) {
+            std::string all = "'";
+            for (const char c : name) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
+            return all + "'";
+        };
+        return "echo-plan " + in_quotes(stem(e) + ".graph.json") + " --plan " +
+               in_quotes(stem(e) + ".plan.json") + " --report " + in_quotes(stem(e));
+    }
+
+    template <class Write>
+    static bool save(const std::string& file, const Write& write) {
+        std::FILE* const out = std::fopen(file.c_str(), "w");
+        bool good = out != nullptr;
+        if (out)
+            write([&](std::string_view bytes) {
+                good &= std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
+            });
+        if (out) good &= std::fclose(out) == 0;
+        if (!good) std::fprintf(stderr, "echo: ECHO_REPORT: '%s' cannot be written\n", file.c_str());
+        return good;
+    }
+
+    void page(std::FILE* out, const std::vector<const entry*>& entries) const {
+        std::fputs("<!doctype html>\n<meta charset=\"utf-8\">\n<title>Echo in ggml</title>\n<pre>\n", out);
+        char* said = nullptr;
+        std::size_t size = 0;
+        std::FILE* const memory = open_memstream(&said, &size);
+        if (memory) {
+            text(memory, entries);
+            std::fputs("\nMemory over a step, tensor by tensor:\n", memory);
+            for (const entry* const e : entries) std::fprintf(memory, "  %s\n", command(*e).c_str());
+            std::fclose(memory);
+            for (const char* c = said; *c; ++c)
+                *c == '<'   ? std::fputs("&lt;", out)
+                : *c == '&' ? std::fputs("&amp;", out)
+                            : std::fputc(*c, out);
+        }
+        std::free(said);
+        std::fputs("</pre>\n", out);
     }
 
     /// What became of the graph itself: a plan that found no room was not carried out.

@@ -18,7 +18,7 @@ struct settings {
     std::optional<std::uint64_t> budget{}; ///< bytes of the compute buffer
     std::optional<double> ratio{};         ///< the same, as a part of what the graph takes unchanged
     double max_overhead = 0.05;            ///< without a budget: recomputation, as a part of a step's time
-    std::string report{};                  ///< file; JSON if it ends in .json, else text
+    std::string report{};                  ///< file; JSON if it ends in .json, a page if in .html, else text
 };
 
 namespace detail {

@@ -24,14 +24,15 @@ struct echo::graph_traits<echo_ggml::graph> {
     static std::vector<value> inputs(const graph& g, node n) {
         std::vector<value> all;
         if (!echo_ggml::is_leaf(n))
-            for (const auto& in : g.inputs(n)) all.push_back({in.from, 0});
+            for (ggml_tensor* const* const from : echo_ggml::sources(n, g.norm_of(n)))
+                all.push_back({*from, 0});
         return all;
     }
     static std::vector<tensor> outputs(const graph& g, node n) {
         const auto memory = ggml_backend_cpu_buffer_type();
         const std::size_t align = ggml_backend_buft_get_alignment(memory);
         tensor t{.bytes = (ggml_backend_buft_get_alloc_size(memory, n) + align - 1) / align * align};
-        t.view_of = g.base(n);
+        t.view_of = echo_ggml::base_of(n, echo_ggml::sources(n, g.norm_of(n)));
         if (!t.view_of) t.inplace = g.overwritten(n);
         t.resident = !t.view_of && g.has_own_memory(n);
         return {t};
@@ -53,22 +54,19 @@ struct echo::graph_traits<echo_ggml::graph> {
         }
         return all;
     }
-    static op_facts facts(const graph& g, node n) {
-        const char* const name = ggml_op_desc(n);
+    static op_facts facts(const graph&, node n) {
         if (echo_ggml::is_leaf(n)) return {.name = "NONE"};
-        op_facts f = echo_ggml::ops[name];
-        f.known = echo_ggml::ops.find(name) != nullptr;
+        op_facts f = echo::ggml[ggml_op_desc(n)];
         f.inplace = {}; // `outputs` says which, of this node
-        f.views = {};
-        if (g.runs_once(n)) f.rerun = rerun_kind::never;
         return f;
     }
-    static std::vector<node> control(const graph& g, node n) {
-        node const write = echo_ggml::is_leaf(n) ? nullptr : g.written_before(n);
-        return write ? std::vector<node>{write} : std::vector<node>{};
+    static std::vector<std::size_t> writes(const graph& g, node n) {
+        std::vector<std::size_t> all;
+        if (echo_ggml::writes(n)) all.push_back(*echo_ggml::base_of(n, echo_ggml::sources(n, g.norm_of(n))));
+        return all;
     }
     static std::optional<double> time_us(const graph& g, node n) {
-        node const inner = g.inner(n);
+        node const inner = g.norm_of(n);
         return echo_ggml::time_us(n) + (inner ? echo_ggml::time_us(inner) : 0);
     }
 };

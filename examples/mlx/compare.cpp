@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 // A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and
 // gradients bit for bit.
-//   compare [--small] [--json] [--wait] [--each] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
+//   compare [--small] [--json] [--wait] [--each] [--steps N] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
 // thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
+// --steps: so many steps, each a graph made anew; the plan is made once and then found again.
 #include "host.hpp"
 #include "models.hpp"
 
-#include <chrono>
+#include <echo/graph/snapshot_key.hpp>
+
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -21,7 +23,18 @@ using namespace echo_mlx;
 struct options {
     bool small = false, fail = false, wait = false, unknown = false, each = false, json = false;
     double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
+    int steps = 1;
+    std::string running = mx::version(); ///< of MLX
 };
+
+/// The plans of a training, by what the graph is: MLX makes its graph anew for each step.
+struct known_plans {
+    std::unordered_map<std::string, std::optional<echo::plan>> by_graph{}; ///< none: the step stays as it is
+    int made = 0, found = 0;
+    double found_s = 0; ///< of the processor: to walk the graph, find its plan and write the new graph
+};
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct measured {
     std::size_t peak = 0;
@@ -34,11 +47,9 @@ measured evaluate(std::vector<mx::array> results) {
     mx::clear_cache();
     const bool ran = results[0].status() != mx::array::unscheduled; // step by step, already
     if (!ran) mx::reset_peak_memory();
-    const std::clock_t start = std::clock();
+    const double start = processor_seconds();
     mx::eval(results);
-    measured m{.peak = mx::get_peak_memory(),
-               .seconds = ran ? -1 : double(std::clock() - start) / CLOCKS_PER_SEC,
-               .bits = {}};
+    measured m{.peak = mx::get_peak_memory(), .seconds = ran ? -1 : processor_seconds() - start, .bits = {}};
     for (mx::array& a : results) {
         mx::array whole = mx::contiguous(a);
         whole.eval();
@@ -56,18 +67,16 @@ std::vector<mx::array> lazy_step(const model& m) {
     return results;
 }
 
-/// The step by Echo's plan, or as it was, with one line, where anything goes wrong.
-std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
-                               std::uint64_t& predicted) try {
-    const tape g(results[0], {results.begin() + 1, results.end()});
-    const echo::snapshot s = echo::read(g);
+/// A plan for a graph that was not seen before.
+echo::plan made_plan(const echo::snapshot& s, const options& o) {
     echo::plan_options how{.max_overhead = o.max_overhead, .encode = false};
     how.host.encode = false;
     if (o.budget > 0)
         how.budget = static_cast<std::uint64_t>(
             o.budget * static_cast<double>(echo::footprint(s, echo::baseline_schedule(s)).peak_bytes));
+    refuse_other(o.running);
     if (o.fail) throw std::runtime_error("asked to fail");
-    const echo::plan p = echo::make_plan(s, how);
+    echo::plan p = echo::make_plan(s, how);
     echo::verify(s, p);
     if (!p.met())
         std::fprintf(stderr,
@@ -75,11 +84,27 @@ std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
                      double(p.lower_bound()) / 1e6, double(p.best()) / 1e6);
     for (const std::string& op : p.report().unknown_ops)
         std::fprintf(stderr, "echo: unknown primitive %s is left alone\n", op.c_str());
-    predicted = p.report().resident_bytes + p.best();
     if (!o.json)
         std::printf("  plan: %zu nodes, %zu run again, %.1f %% of a step's time\n", s.node_count(),
                     p.report().recomputed_nodes, 100 * p.report().recompute_time_ratio);
-    return written(g, s, p, o.each ? execution::step_by_step : execution::lazily);
+    return p;
+}
+
+/// The step by Echo's plan, or as it was, with one line, where anything goes wrong.
+std::vector<mx::array> planned(std::vector<mx::array> results, const options& o, known_plans& known,
+                               std::uint64_t& predicted) try {
+    const double start = processor_seconds();
+    const tape g(results[0], {results.begin() + 1, results.end()});
+    const echo::snapshot s = echo::read(g);
+    const auto [entry, is_new] = known.by_graph.try_emplace(echo::snapshot_key(s));
+    std::optional<echo::plan>& p = entry->second;
+    if (is_new) p = made_plan(s, o); // where it throws there will be none, and nobody says so again
+    if (!p) return results;
+    predicted = p->report().resident_bytes + p->best();
+    auto all = written(g, s, *p, o.each ? execution::step_by_step : execution::lazily);
+    ++(is_new ? known.made : known.found);
+    if (!is_new) known.found_s += processor_seconds() - start;
+    return all;
 } catch (const std::exception& fault) {
     std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
     return results;
@@ -94,17 +119,28 @@ std::string fixed(double seconds) {
 bool compare(const model& m, const options& o) {
     const measured before = evaluate(lazy_step(m));
     std::uint64_t predicted = 0;
+    known_plans known;
     mx::reset_peak_memory();
-    const measured after = evaluate(planned(lazy_step(m), o, predicted));
-    const bool same = before.bits == after.bits;
+    const measured after = evaluate(planned(lazy_step(m), o, known, predicted));
+    bool same = before.bits == after.bits;
+    double later_s = 0; // of steps whose plan was found
+    for (int step = 1; step < o.steps; ++step) {
+        const measured later = evaluate(planned(lazy_step(m), o, known, predicted));
+        same &= before.bits == later.bits;
+        later_s += later.seconds;
+    }
+    const double share = later_s > 0 ? 100 * known.found_s / later_s : 0;
+    if (o.steps > 1 && !o.json)
+        std::printf("  %d steps: planned %d times, found %d times, which took %.2f %% of a step\n", o.steps,
+                    known.made, known.found, share);
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
     if (o.json) {
         std::printf(R"({"model": "%s", "mlx MB": %.1f, "mlx s": %.2f, "echo MB": %.1f, "echo s": %s, )"
-                    R"("predicted MB": %.1f, "same bits": %s})"
+                    R"("predicted MB": %.1f, "plans": %d, "found": %d, "found %%": %.2f, "same bits": %s})"
                     "\n",
                     m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak),
-                    after.seconds < 0 ? "null" : fixed(after.seconds).c_str(), mb(predicted),
-                    same ? "true" : "false");
+                    after.seconds < 0 ? "null" : fixed(after.seconds).c_str(), mb(predicted), known.made,
+                    known.found, share, same ? "true" : "false");
         return same;
     }
     const std::string seconds = after.seconds < 0 ? "-" : fixed(after.seconds) + " s";
@@ -133,6 +169,10 @@ int main(int count, char** words) try {
             o.json = true;
         else if (word == "--fail")
             o.fail = true;
+        else if (word == "--running" && i + 1 < count) // as if MLX were of that version
+            o.running = words[++i];
+        else if (word == "--steps" && i + 1 < count)
+            o.steps = std::stoi(words[++i]);
         else if (word == "--max-overhead" && i + 1 < count)
             o.max_overhead = std::stod(words[++i]);
         else if (word == "--budget" && i + 1 < count)
@@ -154,8 +194,7 @@ int main(int count, char** words) try {
     return same ? 0 : 1;
 } catch (const std::exception& fault) {
     std::cerr << "compare: " << fault.what()
-              << "\nusage: compare [--small] [--json] [--wait] [--each] [--max-overhead RATIO] [--budget "
-                 "RATIO] [--fail] "
-                 "[--unknown]\n";
+              << "\nusage: compare [--small] [--json] [--wait] [--each] [--steps N] [--max-overhead RATIO] "
+                 "[--budget RATIO] [--fail] [--unknown]\n";
     return 2;
 }

@@ -10,10 +10,12 @@
 
 #include <mlx/mlx.h>
 #include <mlx/primitives.h>
+#include <mlx/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +23,17 @@
 namespace echo_mlx {
 
 namespace mx = mlx::core;
+
+/// Errors: the MLX that runs is not the one whose headers this was built with.
+inline void refuse_other(std::string_view running) {
+    const std::string built = std::to_string(MLX_VERSION_MAJOR) + '.' + std::to_string(MLX_VERSION_MINOR) +
+                              '.' + std::to_string(MLX_VERSION_PATCH);
+    if (!running.starts_with(built))
+        throw echo::error({}, "version",
+                          "MLX " + std::string(running) + " may have other structures than " + built +
+                              ", for which this was built",
+                          "build it with the headers of that version");
+}
 
 struct tape_node {
     std::vector<mx::array> outputs;

@@ -20,57 +20,60 @@ namespace echo_mxnet {
 using mxnet::ext::Graph;
 using mxnet::ext::Node;
 
-/// All tensors named in `[[2,3],[4]]`. Errors: a text that is not of this form.
-inline std::vector<echo::shape> parse_shapes(const std::string& node, std::string_view text) {
-    const auto wrong = [&] {
-        return echo::error(
-            node, "__ext_shape__", "'" + std::string(text) + "' is no list of shapes",
-            "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
-    };
-    if (text.size() < 2 || text.front() != '[' || text.back() != ']') throw wrong();
-    std::vector<echo::shape> found;
-    for (std::size_t at = 1; at + 1 < text.size();) {
-        const std::size_t end = text.find(']', at);
-        if (text[at] != '[' || end == text.npos) throw wrong();
-        std::vector<std::int64_t> extents;
-        const char* from = text.data() + at + 1;
-        for (const char* const stop = text.data() + end; from < stop;) {
-            const auto [next, fault] = std::from_chars(from, stop, extents.emplace_back());
-            if (fault != std::errc() || extents.back() < 0) throw wrong();
-            from = next + (next < stop && *next == ',');
-        }
-        found.emplace_back(std::move(extents));
-        at = end + 1 + (text[end + 1] == ',');
-    }
-    return found;
+/// What is said where MXNet has left no shapes, or none that can be read.
+inline echo::error no_shapes(const Node& n, const std::string& problem) {
+    return echo::error(
+        n.name, "__ext_shape__", problem,
+        "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
 }
 
-/// The outputs of a node. Errors: MXNet left no shapes.
+/// The outputs of a node, from an attribute such as `[[2,3],[4]]`. MXNet's planner counts 4 bytes for any type. Errors: MXNet
+/// left no shapes.
 inline std::vector<echo::tensor> outputs_of(const Node& n) {
     const auto at = n.attrs.find("__ext_shape__");
-    if (at == n.attrs.end())
-        throw echo::error(
-            n.name, "__ext_shape__", "has no shape",
-            "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
+    if (at == n.attrs.end()) throw no_shapes(n, "has no shape");
+    std::vector<std::vector<std::int64_t>> found;
+    int depth = 0;
+    const char* c = at->second.data();
+    for (const char* const end = c + at->second.size(); c < end && depth >= 0; ++c) {
+        if (*c == '[' && ++depth == 2) found.emplace_back();
+        if (*c == ']') --depth;
+        if (*c < '0' || *c > '9' || depth != 2) {
+            if (*c == '[' || *c == ']' || *c == ',' || *c == ' ') continue;
+            break;
+        }
+        c = std::from_chars(c, end, found.back().emplace_back()).ptr - 1;
+    }
+    if (depth != 0 || c != at->second.data() + at->second.size())
+        throw no_shapes(n, "'" + at->second + "' is no list of shapes");
     std::vector<echo::tensor> all;
-    for (echo::shape& s : parse_shapes(n.name, at->second))
-        all.push_back(
-            {.shape = std::move(s), .type = echo::dtype::f32}); // MXNet's planner counts 4 bytes for any type
+    for (auto& s : found) all.push_back({.shape = echo::shape(std::move(s)), .type = echo::dtype::f32});
     return all;
 }
 
+inline bool has(const Node& n, const char* key, std::string_view value) {
+    const auto at = n.attrs.find(key);
+    return at != n.attrs.end() && at->second == value;
+}
 inline bool is_input(const Node& n) { return n.op == "null"; }
 
 /// The vocabulary's facts, and what the attributes of this very node tell beyond them.
 inline echo::op_facts facts_of(const Node& n) {
     echo::op_facts facts = echo::mxnet[n.op];
     facts.known = is_input(n) || echo::mxnet.find(n.op) != nullptr;
-    const auto is = [&](const char* key, std::string_view value) {
-        const auto at = n.attrs.find(key);
-        return at != n.attrs.end() && at->second == value;
-    };
-    if (n.op == "Activation" && is("act_type", "relu")) facts.gradient_reads = {.inputs = {}, .outputs = {0}};
+    if (n.op == "Activation" && has(n, "act_type", "relu"))
+        facts.gradient_reads = {.inputs = {}, .outputs = {0}};
     return facts;
+}
+
+/// What this pass leaves in the graph: marks, and no shapes, which were for us alone.
+inline void write_marks(Graph& g, const std::vector<bool>& marked) {
+    for (std::size_t n = 0; n < g.size(); ++n) {
+        auto& attributes = g.getNode(n)->attrs;
+        for (const char* const key : {"__ext_shape__", "__ext_dtype__", "__force_mirroring__"})
+            attributes.erase(key); // marks of a pass before, too
+        if (marked[n]) attributes["__force_mirroring__"] = "True";
+    }
 }
 
 } // namespace echo_mxnet

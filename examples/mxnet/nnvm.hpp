@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// MXNet's own passes, as far as bytes need them: the gradient graph that a set of marks leads to, in the order in
-/// which MXNet runs it, and the pool that its memory planner lays it into. What `Total .. MB allocated` says is known
-/// here before MXNet builds anything. Facts are those of MXNet 1.9.1 with oneDNN.
+/// MXNet's own passes, as far as bytes need them: the gradient graph that a set of marks leads to. Laid out by
+/// NNVM's planner, which the library has, that is what `Total .. MB allocated` says, known before MXNet builds anything. Facts are those of MXNet 1.9.1 with oneDNN.
 ///
 /// What a mark does: all gradients read a copy of the marked node, and the gradient of the marked node itself reads
 /// copies of what it reads. So a matrix product is marked for its gradient to read the copy of a tanh; its own copy is
@@ -11,290 +10,239 @@
 
 #include "host.hpp"
 
+#include <echo/analysis/mark_search.hpp>
+#include <echo/analysis/memory/arena/nnvm_plan.hpp>
+
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace echo_mxnet {
 
 using index = std::uint32_t;
-struct entry {
-    index node = 0, output = 0;
-    friend auto operator<=>(const entry&, const entry&) = default;
-};
+using entry = echo::arena::nnvm_entry;
+using echo::arena::nnvm_op;
 using pairs = std::initializer_list<std::pair<index, index>>;
 
-/// The gradient node of an op: its inputs (g: gradient of an output, i: an input, o: an output, by number or all: *),
+/// The gradient node of some ops: its inputs (g: gradient of an output, i: an input, o: an output, by number or all: *),
 /// and which of them its outputs may overwrite (input, output).
 struct gradient_rule {
-    std::string_view op, reads;
+    std::string_view ops, reads;
     pairs inplace{};
     bool identity = false; ///< lies there even if others read it
 };
 inline const gradient_rule gradient_rules[] = {
     {"FullyConnected", "g* i0 i1", {{1, 0}}},
-    {"Convolution", "g* i*"},
+    {"Convolution Concat", "g* i*"},
     {"Activation", "g* o0 i0", {{0, 0}}},
-    {"Activation relu", "g* o0", {{0, 0}}},
-    {"elemwise_add", "clone"},
-    {"broadcast_add", "g*", {{0, 0}, {0, 1}}},
-    {"broadcast_sub", "g*", {{0, 0}, {0, 1}}},
-    {"elemwise_sub", "g*", {{0, 0}, {0, 1}}},
-    {"elemwise_mul", "g* i*", {{0, 1}}},
-    {"elemwise_div", "g* i*", {{0, 1}}},
-    {"broadcast_mul", "g* i*", {{0, 1}}},
-    {"broadcast_div", "g* i*", {{0, 1}}},
-    {"_mul_scalar", "g*", {{0, 0}}},
-    {"_div_scalar", "g*", {{0, 0}}},
-    {"_plus_scalar", "g*", {{0, 0}}, true},
-    {"_minus_scalar", "g*", {{0, 0}}, true},
-    {"softmax", "g* o*", {{0, 0}, {1, 0}}},
-    {"relu", "g* o*", {{0, 0}, {1, 0}}},
-    {"sigmoid", "g* o*", {{0, 0}, {1, 0}}},
-    {"tanh", "g* o*", {{0, 0}, {1, 0}}},
+    {"Activation:relu", "g* o0", {{0, 0}}},
+    {"elemwise_add", "clone"}, // of the gradient: there is no node
+    {"broadcast_add broadcast_sub elemwise_sub", "g*", {{0, 0}, {0, 1}}},
+    {"elemwise_mul elemwise_div broadcast_mul broadcast_div", "g* i*", {{0, 1}}},
+    {"_mul_scalar _div_scalar", "g*", {{0, 0}}},
+    {"_plus_scalar _minus_scalar Reshape Flatten expand_dims _copy", "g*", {{0, 0}}, true},
+    {"softmax relu sigmoid tanh", "g* o*", {{0, 0}, {1, 0}}},
     {"LayerNorm", "g0 i0 i1 o1 o2"},
     {"BatchNorm", "g0 o1 o2 i0 i1 i2 i3 i4"},
     {"Pooling", "g* i* o*"},
     {"SoftmaxOutput", "o0 i1", {{0, 0}}},
-    {"Concat", "g0 i*"},
     {"Embedding", "g* i0"},
     {"Dropout", "g0 o1", {{0, 0}}},
-    {"SliceChannel", "g*"},
-    {"SwapAxis", "g*"},
-    {"transpose", "g*"},
-    {"slice_axis", "g*"},
-    {"Reshape", "g*", {{0, 0}}, true},
-    {"Flatten", "g*", {{0, 0}}, true},
-    {"expand_dims", "g*", {{0, 0}}, true},
-    {"_copy", "g*", {{0, 0}}, true},
-    {"batch_dot", "two"},
-    {"", "g* i* o*"}, // of an op that is not known
+    {"SliceChannel SwapAxis transpose slice_axis", "g*"},
+    {"batch_dot", "two"}, // nodes, one for each input
 };
+inline const gradient_rule unknown_gradient{"", "g* i* o*"};
 
-inline const gradient_rule* gradient_of(const Node& n) {
-    const auto act = n.attrs.find("act_type");
-    const std::string_view name = act != n.attrs.end() && act->second == "relu" ? "Activation relu" : n.op;
-    return std::find_if(std::begin(gradient_rules), std::end(gradient_rules) - 1,
-                        [&](const gradient_rule& r) { return r.op == name; });
+inline const gradient_rule& gradient_of(const Node& n) {
+    const std::string name = has(n, "act_type", "relu") ? n.op + ":relu" : n.op;
+    for (const gradient_rule& rule : gradient_rules) {
+        const std::string all = ' ' + std::string(rule.ops) + ' ';
+        if (all.find(' ' + name + ' ') != all.npos) return rule;
+    }
+    return unknown_gradient;
 }
 
-/// A node as the passes see it.
-struct pass_node {
-    std::vector<entry> inputs{};
-    std::vector<index> control{};
-    std::vector<std::uint64_t> elements{}; ///< of each output
-    std::vector<std::pair<index, index>> inplace{};
-    bool identity = false, variable = false;
-    bool stops_unwanted = false; ///< does nothing at all where its first output is not read
-    index ignored = ~index{0};   ///< an input that is not read
-    double time_us = 0;
-};
-
-/// The forward pass: what all sets of marks have in common. Errors: a shape is missing; a value of a later node.
-class forward_pass {
-public:
-    struct details {
-        const Node* host;
-        const gradient_rule* gradient;
-        echo::op_facts facts;
-        bool markable;
-    };
-    std::vector<pass_node> nodes;
-    std::vector<details> of;
+/// The forward pass: what all sets of marks have in common. `s` was read from `g`.
+struct forward_pass {
+    std::vector<nnvm_op> nodes;
+    std::vector<const Node*> hosts;
+    std::vector<const gradient_rule*> gradients;
+    std::vector<double> time_us;
     std::vector<entry> outputs;
     std::vector<index> trained; ///< variables whose gradients are asked for, in MXNet's order
+    echo::markable_graph graph;
 
     template <class IsData>
-    forward_pass(const Graph& g, const echo::device_model& device, const IsData& is_data) {
-        std::map<const Node*, index> place;
-        std::vector<echo::tensor> in, out;
-        std::vector<index> auxiliary;
+    forward_pass(const Graph& g, const echo::snapshot& s, const IsData& is_data) : graph{.s = s} {
+        const echo::run_times times = echo::times_of(s);
         for (std::size_t i = 0; i < g.size(); ++i) {
-            const Node& n = *g.getNode(i);
-            pass_node made{.variable = is_input(n)};
-            in.clear();
-            for (const auto& e : n.inputs) {
-                made.inputs.push_back({place.at(e.node), static_cast<index>(e.entry)});
-                in.push_back(outputs_of(*e.node).at(static_cast<std::size_t>(e.entry)));
-            }
-            out = outputs_of(n);
-            double bytes = 0;
-            for (const auto& t : in) bytes += static_cast<double>(echo::byte_count(t));
-            for (const auto& t : out) {
-                made.elements.push_back(echo::element_count(t.shape));
-                bytes += static_cast<double>(echo::byte_count(t));
-            }
-            const echo::op_facts facts = facts_of(n);
-            made.stops_unwanted = n.op == "LayerNorm";
-            for (const auto& p : facts.views)
-                made.inplace.emplace_back(p.input, p.output), made.identity = true;
-            for (const auto& p : facts.inplace) made.inplace.emplace_back(p.input, p.output);
-            if (!made.variable && facts.kind != echo::op_kind::view)
-                made.time_us = device.launch_us + bytes / device.bytes_per_us +
-                               (facts.flops ? facts.flops(in, out) / device.flops_per_us : 0);
-            if (n.op == "BatchNorm")
-                auxiliary.insert(auxiliary.end(), {made.inputs[3].node, made.inputs[4].node});
-            const gradient_rule* const rule = gradient_of(n);
-            const bool known = facts.known && !rule->op.empty();
-            place[&n] = static_cast<index>(nodes.size());
-            nodes.push_back(std::move(made));
-            of.push_back({&n, rule, facts, !is_input(n) && known && facts.rerun == echo::rerun_kind::pure});
+            add(*g.getNode(i), echo::node_id(i));
+            time_us.push_back(times.microseconds(times.of_node[echo::node_id(i)]));
         }
-        for (const auto& e : g.outputs) outputs.push_back({place.at(e.node), static_cast<index>(e.entry)});
+        for (std::size_t i = 0; i < g.outputs.size(); ++i) { // gradients come behind them
+            const echo::value_id y = s.results()[i];
+            outputs.push_back({s[y].producer.index(), s.output_index(y)});
+        }
         for (index n = 0; n < nodes.size(); ++n)
-            if (nodes[n].variable && !is_data(of[n].host->name) &&
-                std::find(auxiliary.begin(), auxiliary.end(), n) == auxiliary.end())
-                trained.push_back(n);
+            if (nodes[n].variable && !statistics_[n] && !is_data(hosts[n]->name)) trained.push_back(n);
     }
-};
 
-using marks = std::vector<bool>; ///< by forward node
+private:
+    void add(const Node& host, echo::node_id n) {
+        const echo::snapshot& s = graph.s;
+        const echo::op_facts facts = facts_of(host);
+        const gradient_rule& gradient = gradient_of(host);
+        nnvm_op made;
+        made.variable = is_input(host);
+        made.identity = !facts.views.empty();
+        for (const echo::edge_source& x : s.sources(n)) made.inputs.push_back({x.producer.index(), x.output});
+        for (const auto y : s.outputs(n)) made.bytes.push_back(s[y].bytes);
+        for (const auto* const of : {&facts.views, &facts.inplace})
+            for (const auto& p : *of) made.inplace.emplace_back(p.input, p.output);
+        statistics_.push_back(false);
+        if (host.op == "BatchNorm")
+            for (const std::size_t k : {3, 4}) statistics_[made.inputs[k].op] = true;
+        const bool may =
+            !made.variable && &gradient != &unknown_gradient && s[n].rerun == echo::rerun_kind::pure;
+        graph.may_be_marked.push_back(may);
+        graph.mirrored.push_back(may && host.op != "Convolution" && host.op != "FullyConnected" &&
+                                 host.op != "Concat" && host.op != "SoftmaxOutput");
+        graph.kinds.push_back(host.op + '|' + host.attrs.at("__ext_shape__") + '|' +
+                              std::string(gradient.ops));
+        auto& reads = graph.gradient_reads.emplace_back();
+        for (std::size_t k = 0; k < made.inputs.size(); ++k)
+            if (facts.gradient_reads.inputs.contains(k)) reads.push_back(made.inputs[k].op);
+        nodes.push_back(std::move(made));
+        hosts.push_back(&host);
+        gradients.push_back(&gradient);
+    }
+
+    std::vector<bool> statistics_; // variables that no gradient moves
+};
 
 /// The graph of a whole step under a set of marks.
 class step_graph {
 public:
-    std::vector<pass_node> nodes;
-    std::vector<entry> outputs;
-    std::size_t results = 0; ///< outputs that are no gradients
-    index first_copy = 0, behind_copies = 0;
-
-    step_graph(const forward_pass& f, const marks& marked) : nodes(f.nodes), outputs(f.outputs) {
-        const auto count = static_cast<index>(nodes.size());
-        results = outputs.size();
-        std::vector<index> copy(count); // what gradients read
-        first_copy = count;
-        for (index n = 0; n < count; ++n) {
-            copy[n] = n;
-            if (!marked[n] || !f.of[n].markable) continue;
-            copy[n] = add(nodes[n]);
-            for (entry& e : nodes.back().inputs) e.node = copy[e.node];
+    step_graph(const forward_pass& f, const echo::marks& marked)
+        : f_(f), nodes_(f.nodes), copy_(f.nodes.size()), first_copy_(static_cast<index>(f.nodes.size())) {
+        for (index n = 0; n < first_copy_; ++n) {
+            copy_[n] = n;
+            if (!marked[n] || !f.graph.may_be_marked[n]) continue;
+            copy_[n] = add(nodes_[n]);
+            original_.push_back(n);
+            for (entry& e : nodes_.back().inputs) e.op = copy_[e.op];
         }
-        behind_copies = static_cast<index>(nodes.size());
-
-        std::vector<std::vector<std::vector<entry>>> terms(count); // by node and output
-        for (index n = 0; n < count; ++n) terms[n].resize(nodes[n].elements.size());
-        for (const entry& y : f.outputs) {
-            const auto size = nodes[y.node].elements[y.output];
-            const index head = add({.elements = {size}, .variable = true});
-            const index like = add({.inputs = {{head, 0}, y},
-                                    .elements = {size},
-                                    .inplace = {{0, 0}},
-                                    .identity = true,
-                                    .ignored = 1});
-            terms[y.node][y.output] = {{like, 0}};
-        }
-        for (index n = count; n-- > 0;) {
-            if (nodes[n].variable) continue;
-            std::vector<entry> dy;
-            for (index k = 0; k < terms[n].size(); ++k)
-                dy.push_back(total(std::move(terms[n][k]), nodes[n].elements[k]));
-            if (nodes[n].inputs.empty()) continue;
-            const std::vector<entry> dx = differentiate(f.of[n], copy[n], dy);
-            for (std::size_t i = 0; i < dx.size(); ++i) {
-                const entry x = nodes[n].inputs[i];
-                terms[x.node][x.output].push_back(dx[i]);
-            }
-        }
-        for (const index x : f.trained) {
-            entry dx = total(std::move(terms[x][0]), nodes[x].elements[0]);
-            if (std::find(outputs.begin() + static_cast<std::ptrdiff_t>(results), outputs.end(), dx) !=
-                outputs.end())
-                dx = {add({.inputs = {dx},
-                           .elements = nodes[x].elements,
-                           .inplace = {{0, 0}},
-                           .identity = true}),
-                      0};
-            outputs.push_back(dx);
-        }
+        add_gradients();
     }
 
-    /// The order in which MXNet numbers and runs the nodes: depth first from the outputs, control behind inputs.
-    std::vector<index> order() const {
-        std::vector<index> found;
-        std::vector<std::uint8_t> seen(nodes.size(), 0);
-        std::vector<std::pair<index, std::size_t>> path;
-        const auto enter = [&](index n) {
-            if (!std::exchange(seen[n], 1)) path.emplace_back(n, 0);
-        };
-        for (const entry& y : outputs) {
-            enter(y.node);
-            while (!path.empty()) {
-                auto& [n, next] = path.back();
-                const pass_node& at = nodes[n];
-                if (next == at.inputs.size() + at.control.size()) {
-                    found.push_back(n);
-                    path.pop_back();
-                } else {
-                    const std::size_t i = next++;
-                    enter(i < at.inputs.size() ? at.inputs[i].node : at.control[i - at.inputs.size()]);
-                }
-            }
-        }
-        return found;
+    /// For MXNet's planner. Gradients that are asked for have memory of their own.
+    echo::arena::nnvm_graph graph() const {
+        return {.ops = nodes_, .outputs = f_.outputs, .own_memory = gradients_};
     }
+    /// The nodes of which there are copies; these stand behind the forward pass, in the same order.
+    const std::vector<index>& copied() const { return original_; }
 
 private:
-    index add(pass_node n) {
-        nodes.push_back(std::move(n));
-        return static_cast<index>(nodes.size() - 1);
+    index add(nnvm_op n) {
+        nodes_.push_back(std::move(n));
+        return static_cast<index>(nodes_.size() - 1);
+    }
+    index add(std::vector<entry> inputs, std::uint64_t bytes, pairs inplace = {}, bool identity = false,
+              std::vector<index> control = {}) {
+        return add({.inputs = std::move(inputs),
+                    .control = std::move(control),
+                    .bytes = {bytes},
+                    .inplace = inplace,
+                    .identity = identity});
     }
 
-    /// One gradient from several: below 8 terms at once, else one by one, each behind the sum so far.
-    entry total(std::vector<entry> terms, std::uint64_t size) {
-        if (terms.empty()) return {add({.elements = {size}}), 0};
+    void add_gradients() {
+        std::vector<std::vector<std::vector<entry>>> terms(first_copy_); // by node and output
+        for (index n = 0; n < first_copy_; ++n) terms[n].resize(nodes_[n].bytes.size());
+        for (const entry& y : f_.outputs) {
+            const auto bytes = nodes_[y.op].bytes[y.output];
+            const index head = add({}, bytes);
+            nodes_[head].variable = true;
+            const index like = add({{head, 0}, y}, bytes, {{0, 0}}, true);
+            nodes_[like].ignored = 1;
+            terms[y.op][y.output] = {{like, 0}};
+        }
+        for (index n = first_copy_; n-- > 0;) {
+            if (nodes_[n].variable) continue;
+            std::vector<entry> dy;
+            for (index k = 0; k < terms[n].size(); ++k) dy.push_back(total(std::move(terms[n][k]), {n, k}));
+            if (nodes_[n].inputs.empty()) continue;
+            const std::vector<entry> dx = differentiate(n, dy);
+            for (std::size_t i = 0; i < dx.size(); ++i) {
+                const entry x = nodes_[n].inputs[i];
+                terms[x.op][x.output].push_back(dx[i]);
+            }
+        }
+        for (const index x : f_.trained) {
+            entry dx = total(std::move(terms[x][0]), {x, 0});
+            if (std::find(gradients_.begin(), gradients_.end(), dx) != gradients_.end())
+                dx = {add({dx}, nodes_[x].bytes[0], {{0, 0}}, true), 0};
+            gradients_.push_back(dx);
+        }
+    }
+
+    /// The gradient of an output from several: below 8 terms at once, else one by one, each behind the sum so far.
+    entry total(std::vector<entry> terms, entry of) {
+        const std::uint64_t bytes = nodes_[of.op].bytes[of.output];
+        if (terms.empty()) return {add({}, bytes), 0};
         if (terms.size() == 1) return terms[0];
-        if (terms.size() < 8)
-            return {add({.inputs = std::move(terms), .elements = {size}, .inplace = {{0, 0}}}), 0};
+        if (terms.size() < 8) return {add(std::move(terms), bytes, {{0, 0}}), 0};
         entry sum = terms[0];
         for (std::size_t i = 1; i < terms.size(); ++i) {
-            if (terms[i - 1].node != terms[i].node) nodes[terms[i].node].control.push_back(sum.node);
-            sum = {add({.inputs = {sum, terms[i]}, .elements = {size}, .inplace = {{0, 0}, {1, 0}}}), 0};
+            if (terms[i - 1].op != terms[i].op) nodes_[terms[i].op].control.push_back(sum.op);
+            sum = {add({sum, terms[i]}, bytes, {{0, 0}, {1, 0}}), 0};
         }
-        return {add({.inputs = {sum}, .elements = {size}, .inplace = {{0, 0}}, .identity = true}), 0};
+        return {add({sum}, bytes, {{0, 0}}, true), 0};
     }
 
-    /// The gradient of each input of a node; `n` is the node or its copy.
-    std::vector<entry> differentiate(const forward_pass::details& d, index n, const std::vector<entry>& dy) {
-        const std::vector<entry> x = nodes[n].inputs;
-        std::vector<std::uint64_t> sizes;
-        for (const entry& e : x) sizes.push_back(nodes[e.node].elements[e.output]);
-        const gradient_rule& rule = *d.gradient;
+    /// The gradient of each input of a node from those of its outputs.
+    std::vector<entry> differentiate(index node, const std::vector<entry>& dy) {
+        const Node& host = *f_.hosts[node];
+        const gradient_rule& rule = *f_.gradients[node];
+        const index n = copy_[node];
+        const std::vector<entry> x = nodes_[n].inputs;
+        std::vector<std::uint64_t> bytes;
+        for (const entry& e : x) bytes.push_back(nodes_[e.op].bytes[e.output]);
         if (rule.reads == "clone") return std::vector<entry>(x.size(), dy[0]);
         if (rule.reads == "two") {
-            const auto has = [&](const char* key) {
-                const auto at = d.host->attrs.find(key);
-                return at != d.host->attrs.end() &&
-                       (at->second == "True" || at->second == "1" || at->second == "true");
-            };
-            const bool a = has("transpose_a"), b = has("transpose_b");
             std::vector<entry> left{dy[0], x[1]}, right{x[0], dy[0]};
-            if (a) std::swap(left[0], left[1]);
-            if (b) std::swap(right[0], right[1]);
-            const index first = add({.inputs = left, .control = {n}, .elements = {sizes[0]}});
-            const index second = add({.inputs = right, .control = {n}, .elements = {sizes[1]}});
-            return {{first, 0}, {second, 0}};
+            const auto is = [&](const char* key) {
+                return has(host, key, "True") || has(host, key, "1") || has(host, key, "true");
+            };
+            if (is("transpose_a")) std::swap(left[0], left[1]);
+            if (is("transpose_b")) std::swap(right[0], right[1]);
+            const index first = add(left, bytes[0], {}, false, {n});
+            return {{first, 0}, {add(right, bytes[1], {}, false, {n}), 0}};
         }
-        pass_node made{.control = {n}, .elements = sizes, .identity = rule.identity};
-        made.inplace.assign(rule.inplace.begin(), rule.inplace.end());
+        const index g = add({}, 0, rule.inplace, rule.identity, {n});
         for (std::size_t at = 0; at < rule.reads.size(); at += 3) {
             const char what = rule.reads[at], which = rule.reads[at + 1];
             const std::size_t all = what == 'i' ? x.size() : dy.size();
             for (std::size_t k = which == '*' ? 0 : std::size_t(which - '0'); k < all; ++k) {
-                made.inputs.push_back(what == 'g'   ? dy[k]
-                                      : what == 'i' ? x[k]
-                                                    : entry{n, static_cast<index>(k)});
+                nodes_[g].inputs.push_back(what == 'g'   ? dy[k]
+                                           : what == 'i' ? x[k]
+                                                         : entry{n, static_cast<index>(k)});
                 if (which != '*') break;
             }
         }
-        if (d.host->op == "Pooling" && dy.size() == 2) made.inplace = {{1, 0}};
-        if (d.host->op == "BatchNorm" || (d.host->op == "FullyConnected" && x.size() > 3))
-            made.elements.resize(3);
-        const index g = add(std::move(made));
+        if (host.op == "Pooling" && dy.size() == 2) nodes_[g].inplace = {{1, 0}};
+        if (host.op == "BatchNorm" || (host.op == "FullyConnected" && x.size() > 3)) bytes.resize(3);
         std::vector<entry> dx;
-        for (index i = 0; i < x.size(); ++i)
-            dx.push_back({g, std::min<index>(i, index(nodes[g].elements.size() - 1))});
+        for (index i = 0; i < x.size(); ++i) dx.push_back({g, std::min<index>(i, index(bytes.size() - 1))});
+        nodes_[g].bytes = std::move(bytes);
         return dx;
     }
+
+    const forward_pass& f_;
+    std::vector<nnvm_op> nodes_;
+    std::vector<index> copy_;     // by node: what gradients read
+    std::vector<index> original_; // of each copy
+    index first_copy_;
+    std::vector<entry> gradients_; // that are asked for
 };
 
 } // namespace echo_mxnet

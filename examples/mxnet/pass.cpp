@@ -4,11 +4,13 @@
 // Options: max_overhead (a part of a step's time; 0.05), budget (bytes of MXNet's pool, as 800000000, 800MiB, or a
 // ratio of the baseline's below 1), no_gradient (names, by commas, bound with grad_req null; without it all that end in
 // `data` or `label`), report (1: a line on standard error). A fault of ours leaves the symbol as it was.
-#include "search.hpp"
+#include "judge.hpp"
 
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <set>
 #include <sstream>
 
 namespace {
@@ -33,67 +35,72 @@ double number(const std::string& key, const std::string& text, double unit = 1) 
     return value * unit;
 }
 
-void mark(mxnet::ext::Graph& g, const options& given) {
-    echo_mxnet::wishes wishes;
-    std::vector<std::string> data;
-    bool named = false, report = false;
-    std::optional<double> ratio;
+/// What is asked for.
+struct wishes {
+    echo::mark_options marks{};
+    std::optional<double> ratio{};                              ///< of a budget
+    std::optional<std::vector<std::string>> without_gradient{}; ///< names
+    bool report = false;
+
+    bool is_data(const std::string& name) const {
+        if (!without_gradient) return name.ends_with("data") || name.ends_with("label");
+        return std::find(without_gradient->begin(), without_gradient->end(), name) != without_gradient->end();
+    }
+};
+
+wishes read_wishes(const options& given) {
+    wishes asked;
     for (const auto& [key, text] : given) {
         if (key == "max_overhead") {
-            wishes.max_overhead = number(key, text);
-            wishes.names_overhead = true;
+            asked.marks.max_overhead = number(key, text);
+            asked.marks.names_overhead = true;
         } else if (key == "budget") {
             const double bytes = number(key, text);
             if (bytes < 1)
-                ratio = bytes;
+                asked.ratio = bytes;
             else
-                wishes.budget = static_cast<std::uint64_t>(bytes);
+                asked.marks.budget = static_cast<std::uint64_t>(bytes);
         } else if (key == "no_gradient") {
-            named = true;
+            asked.without_gradient.emplace();
             std::istringstream names(text);
-            for (std::string name; std::getline(names, name, ',');) data.push_back(name);
+            for (std::string name; std::getline(names, name, ',');) asked.without_gradient->push_back(name);
         } else if (key == "report") {
-            report = text == "1" || text == "True";
+            asked.report = text == "1" || text == "True";
         } else if (key == "fail") { // for tests of what a fault of ours leads to
             throw std::runtime_error("asked to fail");
         } else {
             throw echo::error({}, key, "is no option", "give max_overhead, budget, no_gradient or report");
         }
     }
-    const auto is_data = [&](const std::string& name) {
-        if (named) return std::find(data.begin(), data.end(), name) != data.end();
-        return name.ends_with("data") || name.ends_with("label");
-    };
-    const echo::snapshot s = echo::read(std::as_const(g));
-    const echo_mxnet::forward_pass f(g, {}, is_data);
-    if (ratio) {
-        const auto all = echo_mxnet::judge(f, echo_mxnet::marks(f.nodes.size(), false)).bytes;
-        wishes.budget = static_cast<std::uint64_t>(*ratio * static_cast<double>(all));
-    }
-    const auto found = echo_mxnet::mark_search(f, wishes).run(s);
+    return asked;
+}
 
-    std::size_t marked = 0;
-    std::set<std::string> unknown;
-    for (std::size_t n = 0; n < g.size(); ++n) {
-        g.getNode(n)->attrs.erase("__ext_shape__"); // they were for us
-        g.getNode(n)->attrs.erase("__ext_dtype__");
-        if (found.marked[n])
-            g.getNode(n)->attrs["__force_mirroring__"] = "True";
-        else
-            g.getNode(n)->attrs.erase("__force_mirroring__"); // of a pass before
-        marked += found.marked[n];
-        if (!f.of[n].facts.known) unknown.insert(f.of[n].host->op);
+void mark(mxnet::ext::Graph& g, const options& given) {
+    wishes asked = read_wishes(given);
+    const echo::snapshot s = echo::read(std::as_const(g));
+    const echo_mxnet::forward_pass f(g, s, [&](const std::string& name) { return asked.is_data(name); });
+    const auto judge = [&](const echo::marks& marked) { return echo_mxnet::judge(f, marked); };
+    if (asked.ratio) {
+        const auto all = judge(echo::marks(g.size(), false)).bytes;
+        asked.marks.budget = static_cast<std::uint64_t>(*asked.ratio * static_cast<double>(all));
     }
+    const auto found = echo::mark_search(f.graph, asked.marks, judge).run();
+
+    std::set<std::string> unknown;
+    for (std::size_t n = 0; n < g.size(); ++n)
+        if (s[echo::node_id(n)].unknown_op) unknown.insert(g.getNode(n)->op);
+    echo_mxnet::write_marks(g, found.marked);
     for (const std::string& op : unknown)
         std::cerr << "echo: unknown op " << op
                   << ": its nodes are left alone, and the megabytes are estimates\n";
-    if (wishes.budget != echo::any_peak && found.got.bytes > wishes.budget)
-        std::cerr << "echo: the budget of " << (wishes.budget >> 20)
+    if (asked.marks.budget != echo::any_peak && found.got.bytes > asked.marks.budget)
+        std::cerr << "echo: the budget of " << (asked.marks.budget >> 20)
                   << " MB is not reached; the least found is " << (found.got.bytes >> 20) << " MB\n";
-    if (report)
+    if (asked.report)
         std::cerr << "echo: " << (found.baseline.bytes >> 20) << " -> " << (found.got.bytes >> 20)
-                  << " MB (MXNet's mirror: " << (found.mirror.bytes >> 20) << " MB), " << marked << " of "
-                  << g.size() << " nodes marked, copies take " << 100 * found.overhead() << " % of a step, "
+                  << " MB (MXNet's mirror: " << (found.mirror.bytes >> 20) << " MB), "
+                  << std::count(found.marked.begin(), found.marked.end(), true) << " of " << g.size()
+                  << " nodes marked, copies take " << 100 * found.overhead() << " % of a step, "
                   << found.trials << " sets of marks tried\n";
 }
 

@@ -59,7 +59,13 @@ TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
         require(r.peak_bytes <= r.baseline_peak_bytes, "the peak is no higher");
         require(r.recompute_time_ratio <= 0.05 + 1e-9, "the price is kept");
         if (!fuse) require(r.allocated_bytes <= allocate(without.steps()), "who asks takes no more");
-        require(allocate.questions < 64, "questions are few");
+        require(allocate.questions < 64 + 2 * options.spare_run_questions, "questions are few");
+        options.spare_run_questions = 0;
+        const echo::plan all_runs = echo::make_plan(s, options);
+        require(r.allocated_bytes <= allocate(all_runs.steps()), "leaving out runs takes no more");
+        require(r.recomputed_nodes <= all_runs.report().recomputed_nodes || fuse, "and runs no more");
+        seen.of("leave out a run", r.recomputed_nodes < all_runs.report().recomputed_nodes);
+        options.spare_run_questions = 32;
         seen.of("take less by asking", r.allocated_bytes < allocate(without.steps()));
 
         options.budget = r.allocated_bytes;
@@ -70,7 +76,7 @@ TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
         require(!again.met() || allocate(again.steps()) <= options.budget, "a budget is one of its bytes");
         seen.of("meet a budget", again.met());
     });
-    if (!support::sanitized) seen.require({{"take less by asking", 0.03}, {"meet a budget", 0.5}});
+    if (!support::sanitized) seen.require({{"take less by asking", 0.03}, {"leave out a run", 0.02}, {"meet a budget", 0.5}});
 }
 
 TEST_CASE("a schedule that the host cannot run is not chosen", "[host_allocator]") {

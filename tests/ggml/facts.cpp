@@ -118,7 +118,7 @@ TEST_CASE("what the gradients read is what the facts say") {
                 for (std::size_t k = 0; k < GGML_MAX_SRC; ++k)
                     if (y->src[k] == s && y != s) found.inputs.insert(k);
             }
-        const auto* const facts = echo_ggml::ops.find(of.name);
+        const auto* const facts = echo::ggml.find(of.name);
         REQUIRE(facts);
         auto said = facts->gradient_reads;
         if (std::string(of.name) == "ROPE")
@@ -131,12 +131,12 @@ TEST_CASE("what the allocator may write over is what the facts say") {
     // Only ops whose description is their own name can be looked up without a tensor.
     for (int i = 1; i < GGML_OP_COUNT; ++i) {
         const auto op = static_cast<ggml_op>(i);
-        const auto* const facts = echo_ggml::ops.find(ggml_op_name(op));
+        const auto* const facts = echo::ggml.find(ggml_op_name(op));
         INFO(ggml_op_name(op));
         if (facts) CHECK(facts->inplace.empty() == !ggml_op_can_inplace(op));
     }
     for (int i = 0; i < GGML_UNARY_OP_COUNT; ++i) {
-        const auto* const facts = echo_ggml::ops.find(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
+        const auto* const facts = echo::ggml.find(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
         INFO(ggml_unary_op_name(static_cast<ggml_unary_op>(i)));
         REQUIRE(facts);
         CHECK(facts->inplace.empty() == !ggml_op_can_inplace(GGML_OP_UNARY));
@@ -146,13 +146,13 @@ TEST_CASE("what the allocator may write over is what the facts say") {
 TEST_CASE("every op of this ggml is known, but for those that run the host's own functions") {
     std::set<std::string> unknown;
     for (int i = 1; i < GGML_OP_COUNT; ++i)
-        if (!echo_ggml::ops.find(ggml_op_name(static_cast<ggml_op>(i))))
+        if (!echo::ggml.find(ggml_op_name(static_cast<ggml_op>(i))))
             unknown.insert(ggml_op_name(static_cast<ggml_op>(i)));
     CHECK(unknown ==
           std::set<std::string>{"CUSTOM", "GLU", "MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3", "UNARY"});
     for (int i = 0; i < GGML_GLU_OP_COUNT; ++i) {
         INFO(ggml_glu_op_name(static_cast<ggml_glu_op>(i)));
-        CHECK(echo_ggml::ops.find(ggml_glu_op_name(static_cast<ggml_glu_op>(i))));
+        CHECK(echo::ggml.find(ggml_glu_op_name(static_cast<ggml_glu_op>(i))));
     }
 }
 
@@ -176,27 +176,37 @@ TEST_CASE("writes run once and in order, and what dies is taken over first") {
     ggml_cgraph* const joint = ggml_new_graph(c);
     for (ggml_tensor* const t : {before, first, second, after, last}) ggml_build_forward_expand(joint, t);
     const echo_ggml::graph g(joint, ggml_graph_n_nodes(joint), {});
-    const auto once = [&](ggml_tensor* t) { return traits::facts(g, t).rerun == echo::rerun_kind::never; };
+    const echo::snapshot s = echo::read(g);
+    const auto of = [&](const ggml_tensor* t) { return echo::node_id(g.position(t)); };
+    const auto once = [&](ggml_tensor* t) { return s[of(t)].rerun == echo::rerun_kind::never; };
     for (ggml_tensor* const t : {a, before, first, second}) CHECK(once(t));
     for (ggml_tensor* const t : {part, after, other, sum}) CHECK(!once(t));
-    CHECK(traits::control(g, before).empty());
-    CHECK(traits::control(g, second) == list{first});
-    CHECK(traits::control(g, after) == list{second});
-    CHECK(traits::control(g, other).empty());
+    const auto behind = [&](ggml_tensor* t) {
+        list all;
+        for (const echo::node_id n : s.control(of(t))) all.push_back(g.order()[n.index()]);
+        return all;
+    };
+    CHECK(behind(before).empty());
+    CHECK(behind(second) == list{first});
+    CHECK(behind(after) == list{second});
+    CHECK(behind(other).empty());
+    for (ggml_tensor* const t : {first, part, second}) CHECK(s[s.output(of(t), 0)].view_of == 0U);
     CHECK(traits::outputs(g, sum)[0].inplace == std::size_t{1});
 }
 
-TEST_CASE("what lies on what is a part of what a plan is remembered by") {
-    const auto key = [](bool inplace) {
+TEST_CASE("what is read and what lies on what are parts of what a plan is remembered by") {
+    using op = ggml_tensor* (*)(ggml_context*, ggml_tensor*, ggml_tensor*);
+    const auto key = [](op add, bool swapped) {
         const context_ptr context = echo_ggml::new_context(1 << 20);
         ggml_context* const c = context.get();
         ggml_tensor* const x = ggml_new_tensor_2d(c, GGML_TYPE_F32, 8, 4);
-        ggml_tensor* const a = ggml_exp(c, x);
-        ggml_tensor* const sum = inplace ? ggml_add_inplace(c, a, x) : ggml_add(c, a, x);
+        ggml_tensor *const a = ggml_exp(c, x), *const b = ggml_exp(c, a);
+        ggml_tensor* const sum = swapped ? add(c, b, a) : add(c, a, b);
         ggml_cgraph* const joint = ggml_new_graph(c);
-        ggml_build_forward_expand(joint, ggml_exp(c, sum));
+        for (ggml_tensor* const t : {b, sum}) ggml_build_forward_expand(joint, t);
         return echo_ggml::key_of(echo_ggml::graph(joint, ggml_graph_n_nodes(joint), {}));
     };
-    CHECK(key(false) == key(false));
-    CHECK(key(false) != key(true));
+    CHECK(key(ggml_add, false) == key(ggml_add, false));
+    CHECK(key(ggml_add, false) != key(ggml_add_inplace, false));
+    CHECK(key(ggml_add, false) != key(ggml_add, true));
 }

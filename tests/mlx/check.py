@@ -29,6 +29,7 @@ class Ran(NamedTuple):
     rows: List[Row]
     errors: List[str]
     code: int
+    said: str
 
 
 def run(program: str, *options: str) -> Ran:
@@ -39,7 +40,7 @@ def run(program: str, *options: str) -> Ran:
         Row(m[1], float(m[2]), float(m[3]), float(m[4]), m[5]) for m in ROW.finditer(done.stdout)
     ]
     assert done.returncode == 2 or len(rows) == 2, done.stdout  # the models of a run
-    return Ran(rows, done.stderr.splitlines(), done.returncode)
+    return Ran(rows, done.stderr.splitlines(), done.returncode, done.stdout)
 
 
 def default(program: str) -> None:
@@ -81,6 +82,15 @@ def fault(program: str) -> None:
     ran = run(program, "--fail")
     assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
     assert ran.errors == ["echo: the step stays as it is: asked to fail"] * 2, ran
+    ran = run(program, "--fail", "--steps", "3")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert len(ran.errors) == 2, ran  # said once for each graph, not for each step
+
+
+def other_version(program: str) -> None:
+    ran = run(program, "--running", "0.33.0")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert len(ran.errors) == 2 and all("MLX 0.33.0 may have other" in line for line in ran.errors), ran
 
 
 def bad_overhead(program: str) -> None:
@@ -90,6 +100,26 @@ def bad_overhead(program: str) -> None:
         all("stays as it is" in line and "max_overhead" in line for line in ran.errors)
         and ran.errors
     ), ran
+
+
+FOUND = re.compile(r"(\d+) steps: planned (\d+) times, found (\d+) times, which took ([\d.]+) %")
+
+
+def found_again(program: str) -> None:
+    """MLX makes its graph anew for each step: the plan of the first serves all, at little cost."""
+    ran = run(program, "--steps", "4")
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    found = [tuple(map(float, m.groups())) for m in FOUND.finditer(ran.said)]
+    assert [f[:3] for f in found] == [(4, 1, 3)] * 2, ran.said
+
+
+def share_of_a_step(program: str) -> None:
+    """Of models as large as those of `examples/mlx/run`, finding a plan and writing the graph takes 2 % of a step."""
+    done = subprocess.run(
+        ["nice", program, "--steps", "3", "--wait"], capture_output=True, text=True, timeout=600
+    )
+    shares = [float(m[4]) for m in FOUND.finditer(done.stdout)]
+    assert len(shares) == 2 and all(share <= 2 for share in shares), done.stdout
 
 
 def unknown_op(program: str) -> None:
@@ -116,7 +146,10 @@ def main() -> int:
         budget,
         out_of_reach,
         fault,
+        other_version,
         bad_overhead,
+        found_again,
+        share_of_a_step,
         unknown_op,
         bad_option,
     ]

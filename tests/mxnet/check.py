@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import re
 import sys
@@ -158,6 +159,14 @@ def faults() -> None:
     assert model.symbol.tojson() == before
 
 
+def other_version(library: str) -> None:
+    """MXNet asks at load: versions with other structures are refused, and say so."""
+    initialize = ctypes.CDLL(library).initialize
+    initialize.argtypes, initialize.restype = [ctypes.c_int], ctypes.c_int
+    assert [initialize(v) for v in (10699, 20000)] == [0, 0]
+    assert initialize(10901) == 1
+
+
 def unread_layer_norm() -> None:
     """MXNet's LayerNorm computes no moments where nobody reads its output: no marks lead there."""
     for budget in ("0.9", "0.8", "0.7", "0.5"):
@@ -169,12 +178,14 @@ def unread_layer_norm() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", required=True)
-    echo_mxnet.load(parser.parse_args().library)
+    library = parser.parse_args().library
+    echo_mxnet.load(library)
     checks = [
         (f"{check.__name__} {name}", lambda check=check, name=name: check(name))
         for check in (predictions, bits)
         for name in models.MODELS
     ]
+    checks += [("other_version", lambda: other_version(library))]
     checks += [
         (check.__name__, check)
         for check in (

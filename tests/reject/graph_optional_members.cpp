@@ -1,6 +1,7 @@
 // expect: graph_traits<G>::name cannot be called as Echo calls it
 // expect: graph_traits<G>::layer cannot be called as Echo calls it
 // expect: graph_traits<G>::control cannot be called as Echo calls it and would be ignored: make it a public static function control(const G&, node) -> range of node (see the head of echo/graph/graph_traits.hpp)
+// expect: graph_traits<G>::writes cannot be called as Echo calls it
 // expect: graph_traits<G>::flops cannot be called as Echo calls it
 // expect: graph_traits<G>::workspace cannot be called as Echo calls it
 // expect: graph_traits<G>::time_us cannot be called as Echo calls it
@@ -52,6 +53,7 @@ struct echo::graph_traits<graph> : required {
     static std::string name(graph&, node) { return {}; }
     static int layer(const graph&, node) { return 0; }
     static std::vector<node> control(graph&, node) { return {}; }
+    static std::vector<node> writes(graph&, node) { return {}; }
     double flops(const graph&, node) { return 0; }
     static odd workspace(const graph&, node) { return {}; }
     static std::optional<double> time_us(const graph&) { return {}; }

@@ -11,6 +11,7 @@
 #include <echo/analysis/plan/plan_progress.hpp>
 #include <echo/analysis/plan/plan_reporting.hpp>
 #include <echo/analysis/plan/roll_back.hpp>
+#include <echo/analysis/plan/spare_runs.hpp>
 #include <echo/analysis/plan/strategies.hpp>
 
 #include <algorithm>
@@ -45,6 +46,7 @@ public:
         plan_report report = report_baseline(before, best.allocated_bytes);
         if (is_asked(best)) keep_promise(strategies_.propose(options_.how, report.notes), best, report.notes);
         if (without) keep_to(*without, best, report.notes);
+        if (options_.allocator) spare_runs<>(s_, c_, options_).leave_out(best, before.footprint.peak_bytes);
         report_plan(s_, c_, options_, best, report);
         return {options_.how, std::move(best.steps), options_.host, std::move(report)};
     }

@@ -47,6 +47,11 @@ concept has_control = requires(const G& g, const node_of<G>& n) {
 };
 
 template <class G>
+concept has_writes = requires(const G& g, const node_of<G>& n) {
+    { graph_traits<G>::writes(g, n) } -> detail::range_of<std::size_t>;
+};
+
+template <class G>
 concept has_flops = requires(const G& g, const node_of<G>& n) {
     { graph_traits<G>::flops(g, n) } -> std::convertible_to<double>;
 };
@@ -160,6 +165,7 @@ concept can_set_outputs = requires(G& g, const node_of<G>& n, std::span<const te
     member(name, has_name, "name(const G&, node) -> string") \
     member(layer, has_layer, "layer(const G&, node) -> string") \
     member(control, has_control, "control(const G&, node) -> range of node") \
+    member(writes, has_writes, "writes(const G&, node) -> range of size_t") \
     member(flops, has_flops, "flops(const G&, node) -> double") \
     member(workspace, has_workspace, "workspace(const G&, node) -> bytes") \
     member(time_us, has_time, "time_us(const G&, node) -> optional<double>") \

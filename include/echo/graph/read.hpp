@@ -7,6 +7,7 @@
 #include <echo/graph/concepts.hpp>
 #include <echo/graph/skeleton.hpp>
 #include <echo/graph/snapshot_builder.hpp>
+#include <echo/graph/storage_writes.hpp>
 
 #include <algorithm>
 #include <string>
@@ -87,6 +88,8 @@ private:
         if constexpr (has_control<G>)
             for (auto&& c : traits::control(graph_, n))
                 control_.push_back(node_id(index_.find(c, builder_.node_count())));
+        if constexpr (has_writes<G>)
+            if (facts.kind != op_kind::view) written_.put_behind_writers(inputs_, control_);
         outputs_.clear();
         for (auto&& t : traits::outputs(graph_, n)) outputs_.push_back(t);
         for (const auto& [output, input] : facts.views)
@@ -107,6 +110,7 @@ private:
         if constexpr (has_may_fuse<G>) d.may_fuse = traits::may_fuse(graph_, n);
         measure(d, facts, n);
         builder_.add(d);
+        if constexpr (has_writes<G>) note_writes(n, facts, shown);
         for (const tensor& t : outputs_) resident_.push_back(lies_on_resident(t, what));
         index_.insert(n, position);
         check_gradient(n, shown);
@@ -147,6 +151,16 @@ private:
     bool lies_on_resident(const tensor& t, phase what) const {
         if (t.view_of) return resident_[inputs_[*t.view_of].index()];
         return t.resident || what == phase::input || (t.inplace && resident_[inputs_[*t.inplace].index()]);
+    }
+
+    void note_writes(const node_of<G>& handle, const op_facts& facts, const std::string& shown) {
+        const node_id n(builder_.node_count() - 1);
+        for (const std::size_t k : traits::writes(graph_, handle)) {
+            if (k >= inputs_.size())
+                throw error(shown, "writes", "names no input of the node", "count inputs from 0");
+            written_.write(n, inputs_[k]);
+        }
+        if (facts.kind != op_kind::view) written_.read(n, inputs_);
     }
 
     void measure(node_description& d, const op_facts& facts, const node_of<G>& n) {
@@ -228,6 +242,7 @@ private:
     std::vector<op_facts> facts_;
     std::vector<std::uint8_t> trainable_;
     std::vector<std::uint8_t> resident_; ///< per value: it lies, or may lie, on storage that is resident
+    storage_writes written_{builder_};
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;

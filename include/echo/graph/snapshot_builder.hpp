@@ -78,6 +78,9 @@ public:
     /// The value that made the resident storage on which `v` lies in every schedule; `none()` if there is none.
     value_id resident_storage(value_id v) const { return resident_[v.index()]; }
 
+    /// A node that was added may not run again, whatever was said of it.
+    void run_once(node_id n) { s_.nodes_[n.index()].rerun = rerun_kind::never; }
+
     /// From here on nodes are the backward skeleton, not the host's.
     void end_of_host() { host_nodes_ = s_.nodes_.size(); }
 

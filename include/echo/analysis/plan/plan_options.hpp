@@ -30,6 +30,8 @@ struct plan_options {
     /// Of a host that does not take Echo's arena: of the plans found, the one for which it takes least is chosen, and none
     /// for which it takes more than for the graph's own order. A budget is one of its bytes then.
     host_allocator allocator{};
+    /// How many recomputations are left out again at most, one by one, to see whether the allocator takes more without.
+    std::size_t spare_run_questions = 32;
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
     /// How many replays `budget` spends on exchanging runs one by one at most; large graphs get fewer, or none.
