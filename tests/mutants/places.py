@@ -217,6 +217,8 @@ class Finder:
         type_kind = cursor.type.get_canonical().kind.name
         if sign in ARITHMETIC and type_kind in ("RECORD", "POINTER", "LVALUEREFERENCE", "RVALUEREFERENCE"):
             return
+        if sign in ("<<", ">>", "+") and b'"' in self.source[start:end]:
+            return  # text is written or put together
         other = self.rng.choice(OTHER_OPERATORS[sign])
         a, b = (start, left), (right, end)
         pieces = [b"(::echo::mutant(%d) ? ((", a, f") {other} (".encode(), b, b")) : (", (start, end), b"))"]
