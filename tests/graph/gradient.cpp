@@ -198,3 +198,17 @@ TEST_CASE("bad input is refused by name") {
               gradients(plain, q, {p}, {.mirror = [](int) { return true; }});
           }).find("cannot make copies") != std::string::npos);
 }
+
+TEST_CASE("readers that lead to no result do not count among the gradients that are summed") {
+    hosts::copying_formula_host g;
+    const value x = g.add(formula_op::input);
+    std::vector<value> parts;
+    for (int i = 0; i < 7; ++i) parts.push_back(g.add(formula_op::tanh, {x}));
+    const value y = g.add(formula_op::add, parts);
+    g.add(formula_op::tanh, {x});
+    const auto dx = gradients(g, y, {x});
+    CHECK(g.sums == 1);
+    CHECK(g.chained == 0);
+    const double t = std::tanh(0.5);
+    CHECK(g.evaluate({{x.producer, 0.5}}, *dx[0]) == Approx(7 * (1 - t * t)));
+}
