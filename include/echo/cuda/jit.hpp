@@ -24,6 +24,7 @@
 #include <echo/cuda/jit/driver.hpp>
 #include <echo/cuda/jit/graph.hpp>
 #include <echo/cuda/jit/nvrtc.hpp>
+#include <echo/cuda/kernel/source.hpp>
 #include <echo/cuda/stream_ref.hpp>
 
 #include <algorithm>

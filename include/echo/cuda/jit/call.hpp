@@ -3,8 +3,9 @@
 /// What a generated kernel is called with: operands of any type, and the one parameter that they make.
 #pragma once
 
+#include <echo/cuda/kernel/fused_layout.hpp>
 #include <echo/cuda/kernel/fused_operand.hpp>
-#include <echo/cuda/kernel/source.hpp>
+#include <echo/cuda/kernel/source_program.hpp>
 
 #include <array>
 #include <cstddef>

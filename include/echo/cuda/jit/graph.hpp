@@ -4,7 +4,7 @@
 #pragma once
 
 #include <echo/cuda/jit/registry.hpp>
-#include <echo/cuda/kernel/source.hpp>
+#include <echo/cuda/kernel/source_program.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -4,7 +4,7 @@
 /// the layout allows it.
 #pragma once
 
-#include <echo/cuda/kernel/fused_layout.hpp>
+#include <echo/cuda/kernel/fused_shape.hpp>
 #include <echo/cuda/kernel/warp.hpp>
 
 #include <bit>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <echo/cuda/kernel/fused.hpp>
+#include <echo/cuda/kernel/fused_layout.hpp>
 
 #include <array>
 #include <concepts>

@@ -4,13 +4,13 @@
 #pragma once
 
 #include <echo/cuda/kernel/fused_layout.hpp>
-#include <echo/cuda/kernel/fused_schedule.hpp>
-#include <echo/cuda/kernel/source_text.hpp>
+#include <echo/cuda/kernel/source_access.hpp>
+#include <echo/cuda/kernel/source_layout.hpp>
+#include <echo/cuda/kernel/source_numbers.hpp>
+#include <echo/cuda/kernel/source_program.hpp>
+#include <echo/cuda/kernel/source_step.hpp>
 #include <echo/cuda/kernel/source_walk.hpp>
 
-#include <bit>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,40 +19,7 @@
 
 namespace echo::cuda::fused {
 
-/// A program made at run time. `kinds`: how results, then operands are stored.
-struct run_time_program {
-    std::vector<step> steps{};            ///< What is computed, in this order.
-    std::vector<std::uint16_t> results{}; ///< The step of each result.
-    std::vector<timing_of_step> timing{}; ///< When each step is known.
-    row_schedule rows{};                  ///< How often a row is read.
-    std::vector<storage> kinds{};         ///< How results and then operands are stored.
-
-    /// How many operands there are.
-    std::size_t operands() const noexcept { return kinds.size() - results.size(); }
-    /// Whether that result has one element per row.
-    bool result_by_row(std::size_t k) const noexcept { return rows.by_row && timing[results[k]].uniform; }
-    /// Whether the kernel reads that operand. O(steps).
-    bool reads(std::size_t operand) const noexcept {
-        for (const step& s : steps)
-            if (s.kind == step_kind::operand && s.operands[0] == operand) return true;
-        return false;
-    }
-};
-
 namespace detail {
-
-/// `x` as a literal of type float that reads back as the very same bits, whatever the locale.
-inline std::string literal_text(float x) {
-    char digits[40];
-    const auto bits = std::bit_cast<std::uint32_t>(x);
-    if (!std::isfinite(x)) {
-        const auto end = std::to_chars(digits, digits + sizeof digits, bits, 16).ptr;
-        return "echo_number(0x" + std::string(digits, end) + "u)";
-    }
-    const auto end = std::to_chars(digits, digits + sizeof digits, std::fabs(x), std::chars_format::hex).ptr;
-    std::string text = "0x" + std::string(digits, end) + "f";
-    return std::signbit(x) ? "(-" + text + ")" : text;
-}
 
 class source_writer {
 public:
@@ -64,6 +31,7 @@ public:
     std::string write() {
         line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
         line("#define ECHO_WIDTH " + std::to_string(group_width()) + "u");
+        out_ += source_numbers;
         out_ += source_access;
         out_ += source_walk;
         if (p_.rows.by_row) {
@@ -78,99 +46,6 @@ public:
 
 private:
     void line(const std::string& text) { out_ += text + "\n"; }
-    static std::string v(std::size_t i) { return std::to_string(i).insert(0, 1, 'v'); }
-    static bool is_truth(const step& s) noexcept {
-        return s.kind == step_kind::elementwise && symbol::is_mask(s.op);
-    }
-    bool in_pass(std::size_t i, std::size_t pass) const noexcept {
-        return (p_.timing[i].needed_by >> pass & 1) != 0 && !known(i);
-    }
-    /// Known before a pass: a member of the row's values.
-    bool known(std::size_t i) const noexcept { return p_.rows.by_row && p_.timing[i].uniform; }
-    std::string value(std::size_t i) const { return (known(i) ? "r." : "") + v(i); }
-
-    std::string elementwise(const step& s) const {
-        using symbol::operation;
-        const std::string a = value(s.operands[0]), b = value(s.operands[1]), c = value(s.operands[2]);
-        switch (s.op) {
-        case operation::add:
-            return a + " + " + b;
-        case operation::subtract:
-            return a + " - " + b;
-        case operation::multiply:
-            return a + " * " + b;
-        case operation::divide:
-            return a + " / " + b;
-        case operation::negate:
-            return "-" + a;
-        case operation::exp:
-            return "expf(" + a + ")";
-        case operation::log:
-            return "logf(" + a + ")";
-        case operation::tanh:
-            return "tanhf(" + a + ")";
-        case operation::sigmoid:
-            return "0.5f + 0.5f * tanhf(0.5f * " + a + ")";
-        case operation::erf:
-            return "erff(" + a + ")";
-        case operation::sqrt:
-            return "sqrtf(" + a + ")";
-        case operation::rsqrt:
-            return "1.0f / sqrtf(" + a + ")";
-        case operation::sin:
-            return "sinf(" + a + ")";
-        case operation::cos:
-            return "cosf(" + a + ")";
-        case operation::pow:
-            return "powf(" + a + ", " + b + ")";
-        case operation::abs:
-            return a + " < 0.0f ? -" + a + " : " + a;
-        case operation::max:
-            return a + " < " + b + " ? " + b + " : " + a;
-        case operation::min:
-            return b + " < " + a + " ? " + b + " : " + a;
-        case operation::greater:
-            return a + " > " + b;
-        case operation::greater_equal:
-            return a + " >= " + b;
-        case operation::equal:
-            return a + " == " + b;
-        case operation::logical_and:
-            return a + " && " + b;
-        case operation::logical_or:
-            return a + " || " + b;
-        case operation::logical_not:
-            return "!" + a;
-        default:
-            return a + " ? " + b + " : " + c; // select: the linker lets nothing else through
-        }
-    }
-    /// Step i as an expression; `x`: what an operand is written as.
-    std::string expression(std::size_t i) const {
-        const step& s = p_.steps[i];
-        switch (s.kind) {
-        case step_kind::literal:
-            return literal_text(static_cast<float>(s.number));
-        case step_kind::operand:
-            return "x" + std::to_string(s.operands[0]) + ".get(e)";
-        case step_kind::row_length:
-            return "static_cast<float>(length)";
-        case step_kind::row_index:
-            return "static_cast<float>(index + e)";
-        case step_kind::round_f16:
-            return "from_f16(to_f16(" + value(s.operands[0]) + "))";
-        case step_kind::round_bf16:
-            return "echo_number(static_cast<u32>(to_bf16(" + value(s.operands[0]) + ")) << 16)";
-        default:
-            return elementwise(s);
-        }
-    }
-    std::string declared(std::size_t i) const {
-        return (is_truth(p_.steps[i]) ? "const bool " : "const float ") + v(i) + " = " + expression(i) + ";";
-    }
-    std::string combined(std::size_t i, const std::string& a, const std::string& b) const {
-        return p_.steps[i].kind == step_kind::row_sum ? a + " + " + b : "echo_greater(" + a + ", " + b + ")";
-    }
     std::string kind(std::size_t operand) const {
         return std::to_string(static_cast<int>(p_.kinds[operand]));
     }
@@ -186,14 +61,15 @@ private:
     void write_row_values() {
         line("struct echo_row {");
         for (std::size_t i = 0; i < p_.steps.size(); ++i)
-            if (known(i)) line((is_truth(p_.steps[i]) ? "    bool " : "    float ") + v(i) + ";");
+            if (text_.known(i))
+                line((text_.is_truth(p_.steps[i]) ? "    bool " : "    float ") + text_.v(i) + ";");
         line("};");
         for (std::size_t level = 0; level <= p_.rows.passes; ++level) {
             line("ECHO_DEVICE void echo_row_" + std::to_string(level) + "(echo_row& r, i64 length) {");
             line("    (void)r;\n    (void)length;");
             for (std::size_t i = 0; i < p_.steps.size(); ++i)
-                if (known(i) && p_.timing[i].level == level && !is_row_reduction(p_.steps[i].kind))
-                    line("    r." + v(i) + " = " + expression(i) + ";");
+                if (text_.known(i) && p_.timing[i].level == level && !is_row_reduction(p_.steps[i].kind))
+                    line("    r." + text_.v(i) + " = " + text_.expression(i) + ";");
             line("}");
         }
     }
@@ -201,7 +77,7 @@ private:
     void write_loads(std::size_t pass) {
         for (std::size_t i = 0; i < p_.steps.size(); ++i) {
             const step& s = p_.steps[i];
-            if (s.kind != step_kind::operand || !in_pass(i, pass)) continue;
+            if (s.kind != step_kind::operand || !text_.in_pass(i, pass)) continue;
             const std::string x = "x" + std::to_string(s.operands[0]);
             const std::size_t operand = p_.results.size() + s.operands[0];
             const std::string o = std::to_string(operand);
@@ -211,7 +87,7 @@ private:
     }
     void write_steps(std::size_t pass) {
         for (std::size_t i = 0; i < p_.steps.size(); ++i)
-            if (in_pass(i, pass)) line("        " + declared(i));
+            if (text_.in_pass(i, pass)) line("        " + text_.declared(i));
     }
 
     void write_pass(std::size_t pass) {
@@ -226,7 +102,7 @@ private:
         line("ECHO_DEVICE void echo_both_" + n + "(" + type + "& s, const " + type + "& other) {");
         for (std::size_t k = 0; k < sums.size(); ++k) {
             const std::string at = ".of[" + std::to_string(k) + "]";
-            line("    s" + at + " = " + combined(sums[k], "s" + at, "other" + at) + ";");
+            line("    s" + at + " = " + text_.combined(sums[k], "s" + at, "other" + at) + ";");
         }
         line("}");
         line("template <class Group> ECHO_DEVICE void echo_pass_" + n + "(" + type +
@@ -238,8 +114,8 @@ private:
         line("        if (g.has(e)) {");
         for (std::size_t k = 0; k < sums.size(); ++k) {
             const std::string at = "s.of[" + std::to_string(k) + "]";
-            line("            " + at + " = " + combined(sums[k], at, value(p_.steps[sums[k]].operands[0])) +
-                 ";");
+            line("            " + at + " = " +
+                 text_.combined(sums[k], at, text_.value(p_.steps[sums[k]].operands[0])) + ";");
         }
         line("        }\n    }\n}");
     }
@@ -257,7 +133,7 @@ private:
         write_steps(pass);
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (!p_.result_by_row(k))
-                line("        y" + std::to_string(k) + "[e] = " + value(p_.results[k]) + ";");
+                line("        y" + std::to_string(k) + "[e] = " + text_.value(p_.results[k]) + ";");
         line("    }");
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (!p_.result_by_row(k))
@@ -298,44 +174,15 @@ private:
             line("    echo_groups(p, w, echo_write());");
         line("}");
         write_layout();
-        out_ += R"source(#if defined(__CUDACC_RTC__)
-extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) {
-    echo_run(echo_laid_out(p), echo_warp());
-}
-#else
-extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) {
-    echo_run(echo_laid_out(*p), echo_warp{warp, warps});
-}
-#endif
-)source";
+        out_ += source_entry;
     }
 
     /// What the kernel is given, or for one layout the same with all but addresses as constants.
     void write_layout() {
-        if (!layout_) {
+        if (layout_)
+            out_ += text_of_layout(*layout_, operands_);
+        else
             line("ECHO_DEVICE const echo_params& echo_laid_out(const echo_params& p) { return p; }");
-            return;
-        }
-        const auto list = [](const auto& numbers, const char* suffix) {
-            std::string text;
-            for (const auto n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n) + suffix;
-            return "{" + text + "}";
-        };
-        const auto number = [](auto n, const char* suffix) { return std::to_string(n) + suffix + ", "; };
-        const launch_shape& s = *layout_;
-        line("ECHO_DEVICE echo_params echo_laid_out(const echo_params& p) {");
-        line("    return {{" + number(s.rows, "ull") + number(s.groups, "ull") +
-             number(s.line_groups, "ull") + number(s.line, "ll") + number(s.row_length, "ll") +
-             list(s.outer, "ull") + ", " + list(s.within, "ull") + ", " + number(s.shift, "u") +
-             number(static_cast<std::uint32_t>(s.walk), "u") + list(s.by_line_groups.words(), "u") + ", {" +
-             list(s.by_within[0].words(), "u") + ", " + list(s.by_within[1].words(), "u") + "}, " +
-             number(s.first_whole, "u") + number(s.whole, "u") + "0u},");
-        line("            {");
-        for (std::size_t i = 0; i < operands_.size(); ++i)
-            line("                {p.operand[" + std::to_string(i) + "].data, " +
-                 list(operands_[i].step, "ll") + ", " +
-                 number(static_cast<std::uint32_t>(operands_[i].how), "u") + "0u},");
-        line("            }};\n}");
     }
     void write_rows() {
         line("    for (u64 row = w.index(); row < p.shape.rows; row += w.count()) {");
@@ -357,7 +204,7 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) {
             line("            }");
             line("            const auto first = w.first(s);");
             for (std::size_t k = 0; k < sums.size(); ++k)
-                line("            r." + v(sums[k]) + " = first.of[" + std::to_string(k) + "];");
+                line("            r." + text_.v(sums[k]) + " = first.of[" + std::to_string(k) + "];");
             line("        }");
             line("        echo_row_" + std::to_string(pass + 1) + "(r, p.shape.row_length);");
         }
@@ -365,12 +212,13 @@ extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) {
         line("        w.lanes([&](int lane) {\n            if (lane != 0) return;");
         for (std::size_t k = 0; k < p_.results.size(); ++k)
             if (p_.result_by_row(k))
-                line("            echo_store_one<" + kind(k) + ">(r." + v(p_.results[k]) + ", p.operand[" +
-                     std::to_string(k) + "], at[" + std::to_string(k) + "]);");
+                line("            echo_store_one<" + kind(k) + ">(r." + text_.v(p_.results[k]) +
+                     ", p.operand[" + std::to_string(k) + "], at[" + std::to_string(k) + "]);");
         line("        });\n    }");
     }
 
     const run_time_program& p_;
+    step_text text_{p_};
     const launch_shape* layout_;
     std::span<const launch_operand> operands_;
     std::string out_;

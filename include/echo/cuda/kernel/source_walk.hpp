@@ -163,4 +163,17 @@ template <class F> ECHO_DEVICE void echo_walk(const echo_params& p, const echo_w
 }
 )source";
 
+/// Stands at the end: the kernel itself, which calls `echo_run` and `echo_laid_out` of the generated part.
+inline constexpr std::string_view source_entry = R"source(
+#if defined(__CUDACC_RTC__)
+extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) {
+    echo_run(echo_laid_out(p), echo_warp());
+}
+#else
+extern "C" void echo_fused(const echo_params* p, u64 warp, u64 warps) {
+    echo_run(echo_laid_out(*p), echo_warp{warp, warps});
+}
+#endif
+)source";
+
 } // namespace echo::cuda::fused
