@@ -53,20 +53,24 @@ def mark(calls: Sequence[Call]) -> None:
     roots = _roots(calls)
     last_reader = {place: index for index, call in enumerate(calls) for place in call.inputs}
     for index, call in enumerate(calls):
-        if not _is_plain(call) or (writer := _writer(call)) is None:
+        if (writer := writer_of(call)) is None:
             continue
-        made = call.node.meta["val"]
-        fits = [
-            k
-            for k, (place, read) in enumerate(zip(call.inputs, call.reads, strict=True))
-            if roots[place]
-            and (writer[1] is not None or call.node.args[0] is read)
-            and _layout(read.meta["val"]) == _layout(made)
-            and _is_dense(read.meta["val"])
-        ]
-        if fits:  # first of all one that the graph itself does not read later
-            call.over = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
+        free = [k for k in fits(call, writer) if roots[call.inputs[k]]]
+        if free:  # first of all one that the graph itself does not read later
+            call.over = min(free, key=lambda k: last_reader[call.inputs[k]] != index)
             call.writer = writer
+
+
+def fits(call: Call, writer: Writer) -> list[int]:
+    """The inputs that are laid out as the result is, so that it can take their place."""
+    made = call.node.meta["val"]
+    return [
+        k
+        for k, read in enumerate(call.reads)
+        if (writer[1] is not None or call.node.args[0] is read)
+        and _layout(read.meta["val"]) == _layout(made)
+        and _is_dense(read.meta["val"])
+    ]
 
 
 def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
@@ -94,9 +98,10 @@ def _is_plain(call: Call) -> bool:
     return alone and pure and call.outputs[0].bytes >= LEAST_BYTES
 
 
-def _writer(call: Call) -> Writer | None:
+def writer_of(call: Call) -> Writer | None:
+    """What writes the call's result to where it is told; None: there is no such overload."""
     target = call.node.target
-    if target.namespace != "aten":
+    if not _is_plain(call) or target.namespace != "aten":
         return None
     if target in WRITES_TO_ON_CPU and call.node.meta["val"].device.type == "cpu":
         return WRITES_TO_ON_CPU[target]
