@@ -27,8 +27,8 @@ from torch._functorch.aot_autograd import aot_function
 from torch.utils import _pytree as pytree
 
 from echo_torch import reuse
-from echo_torch.graph import Call, Unknown, read_call
-from echo_torch.host import is_hidden_view, may_run_again
+from echo_torch.graph import Call, Unknown
+from echo_torch.host import call_of
 
 # What is not written yet has no bits that could be the same.
 UNWRITTEN = ("empty", "resize", "set_", "_efficientzerotensor")
@@ -65,21 +65,12 @@ def same_bits(one: Any, other: Any) -> bool:
 
 def bits(value: torch.Tensor) -> bytes:
     plain = value.detach().resolve_conj().resolve_neg()
-    return plain.reshape(-1).clone().view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    flat = plain.reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def storage_of(value: torch.Tensor) -> int:
     return value.untyped_storage()._cdata
-
-
-def said_of(node: fx.Node) -> Call:
-    """What Echo says of one node of a joint graph, as `Host` reads it."""
-    call = read_call(node, "forward", lambda read: (0, 0))
-    if is_hidden_view(node):
-        call.kind, call.outputs[0].view_of = "view", 0
-    if not may_run_again(node):
-        call.rerun = "never"
-    return call
 
 
 class Watched(fx.Interpreter):
@@ -93,7 +84,7 @@ class Watched(fx.Interpreter):
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             return super().run_node(node)
         args, kwargs = self.fetch_args_kwargs_from_env(node)
-        call = said_of(node)
+        call = call_of(node, "forward", lambda read: (0, 0))
         read = [self.env[of] for of in call.reads]
         given = copied((args, kwargs))
         before = torch.get_rng_state()
