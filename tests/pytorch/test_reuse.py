@@ -8,7 +8,7 @@ import contextlib
 import unittest.mock
 
 import torch
-from support import Case
+from support import Case, default_backend
 from test_safety import blocks, last
 from torch.utils import flop_counter  # noqa: F401  registers what graph.py reads
 
@@ -40,16 +40,20 @@ def counted():
     """How many results were written over an argument within it, and how many were not."""
     counts = {"over": 0, "apart": 0}
 
-    def run(over, *rest, **more):
-        made = reuse.run_over(over, *rest, **more)
-        counts["over" if made is over else "apart"] += 1
-        return made
+    def counting(inner):
+        def run(over, *rest, **more):
+            made = inner(over, *rest, **more)
+            counts["over" if made is over else "apart"] += 1
+            return made
 
-    stand_in = unittest.mock.Mock(wraps=reuse, run_over=run)
-    seen_from_here = [count + 4 for count in reuse._UNSHARED]  # by `run` itself
+        return run
+
+    alone = reuse._holders_alone(counting(reuse._like_run_over))  # seen from within `run`
+    counts |= {"over": 0, "apart": 0}
+    stand_in = unittest.mock.Mock(wraps=reuse, run_over=counting(reuse.run_over))
     with (
         unittest.mock.patch.object(halves, "reuse", stand_in),
-        unittest.mock.patch.object(reuse, "_UNSHARED", seen_from_here),
+        unittest.mock.patch.object(reuse, "_ALONE", alone),
     ):
         yield counts
 
@@ -82,16 +86,91 @@ class Overloads(Case):
                     self.assertTrue(torch.equal(writer(x, y, dim, kind, **{name: x}), expected))
 
     def test_what_somebody_else_holds_is_left_alone(self):
-        def run(x, is_saved=False):
-            return reuse.run_over(x, is_saved, aten.relu.default, aten.relu_.default, None, x)
+        def taken(given, is_saved=False):
+            x = given.pop()
+            relu, relu_ = aten.relu.default, aten.relu_.default
+            return reuse.run_over(x, is_saved, relu, relu_, None, x) is x
 
         x = torch.randn(ROWS)
-        self.assertIs(run(x), x)
-        self.assertIs(run(view := x.view(-1)), view)
-        other = x.detach()
-        self.assertIsNot(run(x), x)
-        del other
-        self.assertIsNot(run(x, is_saved=True), x)  # no backward pass is running that ends here
+        self.assertTrue(taken([torch.randn(ROWS)]))
+        self.assertTrue(taken([torch.randn(ROWS).view(-1)]))
+        self.assertFalse(taken([x]))
+        self.assertFalse(taken([x.detach()]))
+        self.assertFalse(taken([x.view(-1)]))
+        self.assertFalse(taken([torch.randn(ROWS)], is_saved=True))  # no backward pass is running
+
+
+def used_elsewhere(value):
+    """The value, saved by a graph of its own, which alone holds it."""
+    with torch.enable_grad():
+        one = torch.ones_like(value, requires_grad=True)
+        return one, (one * value).sum()
+
+
+# How somebody may hold a tensor, and how he reads it then.
+HOLDERS = {
+    "itself": (lambda value: value, lambda held: held),
+    "detached": (lambda value: value.detach(), lambda held: held),
+    "a view": (lambda value: value[None], lambda held: held[0]),
+    "its storage": (
+        lambda value: (value.untyped_storage(), value.shape, value.stride()),
+        lambda held: torch.empty(0).set_(held[0], 0, *held[1:]),
+    ),
+    "a capsule": (torch.utils.dlpack.to_dlpack, torch.utils.dlpack.from_dlpack),
+    "an array": (lambda value: value.numpy(), torch.from_numpy),
+    "another graph": (used_elsewhere, lambda held: torch.autograd.grad(held[1], held[0])[0]),
+}
+
+
+class Held(Case):
+    """Whoever holds a saved value finds it as it was, whatever is written in place."""
+
+    def train(self, backend, hold=None):
+        """Also what `hold` made of every saved value, and a copy of that."""
+        saved = {}
+
+        def pack(value):
+            saved[len(saved)] = value
+            return len(saved) - 1
+
+        f = torch.compile(self.loss, backend=backend)
+        torch.manual_seed(1)
+        x, w = torch.randn(512, 128), torch.randn(128, 128, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(pack, saved.pop):
+            value = f(x, w)
+        floats = [one for one in saved.values() if hold and one.dtype == torch.float32]
+        held = [(hold(one.detach() if one.requires_grad else one), one.clone()) for one in floats]
+        floats.clear()
+        value.backward()
+        return [value.detach(), w.grad], held
+
+    @staticmethod
+    def loss(x, w):
+        total = 0.0
+        for k in range(4):  # the gradient of a product is written over what is saved of it
+            y = x @ (w + k)
+            y = y.view(-1) if k % 2 else y
+            total = total + (y * y).mean()
+        return total
+
+    def test_whoever_holds_a_saved_value(self):
+        torch._dynamo.reset()
+        expected, _ = self.train(default_backend())
+        for name, (hold, read) in HOLDERS.items():
+            with self.subTest(name), counted() as counts:
+                torch._dynamo.reset()
+                backend = echo_torch.backend(budget=0.9, measure=False)
+                free, _ = self.train(backend)
+                self.assertGreater(counts["over"], 2)
+                self.assertEqual(counts["apart"], 0)
+                values, held = self.train(backend, hold)
+                self.assertGreater(counts["apart"], 0)
+                self.assertIsNone(last().reason)
+                self.assertGreater(len(held), 2)
+                self.assert_same_bits(expected, free)
+                self.assert_same_bits(expected, values)
+                for one, copy in held:
+                    self.assertTrue(torch.equal(read(one), copy), "written over")
 
 
 class Plans(Case):

@@ -428,7 +428,7 @@ class Falls(Case):
             "import support, torch, echo_torch; echo_torch.TESTED = ();"
             "m = torch.nn.Linear(8, 8);"
             "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
-            "assert echo_torch._hooks_work(); assert len(echo_torch.reports()) == 1"
+            "assert echo_torch._distrust() is None; assert len(echo_torch.reports()) == 1"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -437,6 +437,22 @@ class Falls(Case):
             text=True,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_version_that_lacks_a_part(self):
+        program = (
+            "import support, torch, warnings; del torch._C._storage_Use_Count; import echo_torch;"
+            "m = torch.nn.Linear(8, 8); warnings.simplefilter('always');"
+            "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
+            "assert '_storage_Use_Count' in echo_torch.reports()[0].reason"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "EchoWarning.*has no torch._C._storage_Use_Count")
 
     def test_options_of_compile(self):
         def run(options):

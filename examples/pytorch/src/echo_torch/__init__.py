@@ -15,14 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = ["backend", "estimate", "partition_fn", "partitioner", "reports"]
-TESTED = ("2.11", "2.13")  # other versions are tried first: see `_hooks_work`
+TESTED = ("2.11", "2.13")  # other versions are tried first: see `_distrust`
 
 
 def partition_fn(**options: Any) -> Callable[..., Any]:
     """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense."""
     from echo_torch.partition import Options, partition
 
-    return functools.partial(partition, options=Options(**options), trusted=_hooks_work())
+    return functools.partial(partition, options=Options(**options), distrust=_distrust())
 
 
 def backend(**options: Any) -> Callable[..., Any]:
@@ -31,14 +31,16 @@ def backend(**options: Any) -> Callable[..., Any]:
 
 
 def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._dynamo.backends.debugging import boxed_nop
+    from echo_torch import hooks
+
+    if not (hooks.aot_autograd and hooks.boxed_nop and hooks.default_partitioner):
+        raise ImportError(f"Echo cannot run: {hooks.fault()}")
 
     def echo_backend(
         graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any
     ) -> Any:
-        compile_it = aot_autograd(
-            fw_compiler=boxed_nop,
+        compile_it = hooks.aot_autograd(
+            fw_compiler=hooks.boxed_nop,
             partition_fn=partition_fn(**options) if options else divide,
             keep_inference_input_mutations=True,
         )
@@ -48,14 +50,17 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def _hooks_work() -> bool:
-    """Whether a small model trains alike with and without Echo; of versions that are tested it is
-    known.
+def _distrust() -> str | None:
+    """Why graphs are left to this PyTorch: it lacks what Echo needs, or it is of no version that is
+    tested, and by it a small model trains otherwise with Echo than without.
     """
     import torch
 
-    if any(torch.__version__.startswith(version + ".") for version in TESTED):
-        return True
+    from echo_torch import hooks
+
+    tested = any(torch.__version__.startswith(version + ".") for version in TESTED)
+    if hooks.missing or tested:
+        return hooks.fault()
     from echo_torch.partition import Options, partition, reports
 
     def gradients(backend: Any) -> list[Any]:
@@ -75,16 +80,18 @@ def _hooks_work() -> bool:
         with torch.random.fork_rng(devices=[]):
             divide = functools.partial(partition, options=Options(budget=0.7, measure=False))
             pairs = zip(gradients("aot_eager"), gradients(_backend(divide)), strict=True)
-            return all(torch.equal(a, b) for a, b in pairs) and reports[-1].reason is None
+            if all(torch.equal(a, b) for a, b in pairs) and reports[-1].reason is None:
+                return None
     except Exception:
-        return False
+        pass
     finally:
         del reports[before:]
+    return f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
 
 
 def __getattr__(name: str) -> Any:
     """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before
-    anything is traced, so that `_hooks_work` may compile its model.
+    anything is traced, so that `_distrust` may compile its model.
     """
     if name == "echo":
         return backend()

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch.aot_autograd import aot_function
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import traceback
 from torch.utils import _pytree as pytree
+
+from echo_torch import hooks
 
 
 class _Captured(Exception):
@@ -72,7 +72,7 @@ def joint_graph(
     def compile_nothing(graph: fx.GraphModule, _: Any) -> fx.GraphModule:
         return graph
 
-    mode = FakeTensorMode()
+    mode = hooks.FakeTensorMode()
 
     def fake_of(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != "meta":
@@ -90,7 +90,7 @@ def joint_graph(
     )
     fake = pytree.tree_map_only(torch.Tensor, fake_of, real)
     with mode, layers_recorded(module), contextlib.suppress(_Captured):
-        aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)
+        hooks.aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)
     if not captured:
         raise ValueError("no gradient was asked for: no parameter requires one")
     return captured[0][0], list(itertools.chain(real[0], real[1])), captured[0][1]

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
+from echo_torch import hooks
 from echo_torch.graph import OWN_NAMESPACES, Call, aten, number, runs_for_effect
 from echo_torch.host import Host, get_state, set_state
 
@@ -104,7 +104,7 @@ def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
     def table() -> dict[str, Cost | None]:
         if missing:
             known.update(_measure(missing, str(device)))
-            if not torch.autograd._profiler_enabled():  # else scratch memory was not counted
+            if not hooks.profiler_runs():  # else scratch memory was not counted
                 _save(path, known)
         return {key: known[key] for key in keys.values()}
 
@@ -142,7 +142,7 @@ def _model(call: Call) -> float:
 @contextlib.contextmanager
 def _alone(device: str) -> Iterator[None]:
     """Operators run for real here, and leave no trace in the generator."""
-    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+    with hooks.without_modes(), torch.no_grad(), hooks.without_autocast():
         state = get_state(device)
         try:
             yield
@@ -183,13 +183,13 @@ def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, in
     """How long the first run takes, and the most bytes that it was handed out and had not given
     back; 0 where the user's own profiler counts already.
     """
-    if torch.autograd._profiler_enabled():
+    if hooks.profiler_runs():
         begun = clock()
         run()
         return clock() - begun, 0
-    plain = torch._C._profiler._ExperimentalConfig()
+    plain = hooks.profiler_config()
     state = torch.autograd.ProfilerState.CPU
-    torch.autograd._enable_profiler_legacy(
+    hooks.profiler_begin(
         torch.autograd.ProfilerConfig(state, False, True, False, False, False, plain)
     )
     try:
@@ -197,7 +197,7 @@ def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, in
         kept = run()
         took = clock() - begun
     finally:
-        threads = torch.autograd._disable_profiler_legacy()
+        threads = hooks.profiler_end()
     del kept
     now = most = 0
     for event in (

@@ -7,10 +7,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import partitioners
-from torch.utils._python_dispatch import _disable_current_modes
 
-from echo_torch import reuse
+from echo_torch import hooks, reuse
 from echo_torch.graph import (
     Call,
     Place,
@@ -28,13 +26,11 @@ Copy = tuple[int, int]  # {step, output}, as the planner has it
 # result is written over.
 Steps = list[tuple[int, bool, list[Copy], int | None]]
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
-SAVED = getattr(partitioners, "SavedForBackwardsAOTOutput", None)
-SAVED_UNCHECKED = getattr(partitioners, "SavedForBackwardsNoVcCheckAOTOutput", SAVED)
 
 
 def save_generator(device: str) -> torch.Tensor:
     """The state of the generator before a random operator that will run again."""
-    with _disable_current_modes():
+    with hooks.without_modes():
         return get_state(device)
 
 
@@ -44,13 +40,13 @@ def run_with_generator(
     """Runs a random operator as it ran when the state was saved; the generator goes on as if it had
     not.
     """
-    with _disable_current_modes():
+    with hooks.without_modes():
         now = get_state(device)
         set_state(device, state)
     try:
         return target(*args, **kwargs)
     finally:
-        with _disable_current_modes():
+        with hooks.without_modes():
             set_state(device, now)
 
 
@@ -118,8 +114,8 @@ class Builder:
         for half in (self.forward, self.backward):
             half.graph.lint()
         return (
-            fx._lazy_graph_module._make_graph_module(self.host.joint, self.forward.graph),
-            fx._lazy_graph_module._make_graph_module(self.host.joint, self.backward.graph),
+            hooks.make_graph_module(self.host.joint, self.forward.graph),
+            hooks.make_graph_module(self.host.joint, self.backward.graph),
         )
 
     # ---- One step
@@ -274,7 +270,7 @@ class Builder:
         node = self.host.calls[index].node
         state = half.graph.call_function(save_generator, (device_of(node),))
         example = next(read for read in node.all_input_nodes if holds_memory(read)).meta["val"]
-        with _disable_current_modes():
+        with hooks.without_modes():
             size = get_state(device_of(node)).numel()
         state.meta["val"] = torch.empty(size, dtype=torch.uint8, device="meta")
         if getattr(example, "fake_mode", None) is not None:
@@ -320,7 +316,8 @@ class Builder:
         objects = [node for node in bindings if not isinstance(node.meta["val"], NUMBERS)]
         sizes = [node for node in bindings if node not in objects]
         saved = [*tensors, *(self._number(forward, node) for node in (*objects, *sizes))]
-        kinds = [SAVED_UNCHECKED if _is_unchecked(node) else SAVED for node in saved]
+        unchecked = hooks.SavedUnchecked or hooks.Saved
+        kinds = [unchecked if _is_unchecked(node) else hooks.Saved for node in saved]
         own = slice(0, host.num_fwd_outputs)
         marks = [kind(i) if kind else None for i, kind in enumerate(kinds)]
         self._end(
@@ -354,14 +351,14 @@ class Builder:
         """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the
         others.
         """
-        of_symbols = partitioners.find_symbol_binding_fx_nodes(self.host.joint.graph)
-        named = {node: partitioners.is_symbol_binding_fx_node(node) for node in numbers}
+        of_symbols = hooks.symbol_nodes(self.host.joint.graph)
+        named = {node: hooks.symbol_of(node) for node in numbers}
         bound = [node for node in numbers if named[node] is not None]
         derived = [node for node in numbers if named[node] is None]
         known = {named[node] for node in bound}
         for node in (*derived, *saved, *self.host.tangents):
             symbols = (
-                partitioners.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
+                hooks.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
             )
             bound += [
                 of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols

@@ -19,10 +19,9 @@ from typing import Any
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
-from echo_torch import reuse
+from echo_torch import hooks, reuse
 from echo_torch.graph import (
     Call,
     Place,
@@ -52,6 +51,13 @@ UNORDERED = (
     "histc",
     "cumsum",
     "embedding_bag",
+)
+
+# Views that their schemas call copies.
+HIDDEN_VIEWS = (
+    aten._unsafe_view.default,
+    aten.unsafe_split.Tensor,
+    aten.unsafe_split_with_sizes.default,
 )
 
 # What a collective costs, which is not measured: it would need the other ranks.
@@ -178,17 +184,13 @@ class Host:
             if not holds_memory(node) and node.meta.get("val") is not None:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
-            call = read_call(node, "backward" if backward else "forward", self.place_of)
-            if is_hidden_view(node):
-                call.kind, call.outputs[0].view_of = "view", 0
-            elif is_collective(node):
-                call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
+            call = call_of(node, "backward" if backward else "forward", self.place_of)
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
             if draws and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
-            if (draws and (backward or self.traced)) or not may_run_again(node):
+            if draws and (backward or self.traced):
                 call.rerun = "never"
             splits = node.target in PARTS and not backward and self._may_split(node)
             reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
@@ -203,10 +205,6 @@ class Host:
                 if call.kind == "view":
                     written.add(node)
                 call.rerun = "never"
-            if node.target is aten.copy_.default:
-                call.outputs[0].inplace = 0
-            elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-                raise Unknown(f"'{node}' writes to an argument: {node.target}")
             if splits:
                 self._split(node, call)
             else:
@@ -343,6 +341,24 @@ class Host:
         return order
 
 
+def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
+    """The call of one node of a joint graph, with what its schema does not say."""
+    call = read_call(node, phase, place_of)
+    if is_hidden_view(node):
+        call.kind = "view"
+        for output in call.outputs:
+            output.view_of = 0
+    elif is_collective(node):
+        call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
+    elif node.target is aten.copy_.default:
+        call.outputs[0].inplace = 0
+    elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        raise Unknown(f"'{node}' writes to an argument: {node.target}")
+    if not may_run_again(node):
+        call.rerun = "never"
+    return call
+
+
 def _entry(call: Call, alignment: int) -> dict[str, Any]:
     def size(value: Value) -> int:
         return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
@@ -370,9 +386,9 @@ def is_collective(node: fx.Node) -> bool:
 
 
 def is_hidden_view(node: fx.Node) -> bool:
-    """Whether the result is the argument's storage although the schema calls it a copy."""
+    """Whether the results lie on the argument's storage although the schema calls it a copy."""
     waits = is_collective(node) and node.target._opname == "wait_tensor"
-    return waits or node.target is aten._unsafe_view.default
+    return waits or node.target in HIDDEN_VIEWS
 
 
 def is_random(node: fx.Node) -> bool:
@@ -409,7 +425,7 @@ def product_is_exact(dtype: torch.dtype, device: str) -> bool:
     """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it.
     """
     try:
-        with _disable_current_modes(), torch.no_grad():
+        with hooks.without_modes(), torch.no_grad():
             x = torch.linspace(-3, 3, 4099, dtype=torch.float64).to(device=device, dtype=dtype)
             state = get_state(device)
             out, mask = aten.native_dropout(x, 0.3, True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
-from echo_torch import _core, _hooks_work, costs, graph, halves, host, partition, reuse
+from echo_torch import _core, _distrust, costs, graph, halves, host, partition, reuse
 
 
 class Partitioner(CustomPartitionerFn):
@@ -15,13 +15,13 @@ class Partitioner(CustomPartitionerFn):
     """
 
     def __init__(self, options: partition.Options) -> None:
-        self.options, self.trusted = options, _hooks_work()
+        self.options, self.distrust = options, _distrust()
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
         text = "Echo under Inductor is experimental: operators are counted as if none were fused"
         partition.warn_once(text)
         more.pop("compiler", None)
-        more |= {"options": self.options, "inductor": True, "trusted": self.trusted}
+        more |= {"options": self.options, "inductor": True, "distrust": self.distrust}
         return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:

@@ -13,10 +13,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import config as functorch_config
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from echo_torch import costs
+from echo_torch import costs, hooks
 from echo_torch.agree import Agreement
 from echo_torch.graph import Unknown, gathers
 from echo_torch.halves import Builder
@@ -131,8 +129,8 @@ def default_partition(
     that mark alone is taken off again, where it was not the user's.
     """
     marked = {node.name for node in joint.graph.nodes if "recompute" in node.meta}
-    with functorch_config.patch(activation_memory_budget=1.0):
-        halves = min_cut_rematerialization_partition(joint, inputs, **more)
+    with hooks.functorch_config.patch(activation_memory_budget=1.0):
+        halves = hooks.default_partitioner(joint, inputs, **more)
     for node in joint.graph.nodes:
         if gathers(node) and node.name not in marked:
             node.meta.pop("recompute", None)
@@ -146,7 +144,7 @@ def partition(
     options: Options,
     num_fwd_outputs: int,
     inductor: bool = False,
-    trusted: bool = True,
+    distrust: str | None = None,
     **more: Any,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
@@ -158,11 +156,9 @@ def partition(
     halves = digest = ranks = None
     try:
         ranks = Agreement()
-        if not trusted:
-            raise Unknown(
-                f"by PyTorch {torch.__version__} a small model trains otherwise than without Echo"
-            )
-        traced = inductor or torch._dynamo.config.compiled_autograd
+        if distrust:
+            raise Unknown(distrust)
+        traced = inductor or hooks.dynamo_config.compiled_autograd
         host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
         watch.lap("reading")
         plan, digest = plan_for(host, default, options, report, watch, ranks)

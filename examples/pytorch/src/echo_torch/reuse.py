@@ -9,11 +9,12 @@ the operator runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from echo_torch import hooks
 from echo_torch.graph import OWN_NAMESPACES, Call, Place, aten, number
 
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
@@ -53,20 +54,24 @@ def mark(calls: Sequence[Call]) -> None:
     roots = _roots(calls)
     last_reader = {place: index for index, call in enumerate(calls) for place in call.inputs}
     for index, call in enumerate(calls):
-        if not _is_plain(call) or (writer := _writer(call)) is None:
+        if (writer := writer_of(call)) is None:
             continue
-        made = call.node.meta["val"]
-        fits = [
-            k
-            for k, (place, read) in enumerate(zip(call.inputs, call.reads, strict=True))
-            if roots[place]
-            and (writer[1] is not None or call.node.args[0] is read)
-            and _layout(read.meta["val"]) == _layout(made)
-            and _is_dense(read.meta["val"])
-        ]
-        if fits:  # first of all one that the graph itself does not read later
-            call.over = min(fits, key=lambda k: last_reader[call.inputs[k]] != index)
+        free = [k for k in fits(call, writer) if roots[call.inputs[k]]]
+        if free:  # first of all one that the graph itself does not read later
+            call.over = min(free, key=lambda k: last_reader[call.inputs[k]] != index)
             call.writer = writer
+
+
+def fits(call: Call, writer: Writer) -> list[int]:
+    """The inputs that are laid out as the result is, so that it can take their place."""
+    made = call.node.meta["val"]
+    return [
+        k
+        for k, read in enumerate(call.reads)
+        if (writer[1] is not None or call.node.args[0] is read)
+        and _layout(read.meta["val"]) == _layout(made)
+        and _is_dense(read.meta["val"])
+    ]
 
 
 def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
@@ -94,9 +99,10 @@ def _is_plain(call: Call) -> bool:
     return alone and pure and call.outputs[0].bytes >= LEAST_BYTES
 
 
-def _writer(call: Call) -> Writer | None:
+def writer_of(call: Call) -> Writer | None:
+    """What writes the call's result to where it is told; None: there is no such overload."""
     target = call.node.target
-    if target.namespace != "aten":
+    if not _is_plain(call) or target.namespace != "aten":
         return None
     if target in WRITES_TO_ON_CPU and call.node.meta["val"].device.type == "cpu":
         return WRITES_TO_ON_CPU[target]
@@ -129,34 +135,40 @@ def _is_dense(value: torch.Tensor) -> bool:
 # ---- While training
 
 
-def _owners(value: torch.Tensor) -> int:
-    """How many tensors lie on the storage, this one's base not counted."""
-    count = torch._C._storage_Use_Count(value.untyped_storage()._cdata)
-    return count - (value._base is not None)
+def _holders(over: torch.Tensor, *args: Any) -> tuple[int, ...]:
+    """How often Python and others hold the tensor, the one that it is a view of, and their storage:
+    views, hooks, arrays, capsules, other graphs.
+    """
+    held, storage = [over], over.untyped_storage()
+    if over._base is not None:
+        held.append(over._base)
+    counts = [n for one in held for n in (sys.getrefcount(one), hooks.use_count(one))]
+    counts[0] -= sum(value is over for value in args)
+    return (*counts, sys.getrefcount(storage), hooks.storage_use_count(storage._cdata))
 
 
-def _references(over: torch.Tensor) -> int:
-    """How often Python holds the tensor that owns the storage."""
-    base = over._base
-    return sys.getrefcount(over) if base is None else sys.getrefcount(base)
+def _like_run_over(
+    over: torch.Tensor, is_saved: bool, target: Any, writer: Any, name: Any, *args: Any
+) -> tuple[int, ...]:
+    return _holders(over, *args)
 
 
-def _like_run_over(over: torch.Tensor, *args: Any) -> int:
-    return _references(over)
-
-
-def _like_a_graph(value: torch.Tensor) -> int:
-    return _like_run_over(value, value)
+def _holders_alone(run: Callable[..., tuple[int, ...]] = _like_run_over) -> dict[int, Any]:
+    """What `run_over` finds of tensors that the graph alone holds: one, and a view of another."""
+    value = torch.empty(1)
+    counts = run(value, False, None, None, None, value)
+    value = value.view(-1)
+    viewed = run(value, False, None, None, None, value)
+    return {len(counts): counts, len(viewed): viewed}
 
 
 def _is_in_vmap() -> bool:
     """Whether a transform is under way: `torch.func`'s, or that of `is_grads_batched`."""
-    batches = torch._C._dispatch_tls_is_dispatch_key_included("VmapMode")
-    return batches or torch._C._functorch.peek_interpreter_stack() is not None
+    batches = hooks.includes_key("VmapMode")
+    return batches or hooks.transform() is not None
 
 
-_ALONE = _owners(torch.empty(1))
-_UNSHARED = [_like_a_graph(torch.empty(1)), _like_a_graph(torch.empty(1).view(-1))]
+_ALONE = {} if hooks.missing else _holders_alone()
 
 
 def run_over(
@@ -169,17 +181,16 @@ def run_over(
     **kwargs: Any,
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments. What somebody else holds
-    (of what is saved: hooks, or a backward pass that is to run once more) is left alone: then the
-    operator runs as it stands. So it does under `vmap`, whose tensors have no storage to look at
-    and may be larger than the argument.
+    is left alone, and what is saved where the backward pass is to run once more: then the operator
+    runs as it stands. So it does under `vmap`, whose tensors have no storage to look at and may be
+    larger than the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
+    holders = _holders(over, *args)
+    shared = any(n > alone for n, alone in zip(holders, _ALONE[len(holders)], strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
-    shared = _owners(over) > _ALONE or not over.untyped_storage().resizable()
-    if is_saved and not shared:
-        keeps = torch._C._autograd._get_current_graph_task_keep_graph()
-        shared = keeps or _references(over) > _UNSHARED[over._base is not None]
-    if shared:
+    shared = shared or not over.untyped_storage().resizable()
+    if shared or (is_saved and hooks.keeps_graph()):
         return target(*args, **kwargs)
     return writer(*args, **kwargs, **({name: over} if name is not None else {}))

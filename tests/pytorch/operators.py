@@ -1,0 +1,269 @@
+"""Whether operators do what `graph.py`, `host.py` and `reuse.py` say of them.
+
+    python operators.py [--samples N] [NAME…]
+
+PyTorch's own list of operators is walked (`op_db`; all of it, or what has one of the names in its
+own). Each is traced with its gradient as AOTAutograd traces it, and every node of that graph then
+runs on real tensors of the CPU and is watched: on which argument's storage its results lie, what it
+writes to, whether it draws random numbers, whether it makes the same bits again, and whether the
+same bits come out where the result is written over an argument. What differs from what Echo says is
+printed, one line for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import unittest.mock
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.aot_autograd import aot_function
+from torch.utils import _pytree as pytree
+
+from echo_torch import reuse
+from echo_torch.graph import Call, Unknown
+from echo_torch.host import call_of
+
+# What is not written yet has no bits that could be the same.
+UNWRITTEN = ("empty", "resize", "set_", "_efficientzerotensor")
+
+
+class _Traced(Exception):
+    """Leaves the tracer once the graph is there: nothing is to be compiled."""
+
+
+@dataclass
+class Findings:
+    """What was watched. `wrong`: an operator, and what it does that Echo says it does not."""
+
+    traced: set[str] = field(default_factory=set)  # names of `op_db`
+    ran: set[str] = field(default_factory=set)  # overloads
+    written_over: set[str] = field(default_factory=set)
+    wrong: dict[tuple[str, str], str] = field(default_factory=dict)  # and where it was first seen
+    untraced: dict[str, str] = field(default_factory=dict)  # names of `op_db`, and why
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Whether two results are the same, NaN for NaN."""
+    ones, others = pytree.tree_leaves(one), pytree.tree_leaves(other)
+    if len(ones) != len(others):
+        return False
+    for a, b in zip(ones, others, strict=True):
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            if a is not b and a != b and not (a != a and b != b):
+                return False
+        elif a.shape != b.shape or a.dtype != b.dtype or bits(a) != bits(b):
+            return False
+    return True
+
+
+def bits(value: torch.Tensor) -> bytes:
+    plain = value.detach().resolve_conj().resolve_neg()
+    flat = plain.reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def storage_of(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata
+
+
+class Watched(fx.Interpreter):
+    """Runs a graph and looks at every operator."""
+
+    def __init__(self, graph: fx.GraphModule, findings: Findings, where: str) -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.findings, self.where = findings, where
+
+    def run_node(self, node: fx.Node) -> Any:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            return super().run_node(node)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        call = call_of(node, "forward", lambda read: (0, 0))
+        read = [self.env[of] for of in call.reads]
+        given = copied((args, kwargs))
+        before = torch.get_rng_state()
+        made = node.target(*args, **kwargs)
+        self.findings.ran.add(str(node.target))
+        outputs = list(made) if isinstance(made, tuple | list) else [made]
+        self._storages(call, read, outputs)
+        self._writes(call, (args, kwargs), given)
+        drew = not torch.equal(before, torch.get_rng_state())
+        if drew and call.rerun == "pure":
+            self._wrong(call, "draws random numbers")
+        if call.rerun != "never" and not any(part in str(node.target) for part in UNWRITTEN):
+            after = torch.get_rng_state()
+            torch.set_rng_state(before)
+            args_again, kwargs_again = copied(given)
+            if not same_bits(made, node.target(*args_again, **kwargs_again)):
+                self._wrong(call, "makes other bits when it runs again")
+            torch.set_rng_state(after)
+        self._over(call, given, made)
+        return made
+
+    def _wrong(self, call: Call, what: str) -> None:
+        self.findings.wrong.setdefault((str(call.node.target), what), self.where)
+
+    def _storages(self, call: Call, read: list[Any], outputs: list[Any]) -> None:
+        seen: dict[int, int] = {}
+        for output, value in enumerate(outputs):
+            if not isinstance(value, torch.Tensor) or output >= len(call.outputs):
+                continue
+            of = call.outputs[output]
+            said = of.view_of if of.view_of is not None else of.inplace
+            here = storage_of(value)
+            on = [k for k, tensor in enumerate(shared(read)) if tensor == here]
+            if said is None and on:
+                self._wrong(call, f"output {output} lies on input {on[0]}, and is said to be new")
+            elif said is not None and said not in on:
+                what = f"on input {on[0]}" if on else "on no input"
+                self._wrong(call, f"output {output} is said to lie on input {said}, and lies {what}")
+            if said is None and here in seen:
+                self._wrong(call, f"outputs {seen[here]} and {output} lie on one storage")
+            seen.setdefault(here, output)
+
+    def _writes(self, call: Call, now: Any, given: Any) -> None:
+        schema = call.node.target._schema
+        if schema.is_mutable:
+            if call.rerun != "never":
+                self._wrong(call, "writes to an argument, and may run again")
+        elif not same_bits(now, given):
+            self._wrong(call, "writes to an argument, which its schema does not say")
+
+    def _over(self, call: Call, given: Any, made: Any) -> None:
+        """The same, with the result written over each argument that `reuse.py` would choose."""
+        with unittest.mock.patch.object(reuse, "LEAST_BYTES", 0):
+            writer = reuse.writer_of(call)
+        for k in reuse.fits(call, writer) if writer else ():
+            args, kwargs = copied(given)
+            over = pytree.tree_map_only(fx.Node, lambda n: n is call.reads[k], call.node.args)
+            place = next(
+                value
+                for value, is_it in zip(pytree.tree_leaves(args), pytree.tree_leaves(over))
+                if is_it is True and isinstance(value, torch.Tensor)
+            )
+            more = {writer[1]: place} if writer[1] is not None else {}
+            got = writer[0](*args, **kwargs, **more)
+            self.findings.written_over.add(str(call.node.target))
+            if got is not place or not same_bits(made, got):
+                self._wrong(call, f"makes other bits when it is written over input {k}")
+
+
+def shared(read: list[Any]) -> list[int]:
+    return [storage_of(value) if isinstance(value, torch.Tensor) else 0 for value in read]
+
+
+def copied(values: Any) -> Any:
+    """Copies of all tensors on storages of their own, laid out alike."""
+
+    def copy(value: torch.Tensor) -> torch.Tensor:
+        if value.is_conj() or value.is_neg():
+            return copy(value.conj()).conj() if value.is_conj() else copy(value._neg_view())._neg_view()
+        whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).clone()
+        return whole.as_strided(value.shape, value.stride(), value.storage_offset())
+
+    return pytree.tree_map_only(torch.Tensor, copy, values)
+
+
+# ---- Tracing
+
+
+def traced(op: Any, sample: Any) -> tuple[fx.GraphModule, list[torch.Tensor]]:
+    """The joint graph of one call and its gradients, or that of the call alone, and its inputs."""
+    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    found: list[fx.GraphModule] = []
+
+    def step(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        all_leaves = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            all_leaves[place] = tensor
+        first, args, kwargs = pytree.tree_unflatten(all_leaves, spec)
+        made = pytree.tree_leaves(op(first, *args, **kwargs))
+        return [value for value in made if isinstance(value, torch.Tensor)]
+
+    def keep(graph: fx.GraphModule, *_: Any, **__: Any) -> Any:
+        found.append(graph)
+        raise _Traced
+
+    inputs = [leaves[place].detach().clone() for place in places]
+    for made, place in zip(inputs, places, strict=True):
+        made.requires_grad_(leaves[place].requires_grad)
+    with contextlib.suppress(_Traced):
+        aot_function(step, keep, keep, partition_fn=keep, keep_inference_input_mutations=True)(
+            *inputs
+        )
+    return found[0], [value.detach() for value in inputs]
+
+
+def filled(graph: fx.GraphModule, inputs: list[torch.Tensor]) -> Iterator[Any]:
+    """What the placeholders stand for: the inputs, and gradients of random numbers."""
+    rest = iter(inputs)
+    for node in graph.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if "tangents" not in str(node.target):
+            yield next(rest)
+        else:
+            made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+            yield made.copy_(torch.randn(value.shape).to(value.dtype))
+
+
+def samples_of(entry: Any, count: int) -> Iterator[Any]:
+    """Some sample inputs, in floating point where the operator takes it."""
+    kinds = entry.supported_dtypes("cpu")
+    kind = torch.float32 if torch.float32 in kinds else sorted(kinds, key=str)[0]
+    gradient = entry.supports_autograd and (kind.is_floating_point or kind.is_complex)
+    for position, sample in enumerate(entry.sample_inputs("cpu", kind, requires_grad=gradient)):
+        if position >= count:
+            break
+        yield sample
+
+
+def watch(entries: list[Any], samples: int) -> Findings:
+    """Walks over entries of `op_db`, that many sample inputs of each."""
+    findings = Findings()
+    for entry in entries:
+        name = entry.name + (f".{entry.variant_test_name}" if entry.variant_test_name else "")
+        try:
+            for sample in samples_of(entry, samples):
+                torch.manual_seed(0)
+                graph, inputs = traced(entry.op, sample)
+                values = list(filled(graph, inputs))
+                with torch.no_grad():
+                    Watched(graph, findings, name).run(*values)
+                findings.traced.add(name)
+        except Unknown as unknown:
+            findings.untraced[name] = str(unknown)
+        except Exception as fault:  # it needs data, a library or a device that is not there
+            findings.untraced[name] = f"{type(fault).__name__}: {str(fault).splitlines()[:1]}"
+    return findings
+
+
+def main() -> int:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--samples", type=int, default=4, help="of each operator")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    chosen = [e for e in op_db if not options.names or any(n in e.name for n in options.names)]
+    found = watch(chosen, options.samples)
+    for (target, what), where in sorted(found.wrong.items()):
+        print(f"{target}: {what} (in {where})")
+    for name, why in sorted(found.untraced.items()):
+        print(f"not run: {name}: {why[:150]}")
+    print(
+        f"{len(found.traced)} of {len(chosen)} operators traced, {len(found.ran)} overloads ran, "
+        f"{len(found.written_over)} written over an argument, {len(found.wrong)} wrong"
+    )
+    return 1 if found.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
