@@ -4,6 +4,8 @@
 /// geometry.
 #pragma once
 
+#include <echo/symbol/elementwise.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -72,33 +74,20 @@ enum class operation : std::uint8_t {
     output,
     output_gradient,
     seed,
+    // clang-format off
     // element-wise arithmetic and functions
-    add,
-    subtract,
-    multiply,
-    divide,
+#define ECHO_NAME_OF_ROW(name, ...) name,
+    ECHO_BINARY_OPERATORS(ECHO_NAME_OF_ROW)
     negate,
-    exp,
-    log,
-    tanh,
-    sigmoid,
-    erf,
-    sqrt,
-    rsqrt,
-    sin,
-    cos,
-    pow,
-    abs,
-    max,
-    min,
+    ECHO_UNARY_FUNCTIONS(ECHO_NAME_OF_ROW)
+    ECHO_BINARY_FUNCTIONS(ECHO_NAME_OF_ROW)
     // masks, and the choice between two values
-    greater,
-    greater_equal,
-    equal,
-    logical_and,
-    logical_or,
+    ECHO_COMPARISONS(ECHO_NAME_OF_ROW)
+    ECHO_LOGICAL_OPERATORS(ECHO_NAME_OF_ROW)
     logical_not,
     select,
+#undef ECHO_NAME_OF_ROW
+    // clang-format on
     // movement: no arithmetic
     shape_of,
     transpose,

@@ -32,59 +32,32 @@ template <class F, std::size_t I>
 ECHO_HOST_DEVICE constexpr void run_elementwise(frame<F>& f) noexcept {
     using symbol::operation;
     constexpr step s = F::program.of[I];
-    constexpr std::size_t a = s.operands[0], b = s.operands[1], c = s.operands[2];
-    if constexpr (s.op == operation::add)
-        f.number[I] = f.number[a] + f.number[b];
-    else if constexpr (s.op == operation::subtract)
-        f.number[I] = f.number[a] - f.number[b];
-    else if constexpr (s.op == operation::multiply)
-        f.number[I] = f.number[a] * f.number[b];
-    else if constexpr (s.op == operation::divide)
-        f.number[I] = f.number[a] / f.number[b];
-    else if constexpr (s.op == operation::negate)
-        f.number[I] = -f.number[a];
-    else if constexpr (s.op == operation::exp)
-        f.number[I] = exp(f.number[a]);
-    else if constexpr (s.op == operation::log)
-        f.number[I] = log(f.number[a]);
-    else if constexpr (s.op == operation::tanh)
-        f.number[I] = tanh(f.number[a]);
-    else if constexpr (s.op == operation::sigmoid)
-        f.number[I] = sigmoid(f.number[a]);
-    else if constexpr (s.op == operation::erf)
-        f.number[I] = erf(f.number[a]);
-    else if constexpr (s.op == operation::sqrt)
-        f.number[I] = sqrt(f.number[a]);
-    else if constexpr (s.op == operation::rsqrt)
-        f.number[I] = rsqrt(f.number[a]);
-    else if constexpr (s.op == operation::sin)
-        f.number[I] = sin(f.number[a]);
-    else if constexpr (s.op == operation::cos)
-        f.number[I] = cos(f.number[a]);
-    else if constexpr (s.op == operation::pow)
-        f.number[I] = pow(f.number[a], f.number[b]);
-    else if constexpr (s.op == operation::abs)
-        f.number[I] = abs(f.number[a]);
-    else if constexpr (s.op == operation::max)
-        f.number[I] = max(f.number[a], f.number[b]);
-    else if constexpr (s.op == operation::min)
-        f.number[I] = min(f.number[a], f.number[b]);
-    else if constexpr (s.op == operation::greater)
-        f.holds[I] = (f.number[a] > f.number[b]).holds();
-    else if constexpr (s.op == operation::greater_equal)
-        f.holds[I] = (f.number[a] >= f.number[b]).holds();
-    else if constexpr (s.op == operation::equal)
-        f.holds[I] = (f.number[a] == f.number[b]).holds();
-    else if constexpr (s.op == operation::logical_and)
-        f.holds[I] = f.holds[a] && f.holds[b];
-    else if constexpr (s.op == operation::logical_or)
-        f.holds[I] = f.holds[a] || f.holds[b];
-    else if constexpr (s.op == operation::logical_not)
-        f.holds[I] = !f.holds[a];
-    else {
-        static_assert(s.op == operation::select, "echo: an element-wise operation without an evaluation");
-        f.number[I] = f.holds[a] ? f.number[b] : f.number[c];
-    }
+    [[maybe_unused]] constexpr std::size_t a = s.operands[0], b = s.operands[1], c = s.operands[2];
+    // The rows of symbol/elementwise.hpp.
+#define ECHO_RUN_OPERATOR(name, sign, text)                                                                  \
+    if constexpr (s.op == operation::name) f.number[I] = f.number[a] sign f.number[b];
+#define ECHO_RUN_COMPARISON(name, sign, text)                                                                \
+    if constexpr (s.op == operation::name) f.holds[I] = (f.number[a] sign f.number[b]).holds();
+#define ECHO_RUN_LOGICAL_OPERATOR(name, sign, text)                                                          \
+    if constexpr (s.op == operation::name) f.holds[I] = f.holds[a] sign f.holds[b];
+#define ECHO_RUN_UNARY_FUNCTION(name, text)                                                                  \
+    if constexpr (s.op == operation::name) f.number[I] = name(f.number[a]);
+#define ECHO_RUN_BINARY_FUNCTION(name, text)                                                                 \
+    if constexpr (s.op == operation::name) f.number[I] = name(f.number[a], f.number[b]);
+    ECHO_BINARY_OPERATORS(ECHO_RUN_OPERATOR)
+    ECHO_COMPARISONS(ECHO_RUN_COMPARISON)
+    ECHO_LOGICAL_OPERATORS(ECHO_RUN_LOGICAL_OPERATOR)
+    ECHO_UNARY_FUNCTIONS(ECHO_RUN_UNARY_FUNCTION)
+    ECHO_BINARY_FUNCTIONS(ECHO_RUN_BINARY_FUNCTION)
+#undef ECHO_RUN_OPERATOR
+#undef ECHO_RUN_COMPARISON
+#undef ECHO_RUN_LOGICAL_OPERATOR
+#undef ECHO_RUN_UNARY_FUNCTION
+#undef ECHO_RUN_BINARY_FUNCTION
+    if constexpr (s.op == operation::negate) f.number[I] = -f.number[a];
+    if constexpr (s.op == operation::logical_not) f.holds[I] = !f.holds[a];
+    if constexpr (s.op == operation::select) f.number[I] = f.holds[a] ? f.number[b] : f.number[c];
+    static_assert(symbol::is_elementwise(s.op));
 }
 
 /// Step I; `x` holds the kernel's operands. A reduction's value is put into the frame by whoever walks the row.

@@ -36,29 +36,18 @@ constexpr std::string_view pattern_of(symbol::operation op) noexcept {
         operation op;
         std::string_view text;
     } table[] = {
-        {operation::add, "A + B"},
-        {operation::subtract, "A - B"},
-        {operation::multiply, "A * B"},
-        {operation::divide, "A / B"},
+        // clang-format off
+#define ECHO_PATTERN_OF_OPERATOR(name, sign, text) {operation::name, text},
+#define ECHO_PATTERN_OF_FUNCTION(name, text) {operation::name, text},
+        ECHO_BINARY_OPERATORS(ECHO_PATTERN_OF_OPERATOR)
+        ECHO_COMPARISONS(ECHO_PATTERN_OF_OPERATOR)
+        ECHO_LOGICAL_OPERATORS(ECHO_PATTERN_OF_OPERATOR)
+        ECHO_UNARY_FUNCTIONS(ECHO_PATTERN_OF_FUNCTION)
+        ECHO_BINARY_FUNCTIONS(ECHO_PATTERN_OF_FUNCTION)
+#undef ECHO_PATTERN_OF_OPERATOR
+#undef ECHO_PATTERN_OF_FUNCTION
+        // clang-format on
         {operation::negate, "-A"},
-        {operation::exp, "expf(A)"},
-        {operation::log, "logf(A)"},
-        {operation::tanh, "tanhf(A)"},
-        {operation::sigmoid, "0.5f + 0.5f * tanhf(0.5f * A)"},
-        {operation::erf, "erff(A)"},
-        {operation::sqrt, "sqrtf(A)"},
-        {operation::rsqrt, "1.0f / sqrtf(A)"},
-        {operation::sin, "sinf(A)"},
-        {operation::cos, "cosf(A)"},
-        {operation::pow, "powf(A, B)"},
-        {operation::abs, "A < 0.0f ? -A : A"},
-        {operation::max, "A < B ? B : A"},
-        {operation::min, "B < A ? B : A"},
-        {operation::greater, "A > B"},
-        {operation::greater_equal, "A >= B"},
-        {operation::equal, "A == B"},
-        {operation::logical_and, "A && B"},
-        {operation::logical_or, "A || B"},
         {operation::logical_not, "!A"},
     };
     for (const auto& row : table)
