@@ -4,9 +4,10 @@
 /// one line of JSON for each figure. run (in tests/cuda) reads the lines; report.py knows the bars.
 #pragma once
 
+#include "../cards/power.hpp"
+
 #include <echo/cuda/device.hpp>
 #include <echo/cuda/event.hpp>
-#include <echo/cuda/power.hpp>
 #include <echo/cuda/stream.hpp>
 
 #include <algorithm>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 // Streams, events, arenas and the kernels together on the device: a plan's arena from each allocator, one
 // capture of everything in a CUDA graph, times by events, the typed errors that only a device gives.
+#include "../../bench/cards/layer_timer.hpp"
+#include "../../bench/cards/nvtx.hpp"
+#include "../../bench/cards/power.hpp"
 #include "device_test.cuh"
 
 #include <echo/cuda/allocators.hpp>
 #include <echo/cuda/bitmask.cuh>
 #include <echo/cuda/dropout.cuh>
-#include <echo/cuda/layer_timer.hpp>
-#include <echo/cuda/nvtx.hpp>
-#include <echo/cuda/power.hpp>
 
 namespace {
 

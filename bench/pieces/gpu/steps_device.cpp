@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `gpu-steps` on a CUDA device. 77, and why, where there is none.
+#include "../../cards/power.hpp"
 #include "engine/cuda/device_backend.hpp"
 #include "steps.hpp"
 
 #include <echo/cuda/device.hpp>
-#include <echo/cuda/power.hpp>
 
 namespace {
 

@@ -74,7 +74,7 @@ enum class operation : std::uint8_t {
     output,
     output_gradient,
     seed,
-    // clang-format off
+// clang-format off
     // element-wise arithmetic and functions
 #define ECHO_NAME_OF_ROW(name, ...) name,
     ECHO_BINARY_OPERATORS(ECHO_NAME_OF_ROW)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // What a program learns of a failure on a device, and that nobody gets the default stream by accident. No
 // CUDA header.
+#include "../bench/cards/nvtx.hpp"
+
 #include <echo/cuda/error.hpp>
-#include <echo/cuda/nvtx.hpp>
 #include <echo/cuda/stream_ref.hpp>
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The power meter against a library that stands in for NVML, and against none.
-#include <echo/cuda/power.hpp>
+#include "../bench/cards/power.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 // The CUDA runtime's own answers as typed errors. Without a driver every call fails, which is what most
 // machines that build this have; with a device the same calls are used for what they are for.
+#include "../bench/cards/layer_timer.hpp"
+#include "../bench/cards/nvtx.hpp"
+#include "../bench/cards/power.hpp"
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/cuda/allocators.hpp>
 #include <echo/cuda/device.hpp>
-#include <echo/cuda/layer_timer.hpp>
-#include <echo/cuda/nvtx.hpp>
-#include <echo/cuda/power.hpp>
 #include <echo/cuda/stream.hpp>
 
 #include <catch2/catch.hpp>

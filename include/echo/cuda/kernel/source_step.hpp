@@ -36,7 +36,7 @@ constexpr std::string_view pattern_of(symbol::operation op) noexcept {
         operation op;
         std::string_view text;
     } table[] = {
-        // clang-format off
+    // clang-format off
 #define ECHO_PATTERN_OF_OPERATOR(name, sign, text) {operation::name, text},
 #define ECHO_PATTERN_OF_FUNCTION(name, text) {operation::name, text},
         ECHO_BINARY_OPERATORS(ECHO_PATTERN_OF_OPERATOR)
