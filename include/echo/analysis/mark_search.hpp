@@ -25,9 +25,9 @@ using marks = std::vector<bool>; ///< by node of the forward pass
 
 /// What an engine says of a set of marks.
 struct mark_verdict {
-    std::uint64_t bytes = 0;
-    double copies_us = 0;   ///< what runs in addition
-    std::size_t copies = 0; ///< nodes that run in addition
+    std::uint64_t bytes = 0; ///< what it takes for a step
+    double copies_us = 0;    ///< what runs in addition
+    std::size_t copies = 0;  ///< nodes that run in addition
     std::size_t unsound =
         0; ///< places where the marks may not be made: no set with one is taken for one without
 };
@@ -42,6 +42,7 @@ struct markable_graph {
     marks mirrored{}; ///< what the engine itself would mark where it is asked for recomputation
 };
 
+/// What is asked of a search.
 struct mark_options {
     double max_overhead = 0.05;      ///< time of the copies ÷ time of the step
     bool names_overhead = false;     ///< by the user; else what the engine itself would mark may lift it
@@ -49,11 +50,15 @@ struct mark_options {
     std::size_t trials = 1200;       ///< that the judge is asked about, more or less
 };
 
+/// What a search has found.
 struct mark_decision {
-    marks marked{};
-    mark_verdict got{}, baseline{}, mirror{};
-    double step_us = 0;
-    std::size_t trials = 0;
+    marks marked{};          ///< the best marks
+    mark_verdict got{};      ///< what the judge says of them,
+    mark_verdict baseline{}; ///< of none,
+    mark_verdict mirror{};   ///< and of those that the engine would make itself
+    double step_us = 0;      ///< a step without copies
+    std::size_t trials = 0;  ///< how often the judge was asked
+    /// Time of the copies ÷ time of the step.
     double overhead() const { return step_us > 0 ? got.copies_us / step_us : 0; }
 };
 

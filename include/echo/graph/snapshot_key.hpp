@@ -49,7 +49,7 @@ inline std::string snapshot_key(const snapshot& s) {
     for (std::uint32_t op = 0; op < s.op_count(); ++op) key << s.op_name(op);
     for (const auto n : s.nodes()) {
         const node_record& of = s[n];
-        const unsigned flags = static_cast<unsigned>(of.keep) | static_cast<unsigned>(of.fuses) << 1 |
+        const unsigned flags = static_cast<unsigned>(of.keep) | static_cast<unsigned>(of.may_fuse) << 1 |
                                static_cast<unsigned>(of.draws_by_element) << 2 |
                                static_cast<unsigned>(of.unknown_op) << 3;
         key << of.phase << of.kind << of.rerun << flags << of.op << of.flops << of.time_us << of.workspace;

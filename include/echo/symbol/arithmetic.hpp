@@ -13,6 +13,7 @@ template <class A, class B>
 concept operands = operand<A> && operand<B> && (symbolic<A> || symbolic<B>);
 
 // The rows of elementwise.hpp.
+/// @cond
 #define ECHO_SYMBOL_OF_OPERATOR(name, sign, text)                                                            \
     template <class A, class B>                                                                              \
         requires operands<A, B>                                                                              \
@@ -35,6 +36,7 @@ concept operands = operand<A> && operand<B> && (symbolic<A> || symbolic<B>);
     constexpr auto name(A a, B b) noexcept {                                                                 \
         return make<operation::name>(as_symbol(a), as_symbol(b));                                            \
     }
+/// @endcond
 ECHO_BINARY_OPERATORS(ECHO_SYMBOL_OF_OPERATOR)
 ECHO_COMPARISONS(ECHO_SYMBOL_OF_OPERATOR)
 ECHO_LOGICAL_OPERATORS(ECHO_SYMBOL_OF_LOGICAL_OPERATOR)

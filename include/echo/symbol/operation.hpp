@@ -76,7 +76,9 @@ enum class operation : std::uint8_t {
     seed,
 // clang-format off
     // element-wise arithmetic and functions
+/// @cond
 #define ECHO_NAME_OF_ROW(name, ...) name,
+/// @endcond
     ECHO_BINARY_OPERATORS(ECHO_NAME_OF_ROW)
     negate,
     ECHO_UNARY_FUNCTIONS(ECHO_NAME_OF_ROW)

@@ -34,6 +34,7 @@ ECHO_HOST_DEVICE constexpr void run_elementwise(frame<F>& f) noexcept {
     constexpr step s = F::program.of[I];
     [[maybe_unused]] constexpr std::size_t a = s.operands[0], b = s.operands[1], c = s.operands[2];
     // The rows of symbol/elementwise.hpp.
+    /// @cond
 #define ECHO_RUN_OPERATOR(name, sign, text)                                                                  \
     if constexpr (s.op == operation::name) f.number[I] = f.number[a] sign f.number[b];
 #define ECHO_RUN_COMPARISON(name, sign, text)                                                                \
@@ -44,6 +45,7 @@ ECHO_HOST_DEVICE constexpr void run_elementwise(frame<F>& f) noexcept {
     if constexpr (s.op == operation::name) f.number[I] = name(f.number[a]);
 #define ECHO_RUN_BINARY_FUNCTION(name, text)                                                                 \
     if constexpr (s.op == operation::name) f.number[I] = name(f.number[a], f.number[b]);
+    /// @endcond
     ECHO_BINARY_OPERATORS(ECHO_RUN_OPERATOR)
     ECHO_COMPARISONS(ECHO_RUN_COMPARISON)
     ECHO_LOGICAL_OPERATORS(ECHO_RUN_LOGICAL_OPERATOR)

@@ -37,8 +37,10 @@ constexpr std::string_view pattern_of(symbol::operation op) noexcept {
         std::string_view text;
     } table[] = {
     // clang-format off
+/// @cond
 #define ECHO_PATTERN_OF_OPERATOR(name, sign, text) {operation::name, text},
 #define ECHO_PATTERN_OF_FUNCTION(name, text) {operation::name, text},
+/// @endcond
         ECHO_BINARY_OPERATORS(ECHO_PATTERN_OF_OPERATOR)
         ECHO_COMPARISONS(ECHO_PATTERN_OF_OPERATOR)
         ECHO_LOGICAL_OPERATORS(ECHO_PATTERN_OF_OPERATOR)

@@ -23,13 +23,14 @@ namespace echo::arena {
 
 /// One output of one op, by positions.
 struct nnvm_entry {
-    std::uint32_t op = 0, output = 0;
+    std::uint32_t op = 0;     ///< in the order of the graph
+    std::uint32_t output = 0; ///< of that op, from 0
     friend auto operator<=>(const nnvm_entry&, const nnvm_entry&) = default;
 };
 
 /// An op as NNVM's planner sees it.
 struct nnvm_op {
-    std::vector<nnvm_entry> inputs{};
+    std::vector<nnvm_entry> inputs{};                               ///< what it reads, in order
     std::vector<std::uint32_t> control{};                           ///< ops behind which it stands
     std::vector<std::uint64_t> bytes{};                             ///< of each output
     std::vector<std::pair<std::uint32_t, std::uint32_t>> inplace{}; ///< (input, output), in the op's order
@@ -40,7 +41,7 @@ struct nnvm_op {
 
 /// A graph as NNVM's planner sees it. Refers to its parts.
 struct nnvm_graph {
-    std::span<const nnvm_op> ops{};
+    std::span<const nnvm_op> ops{};           ///< in any order
     std::span<const nnvm_entry> outputs{};    ///< that are read in the end: in the pool,
     std::span<const nnvm_entry> own_memory{}; ///< or with memory of their own
 };
@@ -98,6 +99,7 @@ public:
         for (const nnvm_entry& y : g.own_memory) ++planned_.readers[value(y)], block_[value(y)] = outside;
     }
 
+    /// O(ops + edges + the search for blocks).
     nnvm_planned run() && {
         for (const auto n : planned_.order) {
             if (g_.ops[n].variable) continue;
