@@ -16,6 +16,7 @@
 #include <echo/cuda/kernel/warp.hpp>
 #include <echo/cuda/stream_ref.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -27,8 +28,30 @@ namespace echo::cuda {
 
 namespace detail {
 
+/// Threads that a multiprocessor holds, of the architecture that is compiled for.
+constexpr int multiprocessor_threads() noexcept {
+#if !defined(__CUDA_ARCH__)
+    return 2048; // the host does not ask
+#elif __CUDA_ARCH__ < 800
+    return 1024;
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100
+    return 1536;
+#else
+    return 2048;
+#endif
+}
+/// Blocks that a multiprocessor is to hold, by which the compiler limits the registers of a thread; 0: as it comes. A body
+/// that wants many threads says how many: `Body::resident_threads`.
 template <class Body>
-__global__ void __launch_bounds__(block_threads) run_kernel(const Body body) {
+constexpr int least_blocks() noexcept {
+    if constexpr (requires { Body::resident_threads; })
+        return std::min(Body::resident_threads, multiprocessor_threads()) / block_threads;
+    else
+        return 0;
+}
+
+template <class Body>
+__global__ void __launch_bounds__(block_threads, least_blocks<Body>()) run_kernel(const Body body) {
     device_warp w;
     body(w);
 }

@@ -122,6 +122,27 @@ def fused(name: str, words: str, read: int, **more) -> list[Kernel]:
     ]
 
 
+def arithmetic_alone(name: str, read: int) -> list[Kernel]:
+    """What of a fused kernel no layout can spare: one address, and the library's loads, conversions,
+    arithmetic and stores. Instructions beyond these are index arithmetic.
+    """
+    return [
+        Kernel(
+            f"{name} {kind}",
+            "arithmetic.cu",
+            (f"16arithmetic_alone{mangled}E",),
+            16 // size * 32,
+            read * size,
+            size,
+        )
+        for kind, mangled, size in (
+            ("float", "If", 4),
+            ("half", "IN4echo4cuda4halfE", 2),
+            ("bfloat16", "IN4echo4cuda8bfloat16E", 2),
+        )
+    ]
+
+
 KERNELS = [
     *one_bit("encode", "13positive_bodyI{}Lb0E", 1, 0, False, True),
     *one_bit("decode", "11decode_bodyI{}E", 0, 1, True, False),
@@ -142,6 +163,7 @@ KERNELS = [
         asked=0.9,
         cached=2,
     ),
+    *arithmetic_alone("tanh(q+k)'s gradient, arithmetic alone", 3),
     *generated("generated: tanh(q+k)'s gradient", 3),
     *generated("generated: tanh(q+k)'s gradient, q [B,1,H]", 2, loop=1, asked=0.9, cached=1),
     *generated(

@@ -127,14 +127,28 @@ private:
     std::string name_;
 };
 
-/// Two numbers as near as the type and approximations allow: `most` of the larger of 1 and the expected one. NaN is
-/// near NaN.
+/// The distance between `x` and the next number of 16 bits; 0 for single precision.
+template <class T>
+float step_of(float x) {
+    if constexpr (sizeof(T) == 4) {
+        return 0;
+    } else {
+        const bool half_precision = static_cast<float>(T(65504.0f)) == 65504.0f; // bfloat16 rounds it
+        const int digits = half_precision ? 10 : 7, least = half_precision ? -24 : -133;
+        return std::ldexp(1.0f, std::max(x == 0 ? least : std::ilogb(x) - digits, least));
+    }
+}
+
+/// Two numbers as near as approximations allow: `most` of the larger of 1 and the expected one, and of a type of 16 bits,
+/// to which both are rounded, a step more. NaN is near NaN.
 template <class T>
 auto within(float most) {
     return [most](const T& found, const T& expected) {
         const auto a = static_cast<float>(found), b = static_cast<float>(expected);
-        return (std::isnan(a) && std::isnan(b)) || a == b ||
-               std::fabs(a - b) <= most * std::max(1.0f, std::fabs(b));
+        if ((std::isnan(a) && std::isnan(b)) || a == b) return true;
+        if (most == 0 || !std::isfinite(a) || !std::isfinite(b)) return false;
+        return std::fabs(a - b) <=
+               most * std::max(1.0f, std::fabs(b)) + step_of<T>(std::max(std::fabs(a), std::fabs(b)));
     };
 }
 

@@ -23,12 +23,14 @@ struct layout {
     std::size_t skip = 0;   ///< elements before the first
     bool broadcast = false; ///< the first operands are repeated
     bool gaps = false;      ///< results and operands are every other element
+    std::int64_t pad = 0;   ///< elements between lines, and between planes: neighbouring axes are none
 };
 
-std::int64_t count(lies how, const extents& e) {
+std::int64_t count(lies how, const layout& l) {
+    const extents& e = l.e;
     switch (how) {
     case lies::whole:
-        return e.elements();
+        return e.of[0] * (e.of[1] * (e.of[2] + l.pad) + l.pad);
     case lies::apart:
         return 2 * e.elements();
     case lies::by_query:
@@ -38,13 +40,14 @@ std::int64_t count(lies how, const extents& e) {
     case lies::by_channel:
         return e.of[2];
     case lies::per_row:
-        return e.of[0] * e.of[1];
+        return e.elements(0, e.rank - e.row_axes);
     }
     return 0;
 }
 
 template <class T>
-operand<T> placed(T* at, lies how, const extents& e) {
+operand<T> placed(T* at, lies how, const layout& l) {
+    const extents& e = l.e;
     switch (how) {
     case lies::by_query:
         return spread(at, {e.of[0], 1, e.of[2]}, e);
@@ -57,13 +60,13 @@ operand<T> placed(T* at, lies how, const extents& e) {
     case lies::per_row:
         return per_row(at, e);
     default:
-        return whole(at, e);
+        return strided(at, {e.of[1] * (e.of[2] + l.pad) + l.pad, e.of[2] + l.pad, 1});
     }
 }
 
 constexpr float special[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 65504.0f, -65504.0f};
 
-/// Numbers between −4 and 4, which each type holds; for exact kernels also what arithmetic treats by itself.
+/// Numbers between −4 and 4, with as many digits as the type holds; for exact kernels also what arithmetic treats by itself.
 template <class T>
 T number(cases::dice& roll, bool exact) {
     const auto bits = roll();
@@ -73,18 +76,13 @@ T number(cases::dice& roll, bool exact) {
         const float far = which == 6 ? INFINITY : which == 7 ? -INFINITY : NAN;
         return T(far);
     }
-    return T(static_cast<float>(static_cast<int>(bits >> 40 & 255) - 128) / 32);
+    return T(static_cast<float>(static_cast<int>(bits >> 40 & 0xffffff) - 0x800000) / 0x200000);
 }
 
 struct how_near {
     bool exact = false;
     float single = 2e-6f;
 };
-
-template <class T>
-float tolerance(const how_near& n) {
-    return sizeof(T) == 4 ? n.single : std::is_same_v<T, half> ? 2e-3f : 1.6e-2f;
-}
 
 /// One kernel on one layout.
 template <class F, class T, std::size_t Results, std::size_t Operands>
@@ -93,7 +91,9 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
     if (!cases::group(name)) return;
     const std::string what = name + " of {" + std::to_string(l.e.of[0]) + ", " + std::to_string(l.e.of[1]) +
                              ", " + std::to_string(l.e.of[2]) + "} at " + std::to_string(l.skip) +
-                             (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "");
+                             (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "") +
+                             (l.pad ? ", " + std::to_string(l.pad) + " apart" : "") +
+                             (l.e.row_axes > 1 ? ", rows of several lines" : "");
     cases::dice roll(static_cast<std::uint64_t>(l.e.elements()) + l.skip);
     std::vector<std::unique_ptr<array<T>>> x, y;
     const auto own_kind = [&](lies kind) { return l.gaps && kind == lies::whole ? lies::apart : kind; };
@@ -101,12 +101,12 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
         const lies kind = own_kind(l.broadcast                   ? from[i]
                                    : from[i] == lies::by_channel ? lies::by_channel
                                                                  : lies::whole);
-        x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l.e), l.skip));
+        x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l), l.skip));
         x.back()->fill([&](std::int64_t) { return number<T>(roll, near.exact); });
     }
     for (std::size_t k = 0; k < Results; ++k) {
         y.push_back(
-            std::make_unique<array<T>>("result " + std::to_string(k), count(own_kind(to[k]), l.e), l.skip));
+            std::make_unique<array<T>>("result " + std::to_string(k), count(own_kind(to[k]), l), l.skip));
         std::memset(static_cast<void*>(y.back()->host()), 0xcd,
                     static_cast<std::size_t>(y.back()->size()) * sizeof(T));
         y.back()->forget();
@@ -118,8 +118,8 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                                 : from[i] == lies::by_channel ? lies::by_channel
                                                               : lies::whole);
             };
-            then(results(placed(of_array(*y[K]), own_kind(to[K]), l.e)...),
-                 operands(placed(static_cast<const T*>(of_array(*x[I])), kind(I), l.e)...));
+            then(results(placed(of_array(*y[K]), own_kind(to[K]), l)...),
+                 operands(placed(static_cast<const T*>(of_array(*x[I])), kind(I), l)...));
         }(std::make_index_sequence<Results>{}, std::make_index_sequence<Operands>{});
     };
     made([](auto& a) { return a.host(); },
@@ -137,8 +137,7 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
             bool same = true;
             for (const auto& r : y) {
                 // NaN is any NaN where a sign may have been changed before.
-                const float most = near.exact ? 0.0f : tolerance<T>(near);
-                same = r->same(what, cases::within<T>(most)) && same;
+                same = r->same(what, cases::within<T>(near.exact ? 0.0f : near.single)) && same;
             }
             for (std::size_t i = 0; i < Operands; ++i) same = x[i]->same(what) && same;
             return same;
@@ -183,6 +182,19 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
     every_kernel<T>({{2, 3, 21}, 1, true, true}, type, own);
     // More groups than lanes of all warps.
     every_kernel<T>({{3, 40, 137}, 0, true}, type, own);
+    // A first group that begins, and a last one that ends, behind each of its elements.
+    for (std::size_t skip = 0; skip < 8; ++skip) {
+        every_kernel<T>({{3, 5, 33}, skip}, type, own);
+        every_kernel<T>({{1, 1, 5}, skip}, type, own);
+    }
+    // Lines that are no neighbours: as vectors, and as they come; rows of several of them, which groups lie across.
+    for (const bool broadcast : {false, true}) {
+        every_kernel<T>({{3, 5, 16}, 0, broadcast, false, 8}, type, own);
+        every_kernel<T>({{3, 5, 21}, 2, broadcast, false, 11}, type, own);
+        every_kernel<T>({extents{2, 9, 7}.with_rows_of(2), 1, broadcast, false, 1}, type, own);
+        every_kernel<T>({extents{2, 5, 16}.with_rows_of(2), 0, broadcast, false, 8}, type, own);
+        every_kernel<T>({extents{2, 40, 35}.with_rows_of(2), 0, broadcast, false, 3}, type, own);
+    }
 }
 
 } // namespace

@@ -31,6 +31,7 @@ public:
     std::string write() {
         line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
         line("#define ECHO_WIDTH " + std::to_string(group_width()) + "u");
+        line("#define ECHO_THREADS " + std::to_string(p_.rows.by_row ? 0 : wanted_threads(p_.kinds.size())));
         out_ += source_numbers;
         out_ += source_access;
         out_ += source_walk;
@@ -48,13 +49,6 @@ private:
     void line(const std::string& text) { out_ += text + "\n"; }
     std::string kind(std::size_t operand) const {
         return std::to_string(static_cast<int>(p_.kinds[operand]));
-    }
-
-    std::vector<std::size_t> reductions(std::size_t pass) const {
-        std::vector<std::size_t> found;
-        for (std::size_t i = 0; i < p_.steps.size(); ++i)
-            if (is_row_reduction(p_.steps[i].kind) && p_.timing[i].level == pass + 1) found.push_back(i);
-        return found;
     }
 
     /// The row's values, and for each level of reductions a function that computes what then is known.
@@ -92,7 +86,7 @@ private:
 
     void write_pass(std::size_t pass) {
         const std::string n = std::to_string(pass);
-        const auto sums = reductions(pass);
+        const auto sums = text_.reductions(pass);
         const std::string type = "echo_sums<" + std::to_string(sums.size()) + ">";
         line("ECHO_DEVICE void echo_none_" + n + "(" + type + "& s) {");
         for (std::size_t k = 0; k < sums.size(); ++k)
@@ -154,7 +148,7 @@ private:
         for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) {
             const std::string n = std::to_string(pass);
             begin("echo_reduce_" + n,
-                  "echo_warp::value<echo_sums<" + std::to_string(reductions(pass).size()) +
+                  "echo_warp::value<echo_sums<" + std::to_string(text_.reductions(pass).size()) +
                       ">>& s; const echo_row& r;",
                   ", i64 index, int lane");
             line("        echo_pass_" + n + "(s[lane], g, r, index);\n    }\n};");
@@ -192,7 +186,7 @@ private:
         line("        echo_row_0(r, p.shape.row_length);");
         for (std::size_t pass = 0; pass < p_.rows.passes; ++pass) {
             const std::string n = std::to_string(pass);
-            const auto sums = reductions(pass);
+            const auto sums = text_.reductions(pass);
             const std::string type = "echo_warp::value<echo_sums<" + std::to_string(sums.size()) + ">>";
             line("        {");
             line("            " + type + " s;");

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace echo::cuda::fused::detail {
 
@@ -98,6 +99,13 @@ public:
     }
     std::string combined(std::size_t i, const std::string& a, const std::string& b) const {
         return p_.steps[i].kind == step_kind::row_sum ? a + " + " + b : "echo_greater(" + a + ", " + b + ")";
+    }
+    /// The reductions that are made in that pass.
+    std::vector<std::size_t> reductions(std::size_t pass) const {
+        std::vector<std::size_t> found;
+        for (std::size_t i = 0; i < p_.steps.size(); ++i)
+            if (is_row_reduction(p_.steps[i].kind) && p_.timing[i].level == pass + 1) found.push_back(i);
+        return found;
     }
 
 private:

@@ -163,10 +163,18 @@ template <class F> ECHO_DEVICE void echo_walk(const echo_params& p, const echo_w
 }
 )source";
 
-/// Stands at the end: the kernel itself, which calls `echo_run` and `echo_laid_out` of the generated part.
+/// Stands at the end: the kernel itself, with as many threads of a multiprocessor as ECHO_THREADS says. It calls `echo_run` and `echo_laid_out` of the generated part.
 inline constexpr std::string_view source_entry = R"source(
 #if defined(__CUDACC_RTC__)
-extern "C" __global__ void __launch_bounds__(128) echo_fused(const echo_params p) {
+#if __CUDA_ARCH__ < 800
+#define ECHO_MOST_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100
+#define ECHO_MOST_THREADS 1536
+#else
+#define ECHO_MOST_THREADS 2048
+#endif
+extern "C" __global__ void __launch_bounds__(128, (ECHO_THREADS < ECHO_MOST_THREADS ? ECHO_THREADS : ECHO_MOST_THREADS) / 128)
+    echo_fused(const echo_params p) {
     echo_run(echo_laid_out(p), echo_warp());
 }
 #else
