@@ -25,9 +25,9 @@ using marks = std::vector<bool>; ///< by node of the forward pass
 
 /// What an engine says of a set of marks.
 struct mark_verdict {
-    std::uint64_t bytes = 0;
-    double copies_us = 0;   ///< what runs in addition
-    std::size_t copies = 0; ///< nodes that run in addition
+    std::uint64_t bytes = 0; ///< that the engine takes
+    double copies_us = 0;    ///< what runs in addition
+    std::size_t copies = 0;  ///< nodes that run in addition
     std::size_t unsound =
         0; ///< places where the marks may not be made: no set with one is taken for one without
 };
@@ -42,6 +42,7 @@ struct markable_graph {
     marks mirrored{}; ///< what the engine itself would mark where it is asked for recomputation
 };
 
+/// What is asked of a search.
 struct mark_options {
     double max_overhead = 0.05;      ///< time of the copies ÷ time of the step
     bool names_overhead = false;     ///< by the user; else what the engine itself would mark may lift it
@@ -49,11 +50,15 @@ struct mark_options {
     std::size_t trials = 1200;       ///< that the judge is asked about, more or less
 };
 
+/// What a search has found.
 struct mark_decision {
-    marks marked{};
-    mark_verdict got{}, baseline{}, mirror{};
-    double step_us = 0;
-    std::size_t trials = 0;
+    marks marked{};          ///< the best
+    mark_verdict got{};      ///< of these
+    mark_verdict baseline{}; ///< without any
+    mark_verdict mirror{};   ///< of what the engine itself would mark
+    double step_us = 0;      ///< time of a step by the model, in microseconds
+    std::size_t trials = 0;  ///< that the judge was asked about
+    /// Time of the copies as a part of the step's.
     double overhead() const { return step_us > 0 ? got.copies_us / step_us : 0; }
 };
 
@@ -61,6 +66,7 @@ struct mark_decision {
 template <class Judge>
 class mark_search {
 public:
+    /// Finds the groups. O(nodes + edges).
     mark_search(const markable_graph& g, const mark_options& options, Judge judge)
         : g_(g), options_(options), judge_(std::move(judge)), none_(g.may_be_marked.size(), false) {
         const run_times times = times_of(g.s);

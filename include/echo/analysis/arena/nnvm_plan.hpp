@@ -23,13 +23,15 @@ namespace echo::arena {
 
 /// One output of one op, by positions.
 struct nnvm_entry {
-    std::uint32_t op = 0, output = 0;
+    std::uint32_t op = 0;     ///< its position among all
+    std::uint32_t output = 0; ///< from 0
+    /// By op, then output.
     friend auto operator<=>(const nnvm_entry&, const nnvm_entry&) = default;
 };
 
 /// An op as NNVM's planner sees it.
 struct nnvm_op {
-    std::vector<nnvm_entry> inputs{};
+    std::vector<nnvm_entry> inputs{};                               ///< what it reads
     std::vector<std::uint32_t> control{};                           ///< ops behind which it stands
     std::vector<std::uint64_t> bytes{};                             ///< of each output
     std::vector<std::pair<std::uint32_t, std::uint32_t>> inplace{}; ///< (input, output), in the op's order
@@ -40,7 +42,7 @@ struct nnvm_op {
 
 /// A graph as NNVM's planner sees it. Refers to its parts.
 struct nnvm_graph {
-    std::span<const nnvm_op> ops{};
+    std::span<const nnvm_op> ops{};           ///< in any order
     std::span<const nnvm_entry> outputs{};    ///< that are read in the end: in the pool,
     std::span<const nnvm_entry> own_memory{}; ///< or with memory of their own
 };
@@ -86,6 +88,7 @@ inline std::vector<std::uint32_t> nnvm_order(const nnvm_graph& g) {
 template <class = void>
 class nnvm_planner {
 public:
+    /// Counts who reads what. The graph must outlive it.
     explicit nnvm_planner(const nnvm_graph& g)
         : g_(g), planned_{.order = nnvm_order(g)}, pool_(items(), nnvm_pool{}.match_range) {
         block_.assign(items_.size(), none);
@@ -98,6 +101,7 @@ public:
         for (const nnvm_entry& y : g.own_memory) ++planned_.readers[value(y)], block_[value(y)] = outside;
     }
 
+    /// What the pool comes to; once.
     nnvm_planned run() && {
         for (const auto n : planned_.order) {
             if (g_.ops[n].variable) continue;
