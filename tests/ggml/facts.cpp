@@ -2,8 +2,12 @@
 // The facts of ggml's ops, held against ggml: what its gradients read, what its allocator writes over, what is a view.
 #include <catch2/catch.hpp>
 #include <engine.hpp>
+#include <ggml-cpu.h>
 
+#include <chrono>
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <set>
 
 extern "C" bool ggml_op_can_inplace(enum ggml_op op); // exported by ggml, declared in a private header
@@ -209,4 +213,42 @@ TEST_CASE("what is read and what lies on what are parts of what a plan is rememb
     CHECK(key(ggml_add, false) == key(ggml_add, false));
     CHECK(key(ggml_add, false) != key(ggml_add_inplace, false));
     CHECK(key(ggml_add, false) != key(ggml_add, true));
+}
+
+TEST_CASE("quantised weights cost what they take beside floats") {
+    // Of each, the shortest of many runs on one thread: other work on the machine makes runs longer, never shorter.
+    struct costs {
+        double measured = 1e9, said = 0;
+    };
+    const auto cost_of = [](ggml_type type, bool outer) {
+        const context_ptr context(ggml_init({.mem_size = 8 << 20, .mem_buffer = nullptr, .no_alloc = false}));
+        ggml_context* const c = context.get();
+        ggml_tensor* const w = ggml_new_tensor_2d(c, type, 128, 128);
+        ggml_tensor* const x = ggml_new_tensor_2d(c, GGML_TYPE_F32, 128, 128);
+        std::memset(w->data, 0, ggml_nbytes(w));
+        std::memset(x->data, 0, ggml_nbytes(x));
+        ggml_tensor* const y = outer ? ggml_out_prod(c, w, x) : ggml_mul_mat(c, w, x);
+        ggml_cgraph* const g = ggml_new_graph(c);
+        ggml_build_forward_expand(g, y);
+        const std::unique_ptr<ggml_backend, decltype(&ggml_backend_free)> backend(ggml_backend_cpu_init(),
+                                                                                  ggml_backend_free);
+        ggml_backend_cpu_set_n_threads(backend.get(), 1);
+        costs of{.said = echo_ggml::time_us(y)};
+        for (int run = 0; run < 200; ++run) {
+            const auto start = std::chrono::steady_clock::now();
+            REQUIRE(ggml_backend_graph_compute(backend.get(), g) == GGML_STATUS_SUCCESS);
+            const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+            of.measured = std::min(of.measured, took.count());
+        }
+        return of;
+    };
+    for (const bool outer : {false, true}) {
+        const costs floats = cost_of(GGML_TYPE_F32, outer), quantised = cost_of(GGML_TYPE_Q8_0, outer);
+        INFO((outer ? "OUT_PROD" : "MUL_MAT")
+             << ": floats " << floats.measured << " us, said " << floats.said << "; quantised "
+             << quantised.measured << " us, said " << quantised.said);
+        const double off = quantised.measured / floats.measured / (quantised.said / floats.said);
+        CHECK(off > 0.4);
+        CHECK(off < 2.5);
+    }
 }

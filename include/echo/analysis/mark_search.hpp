@@ -25,7 +25,7 @@ using marks = std::vector<bool>; ///< by node of the forward pass
 
 /// What an engine says of a set of marks.
 struct mark_verdict {
-    std::uint64_t bytes = 0; ///< what it takes for a step
+    std::uint64_t bytes = 0; ///< that the engine takes
     double copies_us = 0;    ///< what runs in addition
     std::size_t copies = 0;  ///< nodes that run in addition
     std::size_t unsound =
@@ -52,13 +52,13 @@ struct mark_options {
 
 /// What a search has found.
 struct mark_decision {
-    marks marked{};          ///< the best marks
-    mark_verdict got{};      ///< what the judge says of them,
-    mark_verdict baseline{}; ///< of none,
-    mark_verdict mirror{};   ///< and of those that the engine would make itself
-    double step_us = 0;      ///< a step without copies
-    std::size_t trials = 0;  ///< how often the judge was asked
-    /// Time of the copies ÷ time of the step.
+    marks marked{};          ///< the best
+    mark_verdict got{};      ///< of these
+    mark_verdict baseline{}; ///< without any
+    mark_verdict mirror{};   ///< of what the engine itself would mark
+    double step_us = 0;      ///< time of a step by the model, in microseconds
+    std::size_t trials = 0;  ///< that the judge was asked about
+    /// Time of the copies as a part of the step's.
     double overhead() const { return step_us > 0 ? got.copies_us / step_us : 0; }
 };
 
@@ -66,6 +66,7 @@ struct mark_decision {
 template <class Judge>
 class mark_search {
 public:
+    /// Finds the groups. O(nodes + edges).
     mark_search(const markable_graph& g, const mark_options& options, Judge judge)
         : g_(g), options_(options), judge_(std::move(judge)), none_(g.may_be_marked.size(), false) {
         const run_times times = times_of(g.s);
