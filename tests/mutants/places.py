@@ -37,6 +37,7 @@ class Place:
     before: str
     after: str
     pieces: list
+    at_compile_time: bool = False  # in a consteval function, where nothing planted is ever awake
     nth: int = 0  # among those of this header with the same function and texts
     number: int = 0
 
@@ -79,7 +80,7 @@ class Finder:
         """Notes a place in the function that is being walked."""
         before = one_line(self.source[start:end])
         line = bisect.bisect_right(self.lines, start)
-        self.found.append(Place(self.name, line, self.function, start, end, kind, before, after, pieces))
+        self.found.append(Place(self.name, line, self.function, start, end, kind, before, after, pieces, self.is_consteval))
 
     def walk_file(self, unit) -> list[Place]:
         """All places, in the order of the source."""
@@ -95,11 +96,13 @@ class Finder:
             seen[place.path.name, place.function, place.before, place.after, 0] += 1
         return places
 
-    def declarations(self, cursor, scope) -> None:
+    def declarations(self, cursor, scope, begin=0) -> None:
         """Looks for functions with bodies."""
         kind = kind_of(cursor)
         if kind == "COMPOUND_STMT":
             self.function = "::".join(scope[-2:])
+            head = self.source[begin:cursor.extent.start.offset]
+            self.is_consteval = re.search(rb"\bconsteval\b", head) is not None
             self.statements(cursor)
             return
         inner = scope
@@ -109,7 +112,7 @@ class Finder:
         elif kind not in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL", "FRIEND_DECL"):
             return
         for child in cursor.get_children():
-            self.declarations(child, inner)
+            self.declarations(child, inner, cursor.extent.start.offset)
 
     def text(self, start, end) -> bytes:
         """Source between two offsets, without white space around it."""

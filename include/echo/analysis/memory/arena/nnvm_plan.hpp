@@ -23,24 +23,15 @@ namespace echo::arena {
 
 /// One output of one op, by positions.
 struct nnvm_entry {
-<<<<<<< HEAD:include/echo/analysis/memory/arena/nnvm_plan.hpp
-    std::uint32_t op = 0;     ///< in the order of the graph
-    std::uint32_t output = 0; ///< of that op, from 0
-=======
     std::uint32_t op = 0;     ///< its position among all
     std::uint32_t output = 0; ///< from 0
     /// By op, then output.
->>>>>>> hosts:include/echo/analysis/memory/arena/nnvm_plan.hpp
     friend auto operator<=>(const nnvm_entry&, const nnvm_entry&) = default;
 };
 
 /// An op as NNVM's planner sees it.
 struct nnvm_op {
-<<<<<<< HEAD:include/echo/analysis/memory/arena/nnvm_plan.hpp
-    std::vector<nnvm_entry> inputs{};                               ///< what it reads, in order
-=======
     std::vector<nnvm_entry> inputs{};                               ///< what it reads
->>>>>>> hosts:include/echo/analysis/memory/arena/nnvm_plan.hpp
     std::vector<std::uint32_t> control{};                           ///< ops behind which it stands
     std::vector<std::uint64_t> bytes{};                             ///< of each output
     std::vector<std::pair<std::uint32_t, std::uint32_t>> inplace{}; ///< (input, output), in the op's order
@@ -110,11 +101,7 @@ public:
         for (const nnvm_entry& y : g.own_memory) ++planned_.readers[value(y)], block_[value(y)] = outside;
     }
 
-<<<<<<< HEAD:include/echo/analysis/memory/arena/nnvm_plan.hpp
-    /// O(ops + edges + the search for blocks).
-=======
     /// What the pool comes to; once.
->>>>>>> hosts:include/echo/analysis/memory/arena/nnvm_plan.hpp
     nnvm_planned run() && {
         for (const auto n : planned_.order) {
             if (g_.ops[n].variable) continue;
