@@ -119,6 +119,60 @@ class Page(unittest.TestCase):
                 self.browser.mouse(kind, left + 100, top + 50, button="left", clickCount=count)
         self.assertEqual(self.steps_in_sight(), [begin, steps - 1])
 
+    def test_the_horizontal_axis_can_be_time(self) -> None:
+        shown = "echoReport.charts.map((c) => [c.plot.scales.x.min, c.plot.scales.x.max])"
+        times = self.run_js("echoReport.model.sides.map((s) => Array.from(s.begins.time))")
+        for side in (0, 1):  # a step takes as long as its node; what only packs bits takes no time
+            self.assertEqual(times[side][-1], self.run_js(
+                f"(({{ node, kind, graph }}) => node.reduce((sum, n, t) => sum + (kind[t] < 2 ? graph.ns[n] : 0), 0))"
+                f"(echoReport.model.sides[{side}])"))
+        for side, ends in enumerate(self.run_js(shown)[:2]):
+            self.assertEqual(ends[1], self.run_js(f"echoReport.model.sides[{side}].steps"))
+
+        self.run_js("document.querySelector('#along input[value=steps]').focus()")
+        self.browser.key("ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+        self.assertEqual(self.run_js("document.activeElement.value"), "time")
+        for chart, side in ((0, 0), (1, 1), (2, 1)):
+            self.assertEqual(self.run_js(shown)[chart][1], times[side][-1])
+        for side in (0, 1):
+            self.assertEqual(self.run_js(f"Math.max(...echoReport.charts[{side}].plot.data[1])"),
+                             self.run_js(f"echoReport.model.sides[{side}].peak"))
+            heights = self.run_js(f"echoReport.charts[{side}].plot.data[0]")
+            self.assertEqual(heights, sorted(heights))
+        tree = self.browser.send("Accessibility.getFullAXTree")["nodes"]
+        named = {(node["role"]["value"], node.get("name", {}).get("value")) for node in tree if not node["ignored"]}
+        self.assertLessEqual({("group", "Horizontal axis"), ("radio", "steps"), ("radio", "modelled time")}, named)
+
+        left, top, width, height = self.place("#after .u-over")
+        self.browser.mouse("mouseMoved", left + 0.55 * width, top + 0.8 * height)
+        self.browser.wait_for("!document.querySelector('#after .tip').hidden")
+        self.assertRegex(self.run_js("document.querySelector('#after .tip').innerText"), r"^Step [\d,]+ at [\d.]+\s(µs|ms): ")
+        self.browser.drag(left + 0.25 * width, top + 50, left + 0.5 * width, top + 60)
+        first, last = self.steps_in_sight()
+        begin = times[1][self.run_js("echoReport.model.sides[1].begin")]
+        for step, part in ((first, 0.25), (last, 0.5)):
+            place = begin + part * (times[1][-1] - begin)
+            self.assertTrue(times[1][step] - 0.01 * times[1][-1] <= place <= times[1][step + 1] + 0.01 * times[1][-1], (step, part))
+        longest = max(range(first, last), key=lambda step: times[1][step + 1] - times[1][step])
+        self.browser.mouse("mouseMoved", 1, 1)  # the cursor follows the mouse while that is over the chart
+        self.run_js(f"echoReport.charts[1].step = {longest}")
+        for _ in range(40):  # down to a single step, and back
+            self.run_js("document.querySelector('[data-zoom=in]').click()")
+        self.assertEqual(self.steps_in_sight(), [longest, longest + 1])
+        for _ in range(40):
+            self.run_js("document.querySelector('[data-zoom=out]').click()")
+        self.assertEqual(self.run_js(shown)[1][1], times[1][-1])
+
+    def test_steps_without_times_have_no_axis_of_time(self) -> None:
+        graph = {"format": "echo-graph/1", "outputs": [], "nodes": [
+            {"op": "data", "phase": "input", "inputs": [], "outputs": [{"bytes": 8}]}]}
+        source = pathlib.Path(self.folder.name, "timeless.json")
+        source.write_text(json.dumps(graph), encoding="utf-8")
+        subprocess.run([self.program, source, "--report", source.with_suffix("")], check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL)
+        self.browser.open(source.with_suffix("") / "index.html")
+        self.assertEqual(self.run_js("getComputedStyle(document.getElementById('along')).display"), "none")
+
     def test_keys_and_buttons_zoom(self) -> None:
         begin, steps = self.run_js("[echoReport.model.sides[1].begin, echoReport.model.sides[1].steps]")
         self.run_js("document.getElementById('after').focus()")
@@ -221,7 +275,7 @@ class Corners(unittest.TestCase):
                 subprocess.run([Page.program, source, "--report", pathlib.Path(folder, "r")], check=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
                 chromium.open(pathlib.Path(folder, "r", "index.html"))
-                chromium.run("for (const c of document.querySelectorAll('#stack input, [data-zoom]')) c.click()")
+                chromium.run("for (const c of document.querySelectorAll('#stack input, #along input, [data-zoom]')) c.click()")
                 for part in (0.2, 0.6):
                     chromium.mouse("mouseMoved", 1280 * part, 520)
                 self.assertEqual(chromium.problems(), [], count)

@@ -93,11 +93,12 @@ def row(program: str, graph: pathlib.Path, folder: pathlib.Path, rounds: int) ->
 
 
 def picture(program: str, graph: pathlib.Path, folder: pathlib.Path, target: pathlib.Path) -> None:
-    """The head of the report and its charts, stacked by op, with the cursor on one."""
+    """The head of the report and its charts, stacked by op over time, with the cursor on one."""
     subprocess.run([program, graph, "--report", folder], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     with browser.Browser(1200, 1330) as page:
         page.open(folder / "index.html")
-        page.run("document.querySelector('#stack input[value=op]').click()")
+        for choice in ("#stack input[value=op]", "#along input[value=time]"):
+            page.run(f"document.querySelector('{choice}').click()")
         left, top, width, height = page.run(
             "(() => { const r = document.querySelector('#before .u-over').getBoundingClientRect(); "
             "return [r.left, r.top, r.width, r.height]; })()")

@@ -25,15 +25,20 @@ inline std::string short_claim(const plan& p, double max_overhead) {
     return within_overhead(p) ? fmt::format("{} {:g} %", name, 100 * max_overhead) : std::string(name);
 }
 
+/// What was gone for: a goal in words, or the strategy where that has none.
+inline std::string goal(const plan& p, double max_overhead) {
+    if (within_overhead(p))
+        return fmt::format("the least peak within {:g} % of recomputation", 100 * max_overhead);
+    if (p.chosen_by() == strategy::budget)
+        return fmt::format("the least recomputation within {}", show_bytes(p.report().budget_bytes));
+    return fmt::format("the strategy {}", name_of(p.chosen_by()));
+}
+
 /// The strategy and what it goes for.
 inline std::string claim(const plan& p, double max_overhead) {
     const std::string_view name = name_of(p.chosen_by());
-    if (within_overhead(p))
-        return fmt::format("{}: the least peak within {:g} % of recomputation", name, 100 * max_overhead);
-    if (p.chosen_by() == strategy::budget)
-        return fmt::format("{}: the least recomputation within {}", name,
-                           show_bytes(p.report().budget_bytes));
-    return std::string(name);
+    return p.chosen_by() == strategy::budget ? fmt::format("{}: {}", name, goal(p, max_overhead))
+                                             : std::string(name);
 }
 
 /// What no plan undercuts the bound that keeps to this.

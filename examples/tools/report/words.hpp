@@ -38,7 +38,7 @@ inline std::string change_text(std::uint64_t before, std::uint64_t after) {
 inline std::string outcome_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
     std::string text =
-        shown.made_here ? fmt::format("Asked for {}. ", format::claim(*shown.made, shown.max_overhead)) : "";
+        shown.made_here ? fmt::format("Asked for {}. ", format::goal(*shown.made, shown.max_overhead)) : "";
     text += r.peak_bytes == r.baseline_peak_bytes
                 ? fmt::format("The peak stays at {}", format::show_bytes(r.peak_bytes))
                 : fmt::format("The peak falls from {} to {}", format::show_bytes(r.baseline_peak_bytes),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The arena of the plan: steps from left to right, offsets from bottom to top.
+// The arena of the plan: steps or time from left to right, offsets from bottom to top.
 
 class ArenaChart {
   constructor(host, model, zoomed) {
@@ -12,18 +12,18 @@ class ArenaChart {
     chartKeys(host, this);
   }
 
-  draw(stack) {
-    this.stack = stack;
+  draw(stack, along) {
+    Object.assign(this, { stack, along, begins: this.side.begins[along] });
     this.load = stack.sides[1];
     this.plot?.destroy();
-    const range = () => [this.range[0], this.range[1] + 1], heights = () => this.heights;
+    const range = () => extentOf(this.begins, this.range), heights = () => this.heights;
     this.plot = new uPlot({ ...chartSize(this.host, 380), legend: { show: false },
-      series: [{}, { points: { show: false }, paths: () => null }], axes: [stepAxis(), byteAxis()],
+      series: [{}, { points: { show: false }, paths: () => null }], axes: [alongAxis(along), byteAxis()],
       scales: { x: { time: false, range }, y: { range: heights } },
       cursor: { points: { show: false }, drag: { x: true, y: true, uni: 30, setScale: false, dist: 4 },
         bind: { dblclick: () => () => { this.showAll(); } } },
       hooks: { drawSeries: [(u) => this.paint(u)], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
-    [[0, this.side.steps], [null, null]], this.host);
+    [[0, Math.max(1, this.begins.at(-1))], [null, null]], this.host);
   }
 
   showAll() {
@@ -35,7 +35,8 @@ class ArenaChart {
     this.range = [from, Math.max(from + 1, to)];
     if (from <= this.side.begin && to >= this.side.steps - 1 && !this.keepHeights) this.heights = [0, this.side.arena];
     this.plot.batch(() => {
-      this.plot.setScale("x", { min: this.range[0], max: this.range[1] + 1 });
+      const [min, max] = extentOf(this.begins, this.range);
+      this.plot.setScale("x", { min, max });
       this.plot.setScale("y", { min: this.heights[0], max: this.heights[1] });
     });
   }
@@ -45,10 +46,10 @@ class ArenaChart {
     if (width < 4 && height < 4) return;
     const whole = height < 4 || height >= u.over.clientHeight - 1;
     if (!whole) this.heights = [Math.max(0, u.posToVal(top + height, "y")), Math.min(this.side.arena, u.posToVal(top, "y"))];
-    const [from, to] = width < 4 ? this.range : [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+    const chosen = width < 4 ? this.range : stepsWithin(this.begins, u.posToVal(left, "x"), u.posToVal(left + width, "x"));
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     this.keepHeights = true;
-    this.zoomed(Math.max(0, Math.floor(from)), Math.min(this.side.steps - 1, Math.ceil(to) - 1));
+    this.zoomed(...chosen);
     this.keepHeights = false;
   }
 
@@ -65,9 +66,9 @@ class ArenaChart {
   hover(u) {
     const { left, top } = u.cursor;
     if (left < 0 || left === undefined || left === null) return this.tip.hide();
-    const step = Math.floor(u.posToVal(left, "x")), offset = u.posToVal(top, "y"), i = this.blockAt(step, offset);
+    const [step] = stepsWithin(this.begins, u.posToVal(left, "x"), Infinity), offset = u.posToVal(top, "y"), i = this.blockAt(step, offset);
     const at = [left + u.over.offsetLeft, top + u.over.offsetTop];
-    if (i < 0) return this.tip.show([`Free at step ${showCount(Math.max(0, step))}`, `offset ${showBytes(Math.max(0, offset))}`], ...at, false);
+    if (i < 0) return this.tip.show([`${stepText(this.side, this.along, step)}: free`, `offset ${showBytes(Math.max(0, offset))}`], ...at, false);
     this.tip.show(this.linesOf(i), ...at, false);
   }
 
@@ -86,11 +87,10 @@ class ArenaChart {
 
   /** By keyboard: what is largest at a step. */
   moveCursor(direction) {
-    const pixel = Math.max(1, Math.round((this.range[1] - this.range[0]) / this.plot.over.clientWidth * 4));
-    this.step = Math.min(this.range[1], this.side.steps - 1, Math.max(this.range[0], this.step + direction * pixel));
-    const i = largestAt(this.side, this.load, -1, this.step, 1)[0], left = this.plot.valToPos(this.step, "x");
+    this.step = nextStep(this, direction);
+    const i = largestAt(this.side, this.load, -1, this.step, 1)[0], left = this.plot.valToPos(this.begins[this.step], "x");
     this.plot.setCursor({ left, top: 20 }, false);
-    const first = `Step ${showCount(this.step)}`;
+    const first = stepText(this.side, this.along, this.step);
     this.tip.show(i === undefined ? [first, "Nothing is live"] : [`${first}, the largest:`, ...this.linesOf(i)], left, 20, true);
   }
 }
@@ -102,14 +102,14 @@ function pixelOf(colour, shade = 1) {
 }
 
 function fillBlocks(pixels, width, height, chart) {
-  const { storages: st } = chart.side, { of } = chart.load, [from, last] = chart.range, to = last + 1, [low, high] = chart.heights;
+  const { storages: st } = chart.side, { of } = chart.load, { begins, range: [from, to] } = chart, [low, high] = chart.heights;
   const colours = chart.stack.groups.map((_, g) => groupColour(chart.stack, g));
   const inner = colours.map((c) => pixelOf(c)), rim = colours.map((c) => pixelOf(c, 0.78));
-  const across = width / (to - from), up = height / (high - low);
+  const [left, right] = extentOf(begins, chart.range), across = width / (right - left), up = height / (high - low);
   for (let i = 0; i < st.count; ++i) {
-    if (st.first[i] >= to || st.last[i] < from || st.offset[i] >= high || st.offset[i] + st.bytes[i] <= low) continue;
-    const x0 = Math.max(0, Math.floor((st.first[i] - from) * across));
-    const x1 = Math.min(width, Math.max(x0 + 1, Math.floor((st.last[i] + 1 - from) * across)));
+    if (st.first[i] > to || st.last[i] < from || st.offset[i] >= high || st.offset[i] + st.bytes[i] <= low) continue;
+    const x0 = Math.max(0, Math.floor((begins[st.first[i]] - left) * across));
+    const x1 = Math.min(width, Math.max(x0 + 1, Math.floor((begins[st.last[i] + 1] - left) * across)));
     const bottom = height - Math.max(0, Math.floor((st.offset[i] - low) * up));
     const top = Math.max(0, Math.min(bottom - 1, height - Math.floor((st.offset[i] + st.bytes[i] - low) * up)));
     const edged = x1 - x0 > 3 && bottom - top > 3, g = of[i];

@@ -19,9 +19,17 @@ function byteAxis(more) {
   return axis({ size: 78, incrs: BYTE_STEPS, values: (u, marks) => axisBytes(marks), ...more });
 }
 
-function stepAxis() {
-  return axis({ label: "step", labelSize: 18, size: 34, space: 80, incrs: [1, 2, 5].flatMap((x) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
-    .map((y) => x * y)).sort((a, b) => a - b), values: (u, marks) => marks.map(showCount) });
+/** Marks of an axis in one unit, that of the largest: "0.5 ms", "1 ms". */
+function axisTimes(marks) {
+  const most = Math.max(1, ...marks), at = Math.min(TIME_UNITS.length - 1, Math.floor(Math.log10(most) / 3));
+  return marks.map((ns) => (ns === 0 ? "0" : `${Number((ns / 1000 ** at).toFixed(6)).toLocaleString("en-US")} ${TIME_UNITS[at]}`));
+}
+
+/** From left to right: steps or time. */
+function alongAxis(along) {
+  const time = along === "time", incrs = Array.from({ length: 13 }, (_, i) => [1, 2, 5].map((x) => x * 10 ** i)).flat();
+  return axis({ label: time ? "modelled time" : "step", labelSize: 18, size: 34, space: 80, incrs,
+    values: (u, marks) => (time ? axisTimes(marks) : marks.map(showCount)) });
 }
 
 function chartSize(host, height) { return { width: Math.max(320, Math.floor(host.clientWidth)), height }; }
@@ -40,9 +48,10 @@ function markLine(u, scale, value, words, colour) {
   ctx.lineTo(across ? left + width : at, across ? at : top + height);
   ctx.stroke();
   ctx.font = `${12 * ratio}px ${FONT.slice(5)}`;
+  ctx.textBaseline = "bottom";
   const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
   ctx.textAlign = across || !right ? "right" : "left";
-  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 5 * ratio : top + 30 * ratio;
+  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 3 * ratio : top + 30 * ratio;
   ctx.setLineDash([]);
   ctx.lineWidth = 4 * ratio; // a rim, so that the words can be read on any colour
   ctx.lineJoin = "round";

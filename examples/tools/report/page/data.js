@@ -81,8 +81,9 @@ function unpackSide(side, graphs) {
     else if (kind[t] !== ENCODE) again.set(node[t], [...(again.get(node[t]) ?? []), t]);
   }
   const begin = Math.max(0, node.findIndex((n) => graph.phase[n] !== INPUT)); // before it nothing but inputs is there
-  return { ...side, graph, begin, node, kind, stepOf, again,
+  const made = { ...side, graph, begin, node, kind, stepOf, again,
     storages: unpackStorages(side.storages), reasons: unpackReasons(side.reasons) };
+  return { ...made, begins: beginsOf(made) };
 }
 
 /** What all parts of the page read: two sides, and what is known of the plan. */

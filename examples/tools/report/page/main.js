@@ -14,6 +14,7 @@ class Report {
     this.model = model;
     this.stacks = new Map();
     this.mode = "structure";
+    this.along = "steps";
     const $ = (id) => document.getElementById(id), zoomOf = (side) => (from, to) => this.zoom(side, from, to);
     this.charts = [0, 1].map((side) => new MemoryChart($(side === 0 ? "before" : "after"), model, side, zoomOf(side)));
     if (model.sides[1].storages.offset) this.charts.push(new ArenaChart($("arena"), model, zoomOf(1)));
@@ -21,7 +22,9 @@ class Report {
     if (model.front) this.front = new FrontChart($("front"), model);
     else $("front-section").hidden = true;
     model.sides.forEach((side, i) => { titleOf($(i === 0 ? "before-title" : "after-title"), side); });
-    this.addModes($("stack"));
+    this.addChoice($("stack"), MODES, "mode");
+    this.addChoice($("along"), ALONG, "along");
+    $("along").hidden = model.sides.some((side) => side.begins.time.at(-1) === 0); // nothing is known of times
     this.addZoom();
     this.addNotes($("notes"), $("notes-section"));
   }
@@ -34,7 +37,7 @@ class Report {
   /** All charts and what depends on colours. */
   draw() {
     const top = 1.06 * Math.max(1, ...this.model.sides.map((side) => side.peak)), { stack } = this;
-    for (const chart of this.charts) chart.draw(stack, top);
+    for (const chart of this.charts) chart.draw(stack, this.along, top);
     this.front?.draw();
     this.fillLegend(document.getElementById("legend"));
     peakTable(document.getElementById("peak-table"), this.model, stack);
@@ -62,11 +65,12 @@ class Report {
     for (const chart of this.charts) chart.setRange(...ranges[chart.sideIndex]);
   }
 
-  addModes(host) {
-    for (const [mode, text] of Object.entries(MODES)) {
+  /** Radio buttons that set one of the members by which charts are drawn. */
+  addChoice(host, choices, member) {
+    for (const [value, text] of Object.entries(choices)) {
       const label = document.createElement("label"), input = document.createElement("input");
-      Object.assign(input, { type: "radio", name: "stack", value: mode, checked: mode === this.mode });
-      input.addEventListener("change", () => { this.mode = mode; this.draw(); });
+      Object.assign(input, { type: "radio", name: host.id, value, checked: value === this[member] });
+      input.addEventListener("change", () => { this[member] = value; this.draw(); });
       label.append(input, text);
       host.append(label);
     }

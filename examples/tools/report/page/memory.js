@@ -8,23 +8,22 @@ class MemoryChart {
     this.range = [this.side.begin, Math.max(this.side.begin + 1, this.side.steps - 1)]; // the first and the last step in sight
     this.tip = new Tooltip(host);
     this.step = this.side.peakStep;
-    describeChart(host, `Memory over the steps, ${this.side.title}: the peak of ${showBytes(this.side.peak)} is at step ` +
-      `${showCount(this.side.peakStep)} of ${showCount(this.side.steps)}`);
     chartKeys(host, this);
   }
 
-  /** Anew, with the colours and groups of a stack. */
-  draw(stack, top) {
-    this.stack = stack;
-    this.top = top;
+  /** Anew, with the colours and groups of a stack, along steps or time. */
+  draw(stack, along, top) {
+    Object.assign(this, { stack, along, top, begins: this.side.begins[along] });
+    describeChart(this.host, `Memory over ${ALONG[along]}, ${this.side.title}: the peak of ${showBytes(this.side.peak)} is at step ` +
+      `${showCount(this.side.peakStep)} of ${showCount(this.side.steps)}`);
     this.load = stack.sides[this.sideIndex];
     this.plot?.destroy();
     this.shown = stack.groups.map((_, g) => g).filter((g) => stack.used[g]).reverse();
     const series = this.shown.map((g) => ({ label: stack.groups[g], fill: groupColour(stack, g), stroke: groupColour(stack, g),
       width: 0, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }));
     const size = chartSize(this.host, 250);
-    this.plot = new uPlot({ ...size, legend: { show: false }, series: [{}, ...series], axes: [stepAxis(), byteAxis()],
-      scales: { x: { time: false, range: () => [this.range[0], this.range[1] + 1] }, y: { range: () => [0, this.top] } },
+    this.plot = new uPlot({ ...size, legend: { show: false }, series: [{}, ...series], axes: [alongAxis(along), byteAxis()],
+      scales: { x: { time: false, range: () => extentOf(this.begins, this.range) }, y: { range: () => [0, this.top] } },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 },
         bind: { dblclick: () => () => { this.zoomed(this.side.begin, this.side.steps - 1); } } },
       hooks: { draw: [() => this.mark()], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
@@ -33,7 +32,8 @@ class MemoryChart {
 
   /** The stack of the steps in sight, the lowest group last: each is drawn over the one before. */
   dataOf() {
-    const [from, to] = this.range, steps = visibleSteps(this.load.total, from, to, this.plot ? this.plot.bbox.width : 1200);
+    const { xs, steps, end } = visibleSteps(this.load.total, this.begins, this.range, this.plot ? this.plot.bbox.width : 1200);
+    this.drawn = { xs, steps };
     const sum = new Float64Array(steps.length), stacked = new Map();
     for (const g of this.shown.slice().reverse()) {
       const load = this.load.loads[g];
@@ -41,7 +41,7 @@ class MemoryChart {
       stacked.set(g, Array.from(sum));
     }
     // The last step has a width as well.
-    return [[...steps, to + 1], ...this.shown.map((g) => [...stacked.get(g), stacked.get(g).at(-1)])];
+    return [[...xs, end], ...this.shown.map((g) => [...stacked.get(g), stacked.get(g).at(-1)])];
   }
 
   setRange(from, to) {
@@ -49,31 +49,30 @@ class MemoryChart {
     const data = this.dataOf();
     this.plot.batch(() => {
       this.plot.setData(data, false);
-      this.plot.setScale("x", { min: this.range[0], max: this.range[1] + 1 });
+      const [min, max] = extentOf(this.begins, this.range);
+      this.plot.setScale("x", { min, max });
     });
   }
 
   select(u) {
     const { left, width } = u.select;
     if (width < 4) return;
-    const from = u.posToVal(left, "x"), to = u.posToVal(left + width, "x");
+    const chosen = stepsWithin(this.begins, u.posToVal(left, "x"), u.posToVal(left + width, "x"));
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.zoomed(Math.floor(from), Math.ceil(to) - 1);
+    this.zoomed(...chosen);
   }
 
   mark() {
-    const { side, plot, model } = this, other = model.sides[0];
-    if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", side.boundary, "backward pass", styleColour("ink"));
+    const { side, plot, model, begins } = this, other = model.sides[0];
+    if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", begins[side.boundary], "backward pass", styleColour("ink"));
     if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak ${model.graphs.length === 1 ? lowered(other.title) : `of ${other.title}`}`, styleColour("quiet"));
-    markDot(plot, side.peakStep + 0.5, side.peak, styleColour("ink"));
+    if (side.steps > 0) markDot(plot, (begins[side.peakStep] + begins[side.peakStep + 1]) / 2, side.peak, styleColour("ink"));
   }
 
   hover(u) {
     const { left, top } = u.cursor;
     if (left < 0 || left === undefined || u.cursor.left === null) return this.tip.hide();
-    // Where every step is drawn it is the one that the cursor is in, else the one that stands for those around it.
-    const every = this.range[1] - this.range[0] < u.data[0].length, at = every ? Math.floor(u.posToVal(left, "x")) : u.data[0][u.posToIdx(left)];
-    const step = Math.min(this.side.steps - 1, Math.max(0, at));
+    const { xs, steps } = this.drawn, step = steps[lastAtMost(xs, u.posToVal(left, "x"))] ?? 0; // the one that is drawn there
     this.say(step, this.groupAt(step, u.posToVal(top, "y")), left, top, false);
   }
 
@@ -90,7 +89,7 @@ class MemoryChart {
     if (this.side.steps === 0) return;
     const { side, load, stack } = this, n = side.node[step];
     const what = ["", ", run again", ", packed into one bit per element", ", inside its readers"][side.kind[step]];
-    const lines = [`Step ${showCount(step)}: ${showBytes(load.total[step])} live`, `Runs ${nodeText(side.graph, n)}${what}`];
+    const lines = [`${stepText(side, this.along, step)}: ${showBytes(load.total[step])} live`, `Runs ${nodeText(side.graph, n)}${what}`];
     if (group >= 0) lines.push([groupColour(stack, group), `${stack.groups[group]}: ${showBytes(load.loads[group][step])}`]);
     const largest = largestAt(side, load, group, step, 3);
     if (largest.length > 0) lines.push("", ...storageLines(this.model, this.sideIndex, largest[0]));
@@ -99,11 +98,9 @@ class MemoryChart {
     this.tip.show(lines, left + this.plot.over.offsetLeft, top + this.plot.over.offsetTop, aloud);
   }
 
-  /** The cursor, by keyboard: as many steps as a pixel shows. */
+  /** The cursor, by keyboard. */
   moveCursor(direction) {
-    const pixel = Math.max(1, Math.round((this.range[1] - this.range[0]) / this.plot.over.clientWidth * 4));
-    const step = Math.min(this.range[1], this.side.steps - 1, Math.max(this.range[0], this.step + direction * pixel));
-    const left = this.plot.valToPos(step, "x"), top = 20;
+    const step = nextStep(this, direction), left = this.plot.valToPos(this.begins[step], "x"), top = 20;
     this.plot.setCursor({ left, top }, false);
     this.say(step, -1, left, top, true);
   }
@@ -118,13 +115,26 @@ function describeChart(host, text) {
   host.setAttribute("aria-describedby", "chart-keys");
 }
 
-/** Keys of a chart over steps. */
+/** The step some pixels to the right of the cursor's, or to the left, and another one in any case where there is one in sight. */
+function nextStep({ begins, range, side, step, plot }, direction) {
+  const [left, right] = extentOf(begins, range), pixels = 4 * (right - left) / plot.over.clientWidth;
+  const there = lastAtMost(begins, begins[step] + direction * pixels), last = Math.min(range[1], side.steps - 1);
+  return Math.max(0, Math.min(last, Math.max(range[0], direction > 0 ? Math.max(step + 1, there) : Math.min(step - 1, there))));
+}
+
+/** Keys of a chart over steps or time. */
 function chartKeys(host, chart) {
   const zoomBy = (factor, shift = 0) => {
-    const [from, to] = chart.range, width = (to - from) * factor;
-    const middle = (factor === 1 ? (from + to) / 2 : Math.min(to, Math.max(from, chart.step))) + shift * (to - from);
-    const first = Math.max(0, Math.min(chart.side.steps - 1 - width, middle - width / 2));
-    chart.zoomed(Math.round(first), Math.round(Math.min(chart.side.steps - 1, first + width)));
+    const { begins, range, step } = chart, [left, right] = extentOf(begins, range), wide = (right - left) * factor, end = begins.at(-1);
+    const at = Math.min(range[1], Math.max(range[0], step));
+    const middle = factor === 1 ? (left + right) / 2 : (begins[at] + (begins[at + 1] ?? end)) / 2;
+    const begin = Math.max(0, Math.min(end - wide, middle + shift * (right - left) - wide / 2));
+    let [first, last] = stepsWithin(begins, begin, begin + wide);
+    if (factor < 1) { // long steps at the edges are left out, or they would be in sight for ever
+      while (first < at && begins[first] < begin) ++first;
+      while (last > at && begins[last + 1] > begin + wide) --last;
+    }
+    chart.zoomed(first, last);
   };
   chart.zoomBy = zoomBy;
   const keys = { "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), "0": () => chart.zoomed(chart.side.begin, chart.side.steps - 1) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What is live at each step, in groups: by data structure, layer or op; and the steps that a chart of some width shows.
+// What is live at each step, in groups: by data structure, layer or op.
 
 const MODES = { structure: "data structure", layer: "layer", op: "op" };
 const STRUCTURES = ["Feature maps", "Made again", "One bit per element", "Gradients", "Updates", "Workspace"];
@@ -89,21 +89,6 @@ function stackOf(model, mode) {
   const { groups, depth } = chooseGroups(model, mode), sides = model.sides.map((side) => loadOf(side, mode, groups, depth));
   const used = groups.map((_, g) => sides.some((s) => s.loads[g].some((bytes) => bytes > 0)));
   return { mode, depth, groups, used, sides };
-}
-
-/** Steps from `from` to `to` for a chart of `width` pixels: all of them, or of each part the one with most live bytes, so
- *  that no peak is lost. */
-function visibleSteps(total, from, to, width) {
-  const count = to - from + 1;
-  if (count <= 2 * width) return Uint32Array.from({ length: count }, (_, i) => from + i);
-  const made = new Uint32Array(width);
-  for (let part = 0; part < width; ++part) {
-    const first = from + Math.floor(part * count / width), end = from + Math.floor((part + 1) * count / width);
-    let best = first;
-    for (let t = first + 1; t < end; ++t) if (total[t] > total[best]) best = t;
-    made[part] = best;
-  }
-  return made;
 }
 
 /** The largest live storages of a group (or of all, with -1) at a step, at most `most` of them. */

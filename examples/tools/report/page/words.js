@@ -17,8 +17,10 @@ function lowered(text) { return text === "" ? text : text[0].toLowerCase() + tex
 
 function showCount(count) { return Math.round(count).toLocaleString("en-US"); }
 
+const TIME_UNITS = ["ns", "µs", "ms", "s"];
+
 function showTime(ns) {
-  const [value, unit] = ns < 1e3 ? [ns, "ns"] : ns < 1e6 ? [ns / 1e3, "µs"] : ns < 1e9 ? [ns / 1e6, "ms"] : [ns / 1e9, "s"];
+  const at = ns < 1e3 ? 0 : ns < 1e6 ? 1 : ns < 1e9 ? 2 : 3, value = ns / 1000 ** at, unit = TIME_UNITS[at];
   return `${value >= 100 || ns < 1e3 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)}${SPACE}${unit}`;
 }
 
