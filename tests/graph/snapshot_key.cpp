@@ -49,7 +49,7 @@ TEST_CASE("any change that a plan could hang on changes the key", "[snapshot_key
         [](d g) { g.nodes[1].kind = echo::op_kind::light; },
         [](d g) { g.nodes[1].rerun = echo::rerun_kind::pure; },
         [](d g) { g.nodes[1].keep = true; },
-        [](d g) { g.nodes[1].fuses = false; },
+        [](d g) { g.nodes[1].may_fuse = false; },
         [](d g) { g.nodes[1].draws_by_element = true; },
         [](d g) { g.nodes[1].unknown_op = true; },
         [](d g) { g.nodes[1].flops = 1; },

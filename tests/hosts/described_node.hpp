@@ -4,7 +4,8 @@
 /// handle type.
 #pragma once
 
-#include <echo/graph/snapshot.hpp>
+#include <echo/graph/graph_traits.hpp>
+include <echo/graph/snapshot.hpp>
 
 #include <cmath>
 #include <optional>
