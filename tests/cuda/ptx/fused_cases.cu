@@ -214,11 +214,27 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
     }
 }
 
+/// Few long rows are refused, with what to do instead, and nothing is launched: there is no such memory.
+void refused(const echo::cuda::stream& own) {
+    const extents e{64, 401408};
+    const auto before = echo_ptx_warp_instructions();
+    try {
+        run<soft>(results(whole(reinterpret_cast<float*>(std::uintptr_t{1} << 40), e)),
+                  operands(whole(reinterpret_cast<const float*>(std::uintptr_t{1} << 41), e)), e, own);
+        cases::fail("few long rows are not refused");
+    } catch (const echo::cuda::argument_error& said) {
+        if (std::string(said.what()).find("reduce parts of each row") == std::string::npos ||
+            echo_ptx_warp_instructions() != before)
+            cases::fail(std::string("few long rows: ") + said.what());
+    }
+}
+
 } // namespace
 
 int main() {
     return cases::main("fused", [] {
         const echo::cuda::stream own;
+        refused(own);
         every_case<float>("float", own);
         every_case<half>("half", own);
         every_case<bfloat16>("bfloat16", own);
