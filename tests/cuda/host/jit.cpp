@@ -519,6 +519,23 @@ TEST_CASE("a call is checked before anything is launched", "[jit]") {
                      made));
 }
 
+TEST_CASE("few long rows are refused before a driver is asked for", "[jit]") {
+    if (!have_nvrtc()) return;
+    jit::compiler c({.cache = {}});
+    jit::graph g;
+    const auto x = g.operand(storage::f32);
+    g.result(g.apply("softmax_op", {x}), storage::f32);
+    const auto k = c.compile(g, 80);
+    const fused::extents e{64, 401408};
+    const jit::any_operand to = whole(reinterpret_cast<float*>(std::uintptr_t{1} << 40),
+                                      e), // nobody looks there
+        from = whole(reinterpret_cast<const float*>(std::uintptr_t{1} << 41), e);
+    CHECK(
+        error_of<echo::cuda::argument_error>([&] { k({to}, {from}, e, echo::cuda::stream_ref{nullptr}); }) ==
+        "fused, extents: 64 rows of 401408 elements would keep only 64 warps of the card busy; reduce parts "
+        "of each row, as rows of their own, and their results in a second call");
+}
+
 TEST_CASE("a kernel for one layout has it as constants, and takes no other", "[jit]") {
     if (!have_nvrtc()) return;
     jit::compiler c({.cache = {}});

@@ -26,51 +26,60 @@ struct layout {
     std::int64_t pad = 0;   ///< elements between lines, and between planes: neighbouring axes are none
 };
 
-std::int64_t count(lies how, const layout& l) {
-    const extents& e = l.e;
+/// The extents of what lies so over the kernel's; the last but one axis is repeated for each query.
+extents own_extents(lies how, const extents& e) {
+    extents own = e;
     switch (how) {
-    case lies::whole:
-        return e.of[0] * (e.of[1] * (e.of[2] + l.pad) + l.pad);
-    case lies::apart:
-        return 2 * e.elements();
     case lies::by_query:
-        return e.of[0] * e.of[2];
+        own.of[e.rank - 2] = 1;
+        return own;
     case lies::by_key:
-        return e.of[1] * e.of[2];
+        own.rank = e.rank - 1;
+        std::copy(e.of.begin() + 1, e.of.begin() + static_cast<std::ptrdiff_t>(e.rank), own.of.begin());
+        return own;
     case lies::by_channel:
-        return e.of[2];
+        return {e.of[e.rank - 1]};
     case lies::per_row:
-        return e.elements(0, e.rank - e.row_axes);
+        for (std::size_t a = e.rank - e.row_axes; a < e.rank; ++a) own.of[a] = 1;
+        return own;
+    default:
+        return own;
     }
-    return 0;
+}
+
+/// Strides of the whole tensor, with what lies between its lines and planes.
+strides strides_of(const layout& l) {
+    strides step{};
+    std::int64_t next = 1;
+    for (std::size_t a = l.e.rank; a-- > 0;) {
+        step[a] = next;
+        next = l.e.of[a] * next + l.pad;
+    }
+    return step;
+}
+
+std::int64_t count(lies how, const layout& l) {
+    if (how == lies::apart) return 2 * l.e.elements();
+    if (how == lies::whole) return l.e.of[0] * strides_of(l)[0];
+    return own_extents(how, l.e).elements();
 }
 
 template <class T>
 operand<T> placed(T* at, lies how, const layout& l) {
-    const extents& e = l.e;
-    switch (how) {
-    case lies::by_query:
-        return spread(at, {e.of[0], 1, e.of[2]}, e);
-    case lies::by_key:
-        return spread(at, {e.of[1], e.of[2]}, e);
-    case lies::by_channel:
-        return spread(at, {e.of[2]}, e);
-    case lies::apart:
-        return strided(at, {2 * e.of[1] * e.of[2], 2 * e.of[2], 2});
-    case lies::per_row:
-        return per_row(at, e);
-    default:
-        return strided(at, {e.of[1] * (e.of[2] + l.pad) + l.pad, e.of[2] + l.pad, 1});
-    }
+    if (how == lies::whole) return {at, strides_of(l)};
+    operand<T> o{at, laid_over(own_extents(how, l.e), l.e)};
+    if (how == lies::apart)
+        for (auto& step : o.step) step *= 2;
+    return o;
 }
 
 constexpr float special[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 65504.0f, -65504.0f};
 
-/// Numbers between −4 and 4, with as many digits as the type holds; for exact kernels also what arithmetic treats by itself.
+/// Numbers between −4 and 4, with as many digits as the type holds; some kernels also get what arithmetic treats by itself.
 template <class T>
-T number(cases::dice& roll, bool exact) {
+T number(cases::dice& roll, bool with_special) {
     const auto bits = roll();
-    if (exact && bits % 16 == 0) {
+    if (with_special && bits % 16 == 0) {
         const auto which = bits / 16 % 9;
         if (which < 6) return T(special[which]);
         const float far = which == 6 ? INFINITY : which == 7 ? -INFINITY : NAN;
@@ -82,6 +91,7 @@ T number(cases::dice& roll, bool exact) {
 struct how_near {
     bool exact = false;
     float single = 2e-6f;
+    bool special = exact; ///< NaN, infinities, zeros of both signs among the operands
 };
 
 /// One kernel on one layout.
@@ -89,8 +99,9 @@ template <class F, class T, std::size_t Results, std::size_t Operands>
 void one(const std::string& name, const layout& l, const std::array<lies, Results>& to,
          const std::array<lies, Operands>& from, how_near near, const echo::cuda::stream& own) {
     if (!cases::group(name)) return;
-    const std::string what = name + " of {" + std::to_string(l.e.of[0]) + ", " + std::to_string(l.e.of[1]) +
-                             ", " + std::to_string(l.e.of[2]) + "} at " + std::to_string(l.skip) +
+    std::string extents_text;
+    for (std::size_t a = 0; a < l.e.rank; ++a) extents_text += (a ? ", " : "") + std::to_string(l.e.of[a]);
+    const std::string what = name + " of {" + extents_text + "} at " + std::to_string(l.skip) +
                              (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "") +
                              (l.pad ? ", " + std::to_string(l.pad) + " apart" : "") +
                              (l.e.row_axes > 1 ? ", rows of several lines" : "");
@@ -102,7 +113,7 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                                    : from[i] == lies::by_channel ? lies::by_channel
                                                                  : lies::whole);
         x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l), l.skip));
-        x.back()->fill([&](std::int64_t) { return number<T>(roll, near.exact); });
+        x.back()->fill([&](std::int64_t) { return number<T>(roll, near.special); });
     }
     for (std::size_t k = 0; k < Results; ++k) {
         y.push_back(
@@ -165,6 +176,7 @@ void every_kernel(const layout& l, const std::string& type, const echo::cuda::st
     one<norm_gradient, T>(type + " layer normalisation's gradient", l, w,
                           array{whole, by_query, by_channel, by_channel, whole}, rows, own);
     one<soft, T>(type + " softmax", l, w, w, rows, own);
+    one<soft, T>(type + " softmax of NaN", l, w, w, {.single = 2e-5f, .special = true}, own);
     one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, how_near{.exact = true},
                           own);
 }
@@ -194,6 +206,26 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
         every_kernel<T>({extents{2, 9, 7}.with_rows_of(2), 1, broadcast, false, 1}, type, own);
         every_kernel<T>({extents{2, 5, 16}.with_rows_of(2), 0, broadcast, false, 8}, type, own);
         every_kernel<T>({extents{2, 40, 35}.with_rows_of(2), 0, broadcast, false, 3}, type, own);
+        // As many axes as there can be, and some of them short.
+        every_kernel<T>({{2, 2, 2, 16}, 0, broadcast, false, 8}, type, own);
+        every_kernel<T>({{2, 3, 2, 21}, 1, broadcast, false, 3}, type, own);
+        every_kernel<T>({extents{3, 2, 2, 9}.with_rows_of(2), 0, broadcast, false, 3}, type, own);
+        every_kernel<T>({extents{2, 3, 2, 5}.with_rows_of(3), 0, broadcast, false, 3}, type, own);
+    }
+}
+
+/// Few long rows are refused, with what to do instead, and nothing is launched: there is no such memory.
+void refused(const echo::cuda::stream& own) {
+    const extents e{64, 401408};
+    const auto before = echo_ptx_warp_instructions();
+    try {
+        run<soft>(results(whole(reinterpret_cast<float*>(std::uintptr_t{1} << 40), e)),
+                  operands(whole(reinterpret_cast<const float*>(std::uintptr_t{1} << 41), e)), e, own);
+        cases::fail("few long rows are not refused");
+    } catch (const echo::cuda::argument_error& said) {
+        if (std::string(said.what()).find("reduce parts of each row") == std::string::npos ||
+            echo_ptx_warp_instructions() != before)
+            cases::fail(std::string("few long rows: ") + said.what());
     }
 }
 
@@ -202,6 +234,7 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
 int main() {
     return cases::main("fused", [] {
         const echo::cuda::stream own;
+        refused(own);
         every_case<float>("float", own);
         every_case<half>("half", own);
         every_case<bfloat16>("bfloat16", own);

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-TABLED = ["one_bit", "fused", "jit", "engine", "steps"]
+TABLED = ["one_bit", "one_bit_sm_90", "fused", "fused_sm_90", "jit", "engine", "steps"]
 OTHERS = [
     ["opcodes"],
     ["device_one_bit", "--small"],
