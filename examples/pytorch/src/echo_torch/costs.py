@@ -21,7 +21,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from echo_torch import hooks
-from echo_torch.graph import OWN_NAMESPACES, Call, aten, number, runs_for_effect
+from echo_torch.graph import OWN_NAMESPACES, Call, aten, leaves, number, runs_for_effect
 from echo_torch.host import Host, get_state, set_state
 
 Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
@@ -55,7 +55,7 @@ class Like:
 
 
 def device_of(call: Call) -> torch.device:
-    value = call.outputs and next((v for v in pytree.tree_leaves(call.node.meta.get("val"))), None)
+    value = next(leaves(call.node.meta.get("val")), None) if call.outputs else None
     return value.device if isinstance(value, torch.Tensor) else torch.device("cpu")
 
 
@@ -75,7 +75,7 @@ def job_of(call: Call) -> Job | None:
             return Like(value)
         return number(value) if isinstance(value, torch.SymInt) else value
 
-    args, kwargs = pytree.tree_map(like, (call.node.args, call.node.kwargs))
+    args, kwargs = fx.node.map_aggregate((call.node.args, call.node.kwargs), like)
     if call.part == "product":
         mask = Like(call.node.meta["val"][1])
         return aten.native_dropout_backward.default, (args[0], mask, 2.0), {}

@@ -6,14 +6,14 @@ The one place that knows facts of operators. `host.py` (planning within PyTorch)
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 from torch.utils import flop_counter
 
 aten = torch.ops.aten
@@ -113,6 +113,17 @@ def number(value: Any) -> int:
     return int(value.node.hint)
 
 
+def leaves(value: Any) -> Iterator[Any]:
+    """The leaves of arguments or of results: what `pytree.tree_leaves` says, in less time."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list):
+        for part in value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
 def values(node: fx.Node) -> list[Any]:
     """What the node makes, one entry for each output; a tensor that the op leaves out is None."""
     value = node.meta.get("val")
@@ -123,35 +134,43 @@ def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
     """The node's inputs in order, each with the name of the schema's argument that it is (part of).
     """
     if not isinstance(node.target, torch._ops.OpOverload):
-        leaves = [("", leaf) for leaf in pytree.tree_leaves((node.args, node.kwargs))]
+        named = [("", (node.args, node.kwargs))]
     else:
-        named = [
-            (argument.name, node.kwargs.get(argument.name))
-            for argument in node.target._schema.arguments
-        ]
-        named[: len(node.args)] = [
-            (name, value) for (name, _), value in zip(named, node.args, strict=False)
-        ]
-        leaves = [(name, leaf) for name, value in named for leaf in pytree.tree_leaves(value)]
+        names = argument_names(node.target)
+        named = [*zip(names, node.args, strict=False)]
+        named += [(name, node.kwargs.get(name)) for name in names[len(node.args) :]]
     return [
-        (name, leaf) for name, leaf in leaves if isinstance(leaf, fx.Node) and holds_memory(leaf)
+        (name, leaf)
+        for name, value in named
+        for leaf in leaves(value)
+        if isinstance(leaf, fx.Node) and holds_memory(leaf)
     ]
+
+
+@functools.cache  # to read a schema takes longer than all else that is asked of a node
+def argument_names(target: Any) -> tuple[str, ...]:
+    """The names of an overload's arguments, from its schema."""
+    return tuple(described.name for described in target._schema.arguments)
 
 
 def argument(node: fx.Node, name: str) -> Any:
     """The value of one argument of the call, else its default; None if the op has no such argument.
     """
-    for position, described in enumerate(node.target._schema.arguments):
-        if described.name == name and position < len(node.args):
-            return node.args[position]
-        if described.name == name:
-            return node.kwargs.get(name, described.default_value)
-    return None
+    names = argument_names(node.target)
+    if name not in names:
+        return None
+    position = names.index(name)
+    if position < len(node.args):
+        return node.args[position]
+    if name in node.kwargs:
+        return node.kwargs[name]
+    return node.target._schema.arguments[position].default_value
 
 
-def viewed_argument(node: fx.Node, output: int) -> str | None:
+@functools.cache
+def viewed_argument(target: Any, output: int) -> str | None:
     """The name of the argument on whose storage the output lies, from the op's schema."""
-    schema = getattr(node.target, "_schema", None)
+    schema = getattr(target, "_schema", None)
     if schema is None or not schema.returns:
         return None
     returned = schema.returns[min(output, len(schema.returns) - 1)].alias_info
@@ -182,8 +201,8 @@ def count_flops(node: fx.Node) -> int:
     formula = FLOP_FORMULAS.get(getattr(node.target, "overloadpacket", None))
     if formula is None:
         return 0
-    args, kwargs = pytree.tree_map(_hinted, (node.args, node.kwargs))
-    return int(formula(*args, **kwargs, out_val=pytree.tree_map(_hinted, node.meta["val"])))
+    args, kwargs, out = fx.node.map_aggregate((node.args, node.kwargs, node.meta["val"]), _hinted)
+    return int(formula(*args, **kwargs, out_val=out))
 
 
 def gathers(node: fx.Node) -> bool:
@@ -207,8 +226,8 @@ def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
 
 def runs_for_effect(node: fx.Node) -> bool:
     """Whether it makes no tensor, as an assertion does, or a token alone."""
-    values = pytree.tree_leaves(node.meta.get("val"))
-    return "assert" in node.name or not any(isinstance(v, torch.Tensor) for v in values)
+    made = leaves(node.meta.get("val"))
+    return "assert" in node.name or not any(isinstance(v, torch.Tensor) for v in made)
 
 
 def rerun_of(node: fx.Node) -> str:
@@ -258,7 +277,7 @@ def read_call(node: fx.Node, phase: str, place_of: Any) -> Call:
     names = [name for name, _ in arguments]
     outputs = []
     for index, value in enumerate(values(node)):
-        viewed = viewed_argument(node, index)
+        viewed = viewed_argument(node.target, index)
         outputs.append(describe(value, None if viewed is None else names.index(viewed)))
     return Call(
         node=node,

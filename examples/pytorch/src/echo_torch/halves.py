@@ -392,7 +392,7 @@ def storage_of(node: fx.Node) -> fx.Node:
         if node.target is reuse.run_over or is_getitem(node):
             node = node.args[0]
             continue
-        viewed = viewed_argument(node, 0)
+        viewed = viewed_argument(node.target, 0)
         if viewed is None and not is_hidden_view(node):
             break
         node = argument(node, viewed) if viewed else node.args[0]

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import hooks, reuse
@@ -31,6 +30,7 @@ from echo_torch.graph import (
     describe,
     holds_memory,
     is_getitem,
+    leaves,
     read_call,
 )
 
@@ -87,10 +87,8 @@ class Host:
         self.place: dict[fx.Node, Place] = {}
         self.parts: dict[fx.Node, list[tuple[int, tuple[int, ...] | None]]] = {}
         output = joint.graph.output_node()
-        self.outputs = pytree.tree_leaves(output.args[0], is_leaf=lambda leaf: leaf is None)
-        self.descriptions = pytree.tree_leaves(
-            output.meta.get("desc", [None] * len(self.outputs)), is_leaf=lambda leaf: leaf is None
-        )
+        self.outputs = list(leaves(output.args[0]))
+        self.descriptions = list(leaves(output.meta.get("desc", [None] * len(self.outputs))))
         self.num_fwd_outputs = num_fwd_outputs
         self.placeholders = joint.graph.find_nodes(op="placeholder")
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
@@ -405,10 +403,8 @@ def may_run_again(node: fx.Node) -> bool:
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if "rnn" in name or node.kwargs.get("generator") is not None:
         return False
-    value = next(
-        (v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)), None
-    )
-    on_cpu = value is None or value.device.type == "cpu"
+    made = (v for v in leaves(node.meta.get("val")) if isinstance(v, torch.Tensor))
+    on_cpu = all(value.device.type == "cpu" for value in made)
     return on_cpu or not any(part in name for part in UNORDERED)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from echo_torch import hooks
-from echo_torch.graph import OWN_NAMESPACES, Call, Place, aten, number
+from echo_torch.graph import OWN_NAMESPACES, Call, Place, argument_names, aten, number
 
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
 # Overloads that write straight to where they are told, with the name of that argument.
@@ -110,11 +110,7 @@ def writer_of(call: Call) -> Writer | None:
         return WRITES_TO.get(target)
     packet = getattr(aten, target.overloadpacket.__name__ + "_", None)
     overload = packet and getattr(packet, target._overloadname, None)
-    return (overload, None) if overload and _arguments(overload) == _arguments(target) else None
-
-
-def _arguments(target: Any) -> list[str]:
-    return [argument.name for argument in target._schema.arguments]
+    return (overload, None) if overload and argument_names(overload) == argument_names(target) else None
 
 
 def _layout(value: torch.Tensor) -> tuple[Any, ...]:
