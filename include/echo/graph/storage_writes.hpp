@@ -52,7 +52,9 @@ public:
     /// last writer is not dead, though nobody may read it.
     void keep_last() {
         std::set<std::uint32_t> kept;
-        for (const value_id v : builder_.so_far().results()) kept.insert(storage_of(v).index());
+        const auto results = builder_.so_far().results();
+        std::set<value_id> named(results.begin(), results.end());
+        for (const value_id v : named) kept.insert(storage_of(v).index());
         for (const auto& [storage, of] : storages_)
             if (of.written.valid() &&
                 (kept.contains(storage) || builder_.resident_storage(of.written).valid()))
