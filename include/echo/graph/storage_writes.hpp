@@ -56,7 +56,7 @@ public:
         std::set<value_id> named(results.begin(), results.end());
         for (const value_id v : named) kept.insert(storage_of(v).index());
         for (const auto& [storage, of] : storages_)
-            if (of.written.valid() &&
+            if (of.written.valid() && !named.contains(of.written) &&
                 (kept.contains(storage) || builder_.resident_storage(of.written).valid()))
                 builder_.add_result(of.written);
     }
