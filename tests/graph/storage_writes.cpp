@@ -6,6 +6,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/verify.hpp>
+#include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/read.hpp>
 
 #include <algorithm>
@@ -146,6 +147,22 @@ TEST_CASE("writes run once and in order, and nobody reads again what was overwri
     CHECK(behind(5) == std::vector{echo::node_id(3)});
     CHECK(behind(6) == std::vector{echo::node_id(5)});
     CHECK(behind(7).empty());
+}
+
+TEST_CASE("what is written last is not dead where it is there in the end", "[storage_writes]") {
+    using enum echo::phase;
+    const tape g{
+        .nodes = {{.phase = input},
+                  {.reads = {0}},                                                  // 1: a result
+                  {.reads = {0}},                                                  // 2: nobody's in the end
+                  {.phase = backward, .reads = {1}},                               // 3: a result
+                  {.phase = backward, .reads = {0, 1}, .base = 0, .writes = true}, // 4: into an input
+                  {.phase = backward, .reads = {1}, .base = 0, .writes = true},    // 5: into the result
+                  {.phase = backward, .reads = {2}, .base = 0, .writes = true}}, // 6: into what is gone then
+        .kept = {1, 3}};
+    const auto live = echo::live_nodes(echo::read(g));
+    for (const std::size_t n : {1, 3, 4, 5}) CHECK(live[echo::node_id(n)]);
+    for (const std::size_t n : {2, 6}) CHECK(!live[echo::node_id(n)]);
 }
 
 TEST_CASE("a plan ends with the numbers of the graph's own order", "[storage_writes]") {

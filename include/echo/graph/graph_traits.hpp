@@ -15,8 +15,9 @@
 ///   name(const G&, node)      -> string              "#N", N the position in execution order
 ///   layer(const G&, node)     -> string              ""
 ///   control(const G&, node)   -> range of node       none
-///   writes(const G&, node)    -> range of size_t     none; inputs whose storage, there already, the node writes into: it
-///                                                   never runs again, nor who read or made what was there, and who
+///   writes(const G&, node)    -> range of size_t     none; inputs whose storage, there already, the node writes into (an
+///                                                   output that is a view of the input stands for what is there then):
+///                                                   it never runs again, nor who read or made what was there, and who
 ///                                                   reads it afterwards runs behind the write
 ///   flops(const G&, node)     -> double              the facts' `flops` function
 ///   workspace(const G&, node) -> bytes               the facts' `workspace` function

@@ -67,6 +67,7 @@ public:
             facts_.back().name = {};
         }
         for (auto&& result : traits::results(graph_)) builder_.add_result(value(result, {}, "results"));
+        if constexpr (has_writes<G>) written_.keep_last();
         if constexpr (states_completeness<G>) complete = traits::complete(graph_);
         if (!complete) add_backward_skeleton(builder_, facts_, trainable_);
         return std::move(builder_).finish();

@@ -8,8 +8,9 @@
 #include <echo/graph/snapshot_builder.hpp>
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,15 +40,32 @@ public:
         const value_id storage = storage_of(v);
         of_storage& of = storages_[storage.index()];
         of.writer = n;
+        of.written = value_id::none();
+        for (const value_id y : builder_.so_far().outputs(n))
+            if (storage_of(y) == storage) of.written = y;
         builder_.run_once(n);
         builder_.run_once(builder_.so_far()[storage].producer);
         for (const node_id reader : std::exchange(of.readers, {})) builder_.run_once(reader);
     }
 
+    /// All nodes and results are there. What is in storage in the end counts where it is resident, or a result lies on it: its
+    /// last writer is not dead, though nobody may read it.
+    void keep_last() {
+        std::set<std::uint32_t> kept;
+        const auto results = builder_.so_far().results();
+        std::set<value_id> named(results.begin(), results.end());
+        for (const value_id v : named) kept.insert(storage_of(v).index());
+        for (const auto& [storage, of] : storages_)
+            if (of.written.valid() && !named.contains(of.written) &&
+                (kept.contains(storage) || builder_.resident_storage(of.written).valid()))
+                builder_.add_result(of.written);
+    }
+
 private:
     struct of_storage {
         node_id writer = node_id::none();
-        std::vector<node_id> readers{}; ///< since the last write
+        value_id written = value_id::none(); ///< the writer's output that lies there
+        std::vector<node_id> readers{};      ///< since the last write
     };
 
     /// The value that made the storage. What may be made in place is taken to lie there only where that is resident.
@@ -59,7 +77,7 @@ private:
     }
 
     snapshot_builder& builder_;
-    std::unordered_map<std::uint32_t, of_storage> storages_; // by the value that made it
+    std::map<std::uint32_t, of_storage> storages_; // by the value that made it
 };
 
 } // namespace echo::detail
