@@ -15,6 +15,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -223,9 +224,10 @@ void add_figures(const std::string& graph, const echo::snapshot& s, std::map<std
     add("no encodings", {.how = echo::strategy::min_cut, .encode = false});
     add("nothing moves", {.how = echo::strategy::min_cut,
                           .host = {.recompute_results = false, .move = false, .erase = false}});
-    add("an allocator", {.allocator = [&](const echo::schedule& steps) {
-            return echo::plan_memory(s, steps, {.granularity = 512, .limit = 0}).bytes();
-        }});
+    auto takes = [&](const echo::schedule& steps) {
+        return echo::plan_memory(s, steps, {.granularity = 512, .limit = 0}).bytes();
+    };
+    add("an allocator", {.allocator = takes});
     std::ostringstream points;
     for (const auto& point : echo::front(s, {}).points)
         points << point.peak_bytes << " at " << point.recompute_time_ratio << ' ';
