@@ -3,7 +3,8 @@
 """The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results. (examples/ggml/run writes that of
 ggml.md.)"""
 import results
-from bars import ROOT, load, measured
+from bars import measured
+from results import ROOT, load
 
 DOCS = ROOT / "docs"
 
