@@ -3,17 +3,8 @@
 """Every bar of speed, arena, laws, limits and defaults beside what was measured, and what fused recomputation saves, from
 bench/results: prints the tables, and writes them into docs/results. The bars against peers have a page of their own
 (bench/peers), and so has what users see first (bench/front_page.py)."""
-import json
-import pathlib
-
 import results
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-
-
-def load(name):
-    file = ROOT / "bench" / "results" / f"{name}.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+from results import ROOT, load
 
 
 def bar(what, value, limit):

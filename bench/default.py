@@ -4,7 +4,6 @@
 
 Each graph is planned again with its forward results taken away, as a step has them that returns its gradients alone. Next
 to nothing hangs on them, so neither peak may differ by more than 1 %. Written to bench/results/default.json."""
-import gzip
 import json
 import os
 import pathlib
@@ -12,7 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-import results
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+
+import replay  # noqa: E402
+import results  # noqa: E402
 
 WAYS = {"default": ("--strategy", "budget", "--max-overhead", "0.05"), "min_cut": ("--strategy", "min_cut")}
 
@@ -35,8 +37,7 @@ def figures(way, report):
 
 
 def measure(echo_plan, path, folder):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        graph = json.load(file)
+    graph = replay.load(path)
     other = os.path.join(folder, "without.json")
     with open(other, "w", encoding="utf-8") as file:
         json.dump(without_forward_results(graph), file)

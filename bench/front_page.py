@@ -5,7 +5,8 @@ graphs. Prints them and writes them into README.md."""
 import pathlib
 
 import results
-from bars import ROOT, load, measured
+from bars import measured
+from results import ROOT, load
 
 SHOWN = ("efficientnet_b4_b16", "gpt2_b8_t512", "llama_8x2048_b4_t512", "resnet152_b32", "nmt_b128_t50",
          "mnist, convolutions", "transformer", "LoRA on 8-bit weights, graph built anew",

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """The time of the pass on committed graphs: graphs.py ECHO_PLAN GRAPH…"""
-import gzip
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
 
-import results
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+
+import replay  # noqa: E402
+import results  # noqa: E402
 
 STRATEGIES = ("mirror", "echo", "min_cut")
 ROUNDS = 5
 
 
 def nodes(graph):
-    with gzip.open(graph, "rt", encoding="utf-8") as file:
-        return len(json.load(file)["nodes"])
+    return len(replay.load(graph)["nodes"])
 
 
 def reports(echo_plan, graph, strategy):

@@ -6,7 +6,8 @@ import re
 import sys
 
 import results
-from bars import ROOT, load, measured
+from bars import measured
+from results import ROOT, load
 
 DOCS = ROOT / "docs"
 

@@ -11,19 +11,39 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+def processor():
+    """Its name, as Linux gives it."""
+    file = pathlib.Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def stamp():
+    """The day, the processor and its cores."""
+    return {"date": datetime.date.today().isoformat(), "machine": {"cpu": processor(), "cores": len(os.sched_getaffinity(0))}}
+
+
 def machine():
     """The processor, its cores, the system and the compiler."""
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    return {"cpu": model or platform.machine(), "cores": len(os.sched_getaffinity(0)),
+    return {**stamp()["machine"],
             "system": f"{platform.system()} {platform.release()}", "compiler": compiler}
+
+
+def file_of(piece):
+    return ROOT / "bench" / "results" / f"{piece}.json"
+
+
+def load(piece):
+    """What `write` has written; None where nothing has been measured."""
+    file = file_of(piece)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def write(piece, rows, **more):
     """Writes bench/results/PIECE.json and prints the rows, dictionaries with the same keys, and so what else is a list."""
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **more, "rows": rows}
-    file = ROOT / "bench" / "results" / f"{piece}.json"
+    file = file_of(piece)
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
@@ -42,16 +62,21 @@ def write(piece, rows, **more):
 END_OF_TABLE = "<!-- end of table -->"
 
 
-def put_section(file, section):
-    """Puts a section in the place of the one that begins with the same line, a comment, and ends with END_OF_TABLE. Ends the
-    program where the file has none."""
+def around_section(file, mark):
+    """What stands in a file before the section that begins with the line `mark`, a comment, and ends with END_OF_TABLE, and
+    what stands behind it. Ends the program where the file has none."""
     text = file.read_text(encoding="utf-8")
-    mark = section.split("\n", 1)[0]
     begin = text.find(mark)
     end = text.find(END_OF_TABLE, begin)
     if begin < 0 or end < 0:
         sys.exit(f"{file} holds no line '{mark}' with '{END_OF_TABLE}' behind it")
-    file.write_text(text[:begin] + section + text[end + len(END_OF_TABLE):], encoding="utf-8")
+    return text[:begin], text[end + len(END_OF_TABLE):]
+
+
+def put_section(file, section):
+    """Puts a section in the place of the one that begins with the same line. Ends the program where the file has none."""
+    before, behind = around_section(file, section.split("\n", 1)[0])
+    file.write_text(before + section + behind, encoding="utf-8")
 
 
 def table(rows):

@@ -10,21 +10,22 @@ takes more than 5 % of a step or is beaten at that price: no other plan of a gra
 """
 import argparse
 import concurrent.futures
-import datetime
 import json
 import os
 import pathlib
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results" / "strategies.json"
+sys.path.append(str(ROOT / "bench"))
+
+import results  # noqa: E402
+
 PAGE = ROOT / "docs" / "results" / "graphs.md"
-BEGIN, END = "<!-- table: examples/run --markdown -->", "<!-- end of table -->"
-REPLAY = pathlib.Path(__file__).resolve().parent.parent / "tests" / "replay.py"
+BEGIN, END = "<!-- table: examples/run --markdown -->", results.END_OF_TABLE
+REPLAY = ROOT / "tests" / "replay.py"
 DEFAULT, PRICE = "budget 5 %", 0.05
 WAYS = {DEFAULT: ()} | {name: ("--strategy", name) for name in ("baseline", "mirror", "echo_printed", "echo", "min_cut")}
 
@@ -97,12 +98,9 @@ def section(result):
 
 def keep(rows, verdicts):
     """Writes the rows, as they are printed, with the day and the machine, and the page that shows them."""
-    machine = {"cpu": processor(), "cores": os.cpu_count()}
-    result = {"date": datetime.date.today().isoformat(), "machine": machine, "rows": rows, "verdicts": verdicts}
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = text.index(BEGIN), text.index(END)
-    PAGE.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
+    result = {**results.stamp(), "rows": rows, "verdicts": verdicts}
+    results.file_of("strategies").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results.put_section(PAGE, section(result))
 
 
 class Table:
@@ -120,13 +118,6 @@ class Table:
     def line(self, texts):
         print("  ".join(text.ljust(width) if is_left(column) else text.rjust(width)
                         for column, (text, width) in enumerate(zip(texts, self.widths))).rstrip(), flush=True)
-
-
-def processor():
-    """Its name, as Linux gives it."""
-    cpuinfo = pathlib.Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def parse():

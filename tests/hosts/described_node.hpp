@@ -5,7 +5,7 @@
 #pragma once
 
 #include <echo/graph/graph_traits.hpp>
-include <echo/graph/snapshot.hpp>
+#include <echo/graph/snapshot.hpp>
 
 #include <cmath>
 #include <optional>

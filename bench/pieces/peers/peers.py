@@ -53,7 +53,7 @@ def percent(value):
 
 
 def compare_fronts(options):
-    torch = json.loads((RESULTS / "peers-torch.json").read_text(encoding="utf-8"))
+    torch = results.load("peers-torch")
     planner = fronts.Planner(options.echo_plan)
     models = []
     for name, points in torch["models"].items():

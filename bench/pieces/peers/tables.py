@@ -4,7 +4,6 @@
 
 In FILE it stands between the line `<!-- table: bench/peers --markdown -->` and the next `<!-- end of table -->`.
 """
-import json
 import pathlib
 import sys
 
@@ -15,10 +14,6 @@ import fronts  # noqa: E402
 import results  # noqa: E402
 
 BEGIN, END = "<!-- table: bench/peers --markdown -->", results.END_OF_TABLE
-
-
-def load(name):
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def table(head, rows):
@@ -96,7 +91,7 @@ def section():
     lines = []
     for name, make in (("peers-fronts", of_fronts), ("peers-optimum", of_optimum)):
         if (RESULTS / f"{name}.json").exists():
-            lines += ["", *make(load(name))]
+            lines += ["", *make(results.load(name))]
     return "\n".join([BEGIN, *lines, "", END])
 
 

@@ -10,14 +10,13 @@ import sys
 import results
 
 CONVOLUTIONAL = ("resnet50", "densenet121", "mobilenet_v3", "unet")
-FILE = results.ROOT / "bench" / "results" / "pytorch.json"
 KEYS = ("model", "by", "predicted_mb", "measured_mb", "bound_mb", "predicted_time", "time", "same_bits", "note", "date")
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         told = json.load(file)
-    earlier = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {"date": None, "rows": []}
+    earlier = results.load("pytorch") or {"date": None, "rows": []}
     known = {(row["model"], row["by"]): aged(row, earlier["date"]) for row in earlier["rows"]}
     known |= {(row["model"], row["mode"]): named(row) for row in told["rows"]}
     models = list(dict.fromkeys(model for model, _ in known))
@@ -25,7 +24,7 @@ def main():
     rows = [known[model, way] for model in models for way in ways if (model, way) in known]
     results.write("pytorch", rows, bars=bars_of(rows), torch=told["torch"], threads=told["threads"])
     results.put_section(results.ROOT / "examples" / "pytorch" / "README.md",
-                        section(json.loads(FILE.read_text(encoding="utf-8"))))
+                        section(results.load("pytorch")))
 
 
 def named(row):

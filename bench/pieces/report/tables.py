@@ -2,12 +2,10 @@
 """Puts what bench/report measured into docs/report.md: python3 bench/pieces/report/tables.py"""
 from __future__ import annotations
 
-import json
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import results  # noqa: E402
 
@@ -28,8 +26,8 @@ def section(name: str, found: dict, rows: list[dict[str, object]]) -> str:
 
 
 def main() -> None:
-    found = json.loads((ROOT / "bench" / "results" / "report.json").read_text(encoding="utf-8"))
-    page = ROOT / "docs" / "report.md"
+    found = results.load("report")
+    page = results.ROOT / "docs" / "report.md"
     results.put_section(page, section("libraries", found, found["libraries"]))
     results.put_section(page, section("costs", found, found["rows"]))
 

@@ -8,16 +8,18 @@ writes the table into docs/results/training.md, or FILE, between the line
     python3 learn.py PROGRAM [--into FILE] [--results FILE]
 """
 import argparse
-import datetime
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BEGIN, END = "<!-- table: examples/run --learn -->", "<!-- end of table -->"
+sys.path.append(str(ROOT / "bench"))
+
+import results  # noqa: E402
+
+BEGIN, END = "<!-- table: examples/run --learn -->", results.END_OF_TABLE
 TRAIN = ["nmt", "--steps", "1000"]
 EVERY = 50
 SHOWN = [1, 50, 100, 200, 300, 400, 500, 750, 1000]
@@ -45,10 +47,7 @@ def course(program, way):
 def kept(made):
     """What the page shows, with the day and the machine, for bench/results/training.json."""
     first, *others = made.values()
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "CPU")
-    return {"date": datetime.date.today().isoformat(), "machine": {"cpu": cpu, "cores": len(os.sched_getaffinity(0))},
-            "steps": len(first["losses"]),
+    return {**results.stamp(), "steps": len(first["losses"]),
             "same bits": all(a == b for other in others for a, b in zip(first["losses"], other["losses"], strict=True)),
             "ways": [{"way": name, "arena bytes": one["arena"], "last step": one["counts"],
                       "rows": [{"step": step, "loss": one["rows"][step][0], "exact match": one["rows"][step][1]} for step in SHOWN]}
@@ -77,15 +76,11 @@ def main():
     options.add_argument("--into", type=pathlib.Path, default=ROOT / "docs" / "results" / "training.md")
     options.add_argument("--results", type=pathlib.Path, default=ROOT / "bench" / "results" / "training.json")
     asked = options.parse_args()
-    text = asked.into.read_text(encoding="utf-8")
-    begin = text.find(BEGIN)
-    end = text.find(END, begin)
-    if begin < 0 or end < 0:
-        sys.exit(f"{asked.into} holds no line '{BEGIN}' with '{END}' behind it")
+    results.around_section(asked.into, BEGIN)  # before hours are spent
     result = kept({name: course(asked.program, way) for name, way in WAYS.items()})
     print(section(result))
     asked.results.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    asked.into.write_text(text[:begin] + section(result) + text[end + len(END):], encoding="utf-8")
+    results.put_section(asked.into, section(result))
     sys.exit(not result["same bits"])
 
 
