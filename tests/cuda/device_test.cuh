@@ -5,6 +5,8 @@
 /// machine may have none.
 #pragma once
 
+#include "dice.hpp"
+
 #include <echo/cuda/check.hpp>
 #include <echo/cuda/device.hpp>
 #include <echo/cuda/stream.hpp>
@@ -41,21 +43,6 @@ void expect_error(std::string_view words, Call&& call) {
                "an error without '" + std::string(words) + "': " + e.what());
     }
 }
-
-/// Deterministic numbers: xorshift, 64 bits.
-class dice {
-public:
-    explicit dice(std::uint64_t seed) : state_(seed * 2 + 1) {}
-    std::uint64_t operator()() {
-        state_ ^= state_ << 13;
-        state_ ^= state_ >> 7;
-        state_ ^= state_ << 17;
-        return state_;
-    }
-
-private:
-    std::uint64_t state_;
-};
 
 struct free_device_memory {
     void operator()(std::byte* memory) const { static_cast<void>(cudaFree(memory)); }

@@ -29,7 +29,7 @@ using attention_gradient = gradient_of<attention, 0, arg<2>>;
 /// Some numbers between −4 and 4, which T holds exactly.
 template <class T>
 void fill(T* at, std::int64_t n, std::uint64_t seed) {
-    device_test::dice roll(seed);
+    dice roll(seed);
     for (std::int64_t i = 0; i < n; ++i)
         at[i] = T(static_cast<float>(static_cast<int>(roll() >> 40 & 255) - 128) / 32);
 }

@@ -57,7 +57,7 @@ void same_as_fused(jit::compiler& compiler, std::int64_t batch, std::int64_t tim
     const std::int64_t n = batch * time * hidden;
     const std::size_t room = (static_cast<std::size_t>(n) * sizeof(T) + 511) / 256 * 256;
     image all(6 * room);
-    device_test::dice roll(9);
+    dice roll(9);
     for (std::size_t i = 0; i < all.bytes() / sizeof(T); ++i)
         reinterpret_cast<T*>(all.host())[i] =
             T(static_cast<float>(static_cast<int>(roll() >> 40 & 255) - 128) / 32);

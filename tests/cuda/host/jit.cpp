@@ -531,7 +531,7 @@ TEST_CASE("few long rows are refused before a driver is asked for", "[jit]") {
                                       e), // nobody looks there
         from = whole(reinterpret_cast<const float*>(std::uintptr_t{1} << 41), e);
     CHECK(
-        error_of<echo::cuda::argument_error>([&] { k({to}, {from}, e, echo::cuda::stream_ref{nullptr}); }) ==
+        error_of<echo::cuda::argument_error>([&] { k({to}, {from}, e, echo::cuda::default_stream); }) ==
         "fused, extents: 64 rows of 401408 elements would keep only 64 warps of the card busy; reduce parts "
         "of each row, as rows of their own, and their results in a second call");
 }

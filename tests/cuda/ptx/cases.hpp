@@ -4,6 +4,7 @@
 /// counting. A program returns 0 if all cases are equal; faults and differences are one line each.
 #pragma once
 
+#include "../dice.hpp"
 #include "device.hpp"
 
 #include <algorithm>
@@ -41,23 +42,6 @@ inline bool group(const std::string& name) {
 
 /// How far a number of the device is from the host's.
 enum class distance { none, a_rounding, different };
-
-/// Deterministic numbers: xorshift, 64 bits.
-class dice {
-public:
-    explicit dice(std::uint64_t seed) : state_(seed * 2 + 1) {
-        for (int i = 0; i < 8; ++i) (*this)();
-    }
-    std::uint64_t operator()() {
-        state_ ^= state_ << 13;
-        state_ ^= state_ >> 7;
-        state_ ^= state_ << 17;
-        return state_;
-    }
-
-private:
-    std::uint64_t state_;
-};
 
 /// The same n elements twice, for the host and for the device, `skip` elements behind a multiple of 256 bytes. The
 /// device's are an allocation of their own, so that an access beside them is a fault.

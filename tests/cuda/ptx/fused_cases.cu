@@ -77,7 +77,7 @@ constexpr float special[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 65504.0f, -65504.0f};
 
 /// Numbers between −4 and 4, with as many digits as the type holds; some kernels also get what arithmetic treats by itself.
 template <class T>
-T number(cases::dice& roll, bool with_special) {
+T number(dice& roll, bool with_special) {
     const auto bits = roll();
     if (with_special && bits % 16 == 0) {
         const auto which = bits / 16 % 9;
@@ -105,7 +105,7 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                              (l.broadcast ? ", broadcast" : "") + (l.gaps ? ", with gaps" : "") +
                              (l.pad ? ", " + std::to_string(l.pad) + " apart" : "") +
                              (l.e.row_axes > 1 ? ", rows of several lines" : "");
-    cases::dice roll(static_cast<std::uint64_t>(l.e.elements()) + l.skip);
+    dice roll(static_cast<std::uint64_t>(l.e.elements()) + l.skip);
     std::vector<std::unique_ptr<array<T>>> x, y;
     const auto own_kind = [&](lies kind) { return l.gaps && kind == lies::whole ? lies::apart : kind; };
     for (std::size_t i = 0; i < Operands; ++i) {

@@ -86,8 +86,8 @@ T number_from(std::uint64_t bits) {
 }
 
 template <class T>
-tensor typed(const std::string& name, std::int64_t count, const fused::strides& step, cases::dice& roll,
-             bool result, std::size_t skip) {
+tensor typed(const std::string& name, std::int64_t count, const fused::strides& step, dice& roll, bool result,
+             std::size_t skip) {
     auto made = std::make_shared<cases::array<T>>(name, count, skip);
     if constexpr (std::is_same_v<T, std::uint32_t>)
         made->fill([&](std::int64_t) { return static_cast<std::uint32_t>(roll() >> 20); });
@@ -112,7 +112,7 @@ tensor typed(const std::string& name, std::int64_t count, const fused::strides& 
 }
 
 tensor tensor_of(storage kind, const std::string& name, std::int64_t count, const fused::strides& step,
-                 cases::dice& roll, bool result, std::size_t skip) {
+                 dice& roll, bool result, std::size_t skip) {
     switch (kind) {
     case storage::bit:
         return typed<std::uint32_t>(name, (count + 31) / 32, step, roll, result, 0);
@@ -127,7 +127,7 @@ tensor tensor_of(storage kind, const std::string& name, std::int64_t count, cons
 
 void run(const trial& t, const jit::kernel& kernel, support::generated_library::function* host,
          const extents& e, const extents& first, std::size_t skip, const echo::cuda::stream& own) {
-    cases::dice roll(static_cast<std::uint64_t>(e.elements()) + 31 * skip);
+    dice roll(static_cast<std::uint64_t>(e.elements()) + 31 * skip);
     std::vector<tensor> from, to;
     const auto& p = t.program;
     for (std::size_t i = 0; i < t.operands.size(); ++i) {

@@ -26,7 +26,7 @@ T of_bits(std::uint64_t bits) {
 
 /// Random bits, and among them zeros of both signs, infinities, NaNs with payloads, the largest and smallest numbers.
 template <class T>
-T number(cases::dice& roll) {
+T number(dice& roll) {
     constexpr std::uint32_t single[] = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00000,
                                         0xffc12345, 0x7f800001, 0x00000001, 0x80000001, 0x007fffff,
                                         0x00800000, 0x7f7fffff, 0xff7fffff, 0x3f800000};
@@ -50,7 +50,7 @@ template <class T>
 void every_kernel(std::int64_t n, where at, const stream& own, const std::string& type) {
     array<T> x("x", n, at.x), y("y", n, at.y), z("z", n, at.x);
     array<std::uint32_t> mask("mask", bytes_required(n) / 4, at.mask);
-    cases::dice roll(static_cast<std::uint64_t>(n) * 64 + at.x);
+    dice roll(static_cast<std::uint64_t>(n) * 64 + at.x);
     const std::string what = type + ", n = " + std::to_string(n) + ", at " + std::to_string(at.x) + ", " +
                              std::to_string(at.y) + ", " + std::to_string(at.mask);
     const auto fresh = [&] {

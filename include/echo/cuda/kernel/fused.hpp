@@ -92,7 +92,7 @@ struct elementwise_body : detail::body<F, Elements...> {
     using base = detail::body<F, Elements...>; ///< What both kinds of body have.
 
     /// Threads that a multiprocessor should hold; 0: any number.
-    static constexpr int resident_threads = wanted_threads(F::operands);
+    static constexpr int resident_threads = wanted_threads(F::program.of, F::operands);
 
     ECHO_HOST_DEVICE std::int64_t tiles() const noexcept {
         return static_cast<std::int64_t>((this->shape.groups + warp_lanes - 1) / warp_lanes);

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -233,6 +234,19 @@ private:
         }
     }
 };
+
+/// Threads that a multiprocessor should hold of an element-wise kernel of these steps; 0: any number.
+///
+/// A kernel of few tensors asks for few bytes before it waits, the fewer the more of them lie in a cache; many threads make
+/// up for it. They leave each 32 registers: enough for few steps whose functions need few themselves. erf would spill.
+constexpr int wanted_threads(std::span<const step> steps, std::size_t tensors) noexcept {
+    using enum symbol::operation;
+    if (tensors > 4 || steps.size() > 16) return 0;
+    for (const step& s : steps)
+        for (const auto function : {divide, log, erf, sqrt, rsqrt, sin, cos, pow})
+            if (s.kind == step_kind::elementwise && s.op == function) return 0;
+    return 2048;
+}
 
 /// A vector within a constant expression.
 template <class T, std::size_t Capacity>

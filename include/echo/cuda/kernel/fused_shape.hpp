@@ -7,7 +7,6 @@
 #include <echo/cuda/kernel/fused_operand.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -51,11 +50,6 @@ struct launch_shape {
     std::uint32_t unused = 0;      ///< nothing: it fills the space
     friend bool operator==(const launch_shape&, const launch_shape&) = default;
 };
-
-/// Threads that a multiprocessor should hold of an element-wise kernel with so many results and operands; 0: any number.
-/// Few operands are few bytes that a thread asks for before it waits, the fewer the more of them lie in a cache: then many
-/// threads make up for it, and 32 registers are enough for each.
-constexpr int wanted_threads(std::size_t tensors) noexcept { return tensors <= 4 ? 2048 : 0; }
 
 /// Whether two launches of a kernel differ in addresses alone.
 inline bool same_layout(const launch_shape& a, std::span<const launch_operand> of_a, const launch_shape& b,

@@ -31,7 +31,7 @@ public:
     std::string write() {
         line("#define ECHO_OPERANDS " + std::to_string(p_.kinds.size()));
         line("#define ECHO_WIDTH " + std::to_string(group_width()) + "u");
-        line("#define ECHO_THREADS " + std::to_string(p_.rows.by_row ? 0 : wanted_threads(p_.kinds.size())));
+        line("#define ECHO_THREADS " + std::to_string(p_.threads()));
         out_ += source_numbers;
         out_ += source_access;
         out_ += source_walk;

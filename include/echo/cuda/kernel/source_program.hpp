@@ -7,6 +7,7 @@
 #include <echo/cuda/kernel/fused_program.hpp>
 #include <echo/cuda/kernel/fused_schedule.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,6 +26,12 @@ struct run_time_program {
     std::size_t operands() const noexcept { return kinds.size() - results.size(); }
     /// Whether that result has one element per row.
     bool result_by_row(std::size_t k) const noexcept { return rows.by_row && timing[results[k]].uniform; }
+    /// Threads that a multiprocessor should hold; 0: any number. Numbers that are drawn take more registers than many
+    /// threads leave.
+    int threads() const noexcept {
+        const bool draws = std::find(kinds.begin(), kinds.end(), storage::draws) != kinds.end();
+        return rows.by_row || draws ? 0 : wanted_threads(steps, kinds.size());
+    }
     /// Whether the kernel reads that operand. O(steps).
     bool reads(std::size_t operand) const noexcept {
         for (const step& s : steps)
