@@ -9,12 +9,15 @@ import hashlib
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from models import Step
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 @dataclass
@@ -90,6 +93,11 @@ class Training:
         torch.cuda.synchronize()
         return time.perf_counter() - begun
 
+    def tracked(self) -> int:
+        """The peak of one more step by `storage_peak`, above what was there when it began."""
+        self.optimizer.zero_grad(set_to_none=True)
+        return storage_peak(self.backward)[1]
+
     def _counted(self, result: Trained) -> torch.Tensor:
         if self.device == "cpu":
             loss, result.peak = allocator_peak(self.backward)
@@ -128,6 +136,54 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+class Storages(TorchDispatchMode):
+    """Counts the bytes of the storages that operators make while it is open, until each is freed.
+    What an operator allocates and frees within itself is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self.known: set[int] = set()
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True  # else what is compiled would run eagerly while it is open
+
+    def __torch_dispatch__(
+        self, target: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        for value in tree_leaves((args, kwargs)):
+            if isinstance(value, torch.Tensor):
+                self._see(value.untyped_storage(), 0)
+        made = target(*args, **(kwargs or {}))
+        for value in tree_leaves(made):
+            if isinstance(value, torch.Tensor):
+                self._see(value.untyped_storage(), value.untyped_storage().nbytes())
+        self.peak = max(self.peak, self.now)
+        return made
+
+    def _see(self, storage: torch.UntypedStorage, size: int) -> None:
+        """What was there before counts nothing; memory of other devices neither."""
+        key = storage._cdata
+        if key in self.known or storage.device.type == "meta":
+            return
+        self.known.add(key)
+        self.now += size
+        weakref.finalize(storage, self._freed, key, size)
+
+    def _freed(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.now -= size
+
+
+def storage_peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """What the call returns, and the most bytes that lay in storages made during it."""
+    with Storages() as watched:
+        result = call()
+    return result, watched.peak
 
 
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:

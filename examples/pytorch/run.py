@@ -85,6 +85,7 @@ def rows_of(
         expected = trained if mode == "default" else expected
         trainings[mode] = training
         rows[mode] |= {"measured": trained.peak, "bits": trained.digests == expected.digests}
+        rows[mode]["tracked"] = training.tracked()  # the same by another way of counting
         if device != "cpu":
             rows[mode]["reserved"] = trained.reserved
         own = echo_torch.reports()[before:]

@@ -21,11 +21,14 @@ class Models(Case):
         default = Training(build, default_backend()).train(3)
         for options in ({}, {"budget": 0.5}, {"budget": 0.4}):
             with self.subTest(options):
-                trained = Training(build, echo_torch.backend(**options)).train(3)
+                training = Training(build, echo_torch.backend(**options))
+                trained = training.train(3)
                 report = echo_torch.reports()[-1]
                 self.assertIsNone(report.reason)
                 self.assertEqual(trained.digests, default.digests)
                 self.assertLess(trained.peak, default.peak)
+                # What an operator frees again within itself is no storage.
+                self.assertAlmostEqual(training.tracked() / trained.peak, 1, delta=off)
                 self.assertAlmostEqual(trained.peak / report.peak, 1, delta=off)
                 self.assertAlmostEqual(default.peak / report.default_peak, 1, delta=off)
                 if not options:
