@@ -77,11 +77,7 @@ TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
         seen.of("meet a budget", again.met());
     });
     if (!support::sanitized)
-<<<<<<< HEAD:tests/analysis/host_allocator.cpp
-        seen.require({{"take less by asking", 0.03}, {"leave out a run", 0.02}, {"meet a budget", 0.5}});
-=======
         seen.require({{"take less by asking", 0.03}, {"leave out a run", 0.004}, {"meet a budget", 0.5}});
->>>>>>> hosts:tests/analysis/host_allocator.cpp
 }
 
 TEST_CASE("a schedule that the host cannot run is not chosen", "[host_allocator]") {
