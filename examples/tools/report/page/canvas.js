@@ -51,12 +51,12 @@ function markLine(u, scale, value, words, colour) {
   ctx.textBaseline = "bottom";
   const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
   ctx.textAlign = across || !right ? "right" : "left";
-  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 3 * ratio : top + 30 * ratio;
-  ctx.setLineDash([]);
-  ctx.lineWidth = 4 * ratio; // a rim, so that the words can be read on any colour
-  ctx.lineJoin = "round";
-  ctx.strokeStyle = styleColour("card");
-  ctx.strokeText(words, x, y);
+  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 3 * ratio : top + height - 6 * ratio;
+  ctx.fillStyle = styleColour("card"); // a plate, so that the words can be read on any colour
+  ctx.globalAlpha = 0.85;
+  ctx.fillRect(ctx.textAlign === "right" ? x - room + 4 * ratio : x - 4 * ratio, y - 14 * ratio, room, 15 * ratio);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colour;
   ctx.fillText(words, x, y);
   ctx.restore();
 }
