@@ -5,6 +5,7 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
 
 #include <algorithm>
@@ -131,6 +132,56 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
     CHECK(least.met());
     CHECK(echo::make_plan(m.s, {.budget = 407}).met() == false);
     CHECK(echo::make_plan(m.s, {.budget = before}).steps() == echo::baseline_schedule(m.s));
+}
+
+TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
+    toy_graph g;
+    const auto small = g.input(1), big = g.input(4000); // 0 1
+    const auto dear = g.light({big}, 100);              // 2
+    const auto cheap = g.light({small}, 100);           // 3
+    const auto loss = g.light({dear, cheap}, 0);        // 4
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
+    const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
+    const auto c = echo::find_candidates(s);
+    echo::evaluator evaluate(s, c);
+    echo::evictor evict(evaluate);
+    echo::retainer retain(evaluate);
+    echo::exchanger exchange(evaluate, evict, retain);
+    auto decided = echo::decision::nothing(s), other = decided;
+    decided.again.insert(s[dear].producer);
+    other.again.insert(s[cheap].producer);
+    const auto before = evaluate(decided);
+    REQUIRE(retain(evaluate(decided), before.peak_bytes()).recompute() ==
+            before.recompute()); // there is no room
+    CHECK(exchange(evaluate(decided), before.peak_bytes(), 3).decided() == other);
+    CHECK(exchange(evaluate(other), before.peak_bytes(), 3).decided() == other);
+    CHECK(exchange(evaluate(decided), before.peak_bytes(), 0).decided() == decided);
+}
+
+TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
+    std::size_t improved = 0;
+    support::check(1, [&] {
+        const auto s = support::build(*support::recipes());
+        const auto c = echo::find_candidates(s);
+        echo::evaluator evaluate(s, c);
+        echo::evictor evict(evaluate);
+        echo::retainer retain(evaluate);
+        echo::exchanger exchange(evaluate, evict, retain);
+        auto nothing = echo::decision::nothing(s);
+        nothing.heavy = true;
+        const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
+        for (const std::uint64_t part : {1, 2, 3}) {
+            const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 4;
+            auto found = evict(evaluate(nothing), limit, {});
+            if (!found.met) continue;
+            const auto before = found.plan.recompute();
+            const auto after = exchange(std::move(found.plan), limit, 10);
+            support::require(after.peak_bytes() <= limit, "the limit is not kept");
+            support::require(after.recompute() <= before, "it takes longer");
+            improved += after.recompute() < before;
+        }
+    });
+    CHECK(improved > 0);
 }
 
 TEST_CASE("the least peak within some recomputation", "[budget]") {

@@ -6,7 +6,7 @@
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest time
 /// per byte first, until the limit is met, and `retain` keeps again what there is room for. At last, `local_search`
-/// exchanges runs one by one, as often as the size of the graph allows. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
+/// tries runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
 /// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
 /// point by point, whatever is asked.
 #pragma once
@@ -194,12 +194,15 @@ private:
         plans_.add(plans_.retain()(std::move(plan), allowed, tuning::retained_after_lead));
     }
 
-    /// Local search at the limit, and first at the rung below it, which other limits share.
+    /// Local search and swaps at the limit, and first at the rung below it, which other limits share.
     void polish(std::uint64_t limit) {
         const std::size_t replays = plans_.effort().polishing_replays();
         if (!known_.within(limit)) return;
-        front_.search_around(ladder_.limit(ladder_.above(limit) + 1), replays);
+        const std::uint64_t shared = ladder_.limit(ladder_.above(limit) + 1);
+        front_.search_around(shared, replays);
         front_.search_around(limit, replays);
+        plans_.exchange(shared);
+        plans_.exchange(limit);
     }
 
     /// Local search below the lowest plan within `most`, rung by rung, until it finds nothing at two of them in turn.
@@ -213,6 +216,7 @@ private:
             const std::uint64_t before = lowest();
             search_rung(rung);
             front_.search_around(ladder_.limit(rung), replays);
+            plans_.exchange(ladder_.limit(rung));
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, ladder_.above(lowest()));
         }

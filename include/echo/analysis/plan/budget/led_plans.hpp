@@ -9,6 +9,7 @@
 #include <echo/analysis/plan/budget/search_effort.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
+#include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
 
 #include <algorithm>
@@ -29,9 +30,11 @@ public:
     /// As `most`: recomputation may take any time.
     static constexpr ticks no_limit = std::numeric_limits<ticks>::max();
 
+    led_plans(const led_plans&) = delete; // its parts point to each other
+    led_plans& operator=(const led_plans&) = delete;
     led_plans(evaluator& evaluate, progress_callback progress)
         : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
-          retain_(evaluate), progress_(progress) {}
+          retain_(evaluate), exchange_(evaluate, evict_, retain_), progress_(progress) {}
 
     /// The evaluator that was given.
     evaluator& evaluate() noexcept { return evaluate_; }
@@ -91,6 +94,15 @@ public:
             if (plan.peak_bytes() <= limit) cheapest = std::min(cheapest, plan.recompute());
         }
     }
+    /// From the cheapest plan known at the limit: what there is room for is kept again, and then swapped.
+    void exchange(std::uint64_t limit) {
+        const rated_decision* found = known_.within(limit);
+        const std::size_t rounds = effort_.swap_rounds();
+        if (!found || rounds == 0 || found->recompute == 0) return;
+        auto plan = retain_(evaluate_(found->decided), limit, tuning::retained_at_end);
+        known_.add(plan.rated());
+        known_.add(exchange_(std::move(plan), limit, rounds).rated());
+    }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan first, and no
     /// further than to the first of them.
     bool search_within(std::uint64_t limit, ticks most) {
@@ -118,6 +130,7 @@ private:
     search_effort effort_;
     evictor<> evict_;
     retainer<> retain_;
+    exchanger<> exchange_;
     known_plans known_;
     std::vector<rated_decision> starts_;
     std::size_t favourite_ = 0; // of the starts: led to the last plan within a time

@@ -52,6 +52,12 @@ inline constexpr ticks dearer_part =
     10; ///< what recomputes by a tenth more on the way may be cheaper in the end
 inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< rounds
 
+// Swaps (exchange.hpp).
+/// How many are tried in a round, and how many of those that seem to pay are replayed together.
+inline constexpr std::size_t swaps_tried = 12, swaps_together = 3;
+inline constexpr std::size_t rounds_after_swaps = 5; ///< of evictions: the load is not quite what it seemed
+inline constexpr ticks swap_margin = 64;             ///< what saves less than this part is not worth a replay
+
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.
 inline constexpr std::size_t cut_prices = 8;

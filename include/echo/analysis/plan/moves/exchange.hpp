@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `exchanger`: of plans under a limit, one with less recomputation, by swaps: what is made again is kept, and what takes less
+/// time is made again instead. A swap is priced by the change of the load alone; only some of them together are replayed.
+#pragma once
+
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/evict.hpp>
+#include <echo/analysis/plan/moves/kept_copy.hpp>
+#include <echo/analysis/plan/moves/rerun_savings.hpp>
+#include <echo/analysis/plan/moves/retain.hpp>
+#include <echo/graph/ranking.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// Scratch memory is kept between uses. All must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class exchanger {
+public:
+    exchanger(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
+        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), evict_(evict), retain_(retain) {}
+
+    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each round
+    /// takes some replays, and O(storages + idle copies × what making them again needs) for each swap that is tried.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::uint64_t limit, std::size_t rounds) {
+        tried_.assign(s_.node_count());
+        for (std::size_t i = 0; i < rounds && best.recompute() > 0 && swap_some(best, limit); ++i) {
+            auto found = evict_(evaluate_(next_), limit,
+                                {.rounds = tuning::rounds_after_swaps,
+                                 .most = best.recompute() + best.recompute() / tuning::dearer_part});
+            if (!found.met) continue;
+            auto plan = retain_(std::move(found.plan), limit, tuning::retained_after_keeping);
+            if (plan.recompute() >= best.recompute()) continue;
+            best = std::move(plan);
+            tried_.assign(s_.node_count()); // what was too dear may pay now
+        }
+        return best;
+    }
+
+private:
+    /// Bytes that a swap adds to some steps, or takes off them.
+    struct change {
+        std::size_t first, last;
+        std::int64_t bytes;
+    };
+    /// A swap that is tried.
+    struct attempt {
+        const evaluated_plan& plan;
+        std::int64_t limit;
+        ticks saved; ///< by what is kept
+        ticks spent = 0;
+    };
+
+    /// Leaves in `next_` the decision of `plan` with some swaps that seem to pay. Whether there is any.
+    bool swap_some(const evaluated_plan& plan, std::uint64_t limit) {
+        next_ = plan.decided();
+        history_.read(s_, c_.base, plan.steps(), plan.live());
+        savings_.read(s_, c_, plan);
+        profile_.emplace(plan.load());
+        touched_.assign(s_.node_count());
+        kept_.assign(s_.node_count());
+        std::size_t tries = 0, swaps = 0;
+        for (const auto i : by_worth(plan)) {
+            if (tries == tuning::swaps_tried || swaps == tuning::swaps_together) break;
+            const node_id n = plan.steps()[step_id(i)].node;
+            if (touched_[n] || !tried_.add(n)) continue;
+            ++tries;
+            swaps += try_swap(plan, step_id(i), limit);
+        }
+        return swaps > 0;
+    }
+
+    /// Runs that could be left out, most time saved per byte kept first.
+    std::vector<std::uint32_t> by_worth(const evaluated_plan& plan) const {
+        const liveness& live = plan.live();
+        ranking order;
+        for (const auto t : plan.steps().steps()) {
+            const node_id n = plan.steps()[t].node;
+            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0 || tried_[n]) continue;
+            std::uint64_t bytes = 1;
+            for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k)
+                if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
+            order.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(savings_[t]),
+                                                 std::uint64_t{1} << 40, bytes));
+        }
+        return order.descending();
+    }
+
+    /// Keeps what the run makes and evicts, wherever that is above the limit, what is cheaper. Whether that pays; if not, nothing
+    /// is changed.
+    bool try_swap(const evaluated_plan& plan, step_id run, std::uint64_t limit) {
+        const node_id n = plan.steps()[run].node;
+        before_ = next_;
+        changes_.clear();
+        concerned_.assign(1, n);
+        kept_.insert(n);
+        attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
+        bool pays = fill_gap(plan, run);
+        keep_copy(s_, next_, kept_instead(plan, history_, run));
+        while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
+        if (pays) {
+            for (const node_id m : concerned_) touched_.insert(m);
+            return true;
+        }
+        for (const change& c : changes_) profile_->add(c.first, c.last, -c.bytes);
+        std::swap(next_, before_);
+        kept_.erase(n);
+        return false;
+    }
+
+    /// Adds to the load what is kept from the last use of the copy before to the run. Whether there is a copy to keep.
+    bool fill_gap(const evaluated_plan& plan, step_id run) {
+        const liveness& live = plan.live();
+        const node_id n = plan.steps()[run].node;
+        const step_id before = history_.earlier(run);
+        for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
+            if (!live.last_read({run, k}).valid()) continue;
+            const storage_id kept = live.storage({before.valid() ? before : run, k});
+            if (!kept.valid()) return false; // there is no copy of what was fused
+            const storage_record& storage = live[kept];
+            if (storage.resident || (before.valid() && storage.last >= run)) continue;
+            const auto homes = plan.homes().values();
+            const std::size_t from =
+                before.valid() ? storage.last.index() + 1
+                               : static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) -
+                                                          homes.begin());
+            if (from < run.index()) add(from, run.index() - 1, static_cast<std::int64_t>(storage.bytes));
+        }
+        return true;
+    }
+
+    /// Forgets something at the step, where what was kept is too much. Whether anything costs less than is saved.
+    bool replace_at(attempt& swap, step_id at) {
+        const bool is_own = std::any_of(changes_.begin(), changes_.end(), [&](const change& c) {
+            return c.first <= at.index() && at.index() <= c.last;
+        });
+        if (!is_own) return false;
+        const eviction_view view{s_, c_, swap.plan, history_, kept_, next_, at};
+        const std::int64_t excess = profile_->most() - swap.limit;
+        const auto price = find_cheapest(view, excess);
+        if (!price) return false;
+        const eviction e = list_.all.back();
+        const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
+        swap.spent += static_cast<ticks>(detail::mul_div(*price, freed, std::uint64_t{1} << 40));
+        if (swap.spent >= swap.saved - swap.saved / tuning::swap_margin) return false;
+        const auto copies = list_.copies_of(e);
+        for (const evicted_copy& copy : copies) {
+            concerned_.push_back(copy.node);
+            for (const auto v : s_.inputs(copy.node)) concerned_.push_back(s_[c_.base[v]].producer);
+            if (view.in_forward(copy.from))
+                next_.again[copy.node] = 1;
+            else
+                next_.forget(copy.node, view.forgotten_at(copy));
+        }
+        add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
+        return true;
+    }
+
+    /// Its price; the eviction is the last of the list then.
+    std::optional<std::uint64_t> find_cheapest(const eviction_view& view, std::int64_t excess) {
+        list_.clear();
+        find_(view, idle_, list_);
+        list_.clear(); // nothing is run earlier
+        std::optional<std::uint64_t> best;
+        std::size_t which = 0;
+        for (std::size_t i = 0; i < idle_.all.size(); ++i) {
+            if (touched_[idle_.all[i].node]) continue;
+            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_);
+            if (!price) continue;
+            const auto copies = list_.copies_of(list_.all.back());
+            const bool is_free = std::none_of(copies.begin(), copies.end(), [&](const evicted_copy& e) {
+                return touched_[e.node] || kept_[e.node];
+            });
+            if (!is_free || (best && *price >= *best)) continue;
+            best = price;
+            which = list_.all.size() - 1;
+        }
+        if (best) std::swap(list_.all[which], list_.all.back());
+        return best;
+    }
+
+    void add(std::size_t first, std::size_t last, std::int64_t bytes) {
+        profile_->add(first, last, bytes);
+        changes_.push_back({first, last, bytes});
+    }
+
+    evaluator& evaluate_;
+    const snapshot& s_;
+    const candidates& c_;
+    evictor<>& evict_;
+    retainer<>& retain_;
+    copy_history<> history_; // of the plan
+    rerun_savings<> savings_;
+    eviction_finder<> find_;
+    eviction_pricer<> price_;
+    const excess_sums at_the_peak_{}; // of which only the bytes at the peak count
+    idle_copies idle_;
+    eviction_list list_;
+    std::optional<load_profile> profile_; // with the swaps of the round
+    decision next_, before_;              // with the swaps of the round; without the one that is tried
+    std::vector<change> changes_;         // of the swap that is tried
+    std::vector<node_id> concerned_;      // by it
+    id_set<node_id> touched_;             // by the swaps of the round
+    id_set<node_id> kept_;                // by them, so that it is not forgotten
+    id_set<node_id> tried_;
+};
+
+} // namespace echo
