@@ -86,7 +86,7 @@ int main(int arguments, char** argument) {
             plan_one(s, before,
                      {.how = echo::strategy::budget,
                       .budget = before.peak_bytes * part / 100,
-                      .exchange_replays = 25});
+                      .local_search_replays = 25});
             plan_one(s, before, {.how = echo::strategy::min_cut});
             plan_one(s, before, {.how = echo::strategy::echo});
         } catch (const std::exception& e) {

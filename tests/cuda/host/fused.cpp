@@ -686,12 +686,12 @@ namespace fused = echo::cuda::fused;
 template <class F, class... T>
 constexpr int threads_of = fused::elementwise_body<F, T...>::resident_threads;
 using attention_map = fused::apply<echo::tanh_op, fused::apply<echo::add_op, fused::arg<0>, fused::arg<1>>>;
-using attention_gradient = fused::fuse<fused::gradient_of<attention_map, 0, fused::arg<2>>>;
+using light_gradient = fused::fuse<fused::gradient_of<attention_map, 0, fused::arg<2>>>;
 using gelu_gradient = fused::fuse<fused::gradient_of<
     fused::apply<echo::gelu_op, fused::apply<echo::add_op, fused::arg<0>, fused::arg<1>>>, 0, fused::arg<2>>>;
 using sum_of_four = fused::fuse<
     fused::apply<echo::add_op, attention_map, fused::apply<echo::add_op, fused::arg<2>, fused::arg<3>>>>;
-static_assert(threads_of<attention_gradient, float, float, float, float> == 2048);
+static_assert(threads_of<light_gradient, float, float, float, float> == 2048);
 static_assert(threads_of<gelu_gradient, float, float, float, float> == 0);
 static_assert(threads_of<sum_of_four, float, float, float, float, float> == 0);
 
