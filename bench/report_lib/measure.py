@@ -102,7 +102,7 @@ def picture(program: str, graph: pathlib.Path, folder: pathlib.Path, target: pat
         left, top, width, height = page.run(
             "(() => { const r = document.querySelector('#before .u-over').getBoundingClientRect(); "
             "return [r.left, r.top, r.width, r.height]; })()")
-        page.mouse("mouseMoved", left + 0.4 * width, top + 0.92 * height)
+        page.mouse("mouseMoved", left + 0.4 * width, top + 0.6 * height)
         page.wait_for("!document.querySelector('#before .tip').hidden")
         page.run("new Promise((done) => setTimeout(done, 300))")
         page.screenshot(target)
