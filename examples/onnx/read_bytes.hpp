@@ -13,21 +13,13 @@ namespace echo::format {
 /// Unpacked if the path ends in `.gz`. Errors: as the sources of byte_source.hpp, `limit` among them.
 inline std::string read_bytes(const std::string& path, size_limit limit) {
     std::string bytes;
-    const auto read_all = [&](std::streambuf& source) {
-        constexpr std::size_t chunk = std::size_t{1} << 16;
-        for (std::size_t got = chunk; got == chunk;) {
-            const std::size_t before = bytes.size();
-            bytes.resize(before + chunk);
-            got = static_cast<std::size_t>(source.sgetn(bytes.data() + before, chunk));
-            bytes.resize(before + got);
-        }
-    };
-    if (path.ends_with(".gz")) {
-        gzip_source source(path, limit);
-        read_all(source);
-    } else {
-        file_source source(path, limit);
-        read_all(source);
+    const auto source = open_source(path, limit);
+    constexpr std::size_t chunk = std::size_t{1} << 16;
+    for (std::size_t got = chunk; got == chunk;) {
+        const std::size_t before = bytes.size();
+        bytes.resize(before + chunk);
+        got = static_cast<std::size_t>(source->sgetn(bytes.data() + before, chunk));
+        bytes.resize(before + got);
     }
     return bytes;
 }

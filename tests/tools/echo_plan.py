@@ -474,10 +474,62 @@ class Plan(command.Command):
         bare = self.write("bare.json", json.dumps({"format": "echo-plan/1", "schedule": order}))
         self.assertEqual(json.loads(self.good(self.graph, "--plan", bare, "--json"))["recomputed_nodes"], 0)
         wrong = self.write("wrong.json", json.dumps({"format": "echo-plan/1", "schedule": order[:3]}))
-        self.bad(1, self.graph, "--plan", wrong, words=("wrong.json", "is no sound plan for this graph"))
-        self.bad(1, self.graph, "--plan", self.graph, words=("is no sound plan",))
+        self.bad(1, self.graph, "--plan", wrong, words=(f"echo-plan: {wrong}: ",))
+        self.bad(1, self.graph, "--plan", self.graph, words=("only plans of the format echo-plan/1 are read",))
         for more in (["--budget", "0.5"], ["--compare"], ["--knee"], ["--no-encode"], ["--keep", "x"]):
             self.bad(2, self.graph, "--plan", plan, *more)
+
+    def test_a_malformed_plan_is_refused_in_one_line_that_names_the_step(self):
+        def step(number, **changes):
+            def change(plan):
+                plan["schedule"][number] |= changes
+            return change
+
+        plan = self.folder / "plan.json"
+        self.good(self.graph, "--emit-plan", plan)
+        sound = json.loads(plan.read_text())
+        last = len(sound["schedule"])
+        wrongs = {
+            "format: is 'echo-plan/2'; ": lambda p: p.update(format="echo-plan/2"),
+            "format: missing; ": lambda p: p.pop("format"),
+            "schedule: missing; ": lambda p: p.pop("schedule"),
+            "schedule: expected an array, got a number; ": lambda p: p.update(schedule=7),
+            "step 1, schedule: expected an object, got a number; ": lambda p: p["schedule"].__setitem__(1, 7),
+            "step 1, node: names node 999 which the graph has not; ": step(1, node=999),
+            "step 1, node: is negative; ": step(1, node=-1),
+            "step 1, node: expected a whole number, got a text; ": step(1, node="x"),
+            "step 1, recompute: expected true or false, got a text; ": step(1, recompute="yes"),
+            "step 1, inputs: names step 99 which does not stand earlier; ": step(1, inputs=[[99, 0]]),
+            "step 0, fused: ": step(0, fused=True),
+            f"step {last}, encode: expected [step, output]; ": lambda p: p["schedule"].append({"encode": [0]}),
+            f"step {last}, node: missing; give node or encode": lambda p: p["schedule"].append({}),
+            f"stash: names step 999 of a schedule with {last}; ": lambda p: p.update(stash=[[999, 0]]),
+            "align: is 0; ": lambda p: p["arena"].update(align=0),
+            f"blocks: names step 999 of a schedule with {last}; ": lambda p: p["arena"]["blocks"][0].update(step=999),
+            "node 'n5', schedule: runs in no step": lambda p: p.update(schedule=p["schedule"][:-1], stash=[], arena={"bytes": 0, "blocks": []}),
+            "schedule: its peak of 20480 bytes is above that of the graph's own order, 16384; ":
+                lambda p: p["schedule"].append({"node": 4, "recompute": True}),
+            "step 0, node: ": lambda p: p["schedule"].reverse()}
+        for words, change in wrongs.items():
+            plan_now = json.loads(json.dumps(sound))
+            change(plan_now)
+            wrong = self.write("wrong.json", json.dumps(plan_now))
+            line = self.bad(1, self.graph, "--plan", wrong, words=(f"echo-plan: {wrong}: {words}",))
+            self.assertEqual(line.count("; "), 1, line)  # a problem and what to do
+        for text in ("", "{", "[]", json.dumps(sound)[:200]):
+            wrong = self.write("wrong.json", text)
+            self.bad(1, self.graph, "--plan", wrong, words=(f"echo-plan: {wrong}: ",))
+
+    def test_an_error_names_the_file_that_it_is_about(self):
+        for option, name in (("--emit-plan", "none/p.json"), ("--trace", "none/t.json"), ("--report", "none/r"),
+                             ("--plan", "none.json")):
+            file = self.folder / name
+            self.bad(1, self.graph, option, file, words=(f"echo-plan: {file}: ",))
+        self.bad(2, self.graph, "--keep", "", words=("--keep names nothing",))
+        full = self.bad(1, self.graph, "--emit-plan", "/dev/full", words=("echo-plan: /dev/full: ",))
+        self.assertIn("has room", full)
+        packed = self.write("packed.json", gzip.compress(self.graph.read_bytes()))
+        self.bad(1, packed, words=("is compressed, but its name does not end in .gz",))
 
     def test_diff(self):
         other = small_graph()

@@ -31,11 +31,7 @@ enum status : int { success = 0, bad_input = 1, bad_usage = 2, too_small = 3 };
 /// A compressed table is refused where it unpacks to much more than its size; one that is not may be of any size.
 std::string read_text(const std::string& path) {
     constexpr size_limit any{std::numeric_limits<std::uint64_t>::max(), 0};
-    std::unique_ptr<std::streambuf> source;
-    if (path.ends_with(".gz"))
-        source = std::make_unique<gzip_source>(path);
-    else
-        source = std::make_unique<file_source>(path, any);
+    const auto source = open_source(path, is_compressed(path) ? size_limit{} : any);
     return {std::istreambuf_iterator<char>(source.get()), {}};
 }
 
@@ -85,6 +81,9 @@ int main(int count, char** arguments) {
         return bad_usage;
     } catch (const std::bad_alloc&) {
         complain(about + "not enough memory for a table of this size");
+        return bad_input;
+    } catch (const file_error& e) {
+        complain(e.what());
         return bad_input;
     } catch (const std::exception& e) {
         complain(about + e.what());

@@ -3,9 +3,8 @@
 /// `print` and `print_error`: what a program says, on standard output and on standard error.
 #pragma once
 
+#include "command_line/file_error.hpp"
 #include "command_line/one_line.hpp"
-
-#include <echo/error.hpp>
 
 #include <fmt/format.h>
 
@@ -14,10 +13,10 @@
 
 namespace echo::format {
 
-/// Errors: `error` if standard output does not take all of it.
+/// Errors: `file_error` if standard output does not take all of it.
 inline void print(std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-        throw error({}, "standard output", "cannot be written");
+        throw file_error({}, "standard output", "cannot be written");
 }
 
 /// One line on standard error, whatever stands in the message.

@@ -134,4 +134,18 @@ private:
     std::array<char, 1 << 16> input_;
 };
 
+/// By its name.
+inline bool is_compressed(std::string_view path) { return path.ends_with(".gz"); }
+
+/// The bytes of a file, unpacked if its name ends in .gz. Errors: it cannot be read; it is compressed, and its name does not
+/// say so.
+inline std::unique_ptr<std::streambuf> open_source(const std::string& path, size_limit limit = {}) {
+    if (is_compressed(path)) return std::make_unique<gzip_source>(path, limit);
+    auto source = std::make_unique<file_source>(path, limit);
+    constexpr int first_of_gzip = 0x1f; // no text begins so, and no model
+    if (source->sgetc() == first_of_gzip)
+        throw error({}, {}, "is compressed, but its name does not end in .gz", "add .gz to its name");
+    return source;
+}
+
 } // namespace echo::format

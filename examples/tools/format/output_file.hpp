@@ -4,7 +4,7 @@
 /// takes its name on `commit`. A name that ends in `.gz` is written compressed, since it will be read so.
 #pragma once
 
-#include <echo/error.hpp>
+#include "command_line/file_error.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@
 
 namespace echo::format {
 
-/// Errors name the path: it cannot be made, written or renamed.
+/// Errors: `file_error`, which names the path: it cannot be made, written or renamed.
 class output_file {
 public:
     explicit output_file(const std::string& path) : path_(path), target_(path) {
@@ -94,8 +94,8 @@ private:
         fail(code == Z_ERRNO ? std::strerror(errno) : message);
     }
     [[noreturn]] void fail(std::string_view reason) const {
-        throw error({}, path_, "cannot be written: " + std::string(reason),
-                    "name a file in a writable folder");
+        throw file_error({}, path_, "cannot be written: " + std::string(reason),
+                         "name a file in a writable folder that has room");
     }
 
     std::string path_, target_, temporary_;

@@ -89,10 +89,13 @@ private:
         return pair_;
     }
 
-    /// The copy that a pair names; earlier steps are the only ones there are yet.
+    /// The copy that a pair names; in a step, earlier ones are the only ones there are yet.
     copy_id existing(slot s, const pair_draft& c) const {
         if (c.step >= d_.steps.size())
-            refuse(s, "names step " + std::to_string(c.step) + " which does not stand earlier",
+            refuse(s,
+                   "names step " + std::to_string(c.step) +
+                       (in_step_ ? " which does not stand earlier"
+                                 : " of a schedule with " + std::to_string(d_.steps.size())),
                    "count steps from 0");
         const step_id t(static_cast<std::size_t>(c.step));
         if (c.output >= copy_count(s_, d_.steps[t]))

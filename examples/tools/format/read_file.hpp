@@ -34,12 +34,7 @@ inline file_graph read_graph_text(std::string_view text, const op_lookup& regist
 /// not name the file: the caller knows it.
 inline file_graph read_graph_file(const std::string& path, const op_lookup& registry = {},
                                   size_limit limit = {}) {
-    if (path.ends_with(".gz")) {
-        gzip_source source(path, limit);
-        return read_graph(source, registry);
-    }
-    file_source source(path, limit);
-    return read_graph(source, registry);
+    return read_graph(*open_source(path, limit), registry);
 }
 
 } // namespace echo::format

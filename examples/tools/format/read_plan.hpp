@@ -28,12 +28,7 @@ inline plan_document read_plan_text(std::string_view text, const snapshot& s) {
 }
 
 inline plan_document read_plan_file(const std::string& path, const snapshot& s) {
-    if (path.ends_with(".gz")) {
-        gzip_source source(path);
-        return read_plan(source, s);
-    }
-    file_source source(path);
-    return read_plan(source, s);
+    return read_plan(*open_source(path), s);
 }
 
 } // namespace echo::format

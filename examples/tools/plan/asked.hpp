@@ -88,6 +88,8 @@ public:
             throw usage_error("--max-overhead goes with --strategy budget only");
         if (given("--first-backward") && chosen.first_backward.empty())
             throw usage_error("--first-backward names nothing");
+        for (const auto& pattern : chosen.keep)
+            if (pattern.empty()) throw usage_error("--keep names nothing");
         chosen.names_goal = chosen.budget || chosen.max_overhead || given("--strategy");
         chosen.encode = !no_encode_;
         for (const auto& text : dims_) chosen.dims.push_back(parse_dim(text));

@@ -38,12 +38,6 @@ struct diff_side {
     std::shared_ptr<verified_plan> made{}; ///< likewise
 };
 
-/// The bytes of a file, unpacked if its name ends in .gz.
-inline std::unique_ptr<std::streambuf> open_source(const std::string& path, size_limit limit) {
-    if (path.ends_with(".gz")) return std::make_unique<gzip_source>(path, limit);
-    return std::make_unique<file_source>(path, limit);
-}
-
 /// The report of a plan's file, without its steps and blocks; nothing where the file is no plan. Errors: the file cannot
 /// be read.
 inline std::optional<nlohmann::json> read_plan_report(const std::string& path, size_limit limit) {

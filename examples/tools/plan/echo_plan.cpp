@@ -72,8 +72,8 @@ void check_folder(const options& asked, const onnx_model& model) {
         return parent.empty() ? std::string(".") : parent.string();
     };
     if (!model.has_external_data() || same_file(folder(asked.onnx_file), folder(asked.graph))) return;
-    throw echo::error({}, asked.onnx_file, "the weights lie in files beside the model",
-                      "write into the folder of the model");
+    throw file_error({}, asked.onnx_file, "the weights lie in files beside the model",
+                     "write into the folder of the model");
 }
 
 /// Files on their way: all of them get their names, or none is left.
@@ -177,6 +177,9 @@ int run(const options& asked) {
     } catch (const std::bad_alloc&) {
         line.reset();
         return complain(asked.graph + ": ", "not enough memory for a graph of this size");
+    } catch (const file_error& e) {
+        line.reset();
+        return complain("", e.what());
     } catch (const std::exception& e) {
         line.reset();
         return complain(asked.graph + ": ", e.what());

@@ -3,11 +3,14 @@
 /// `echo-plan GRAPH --plan FILE`: a plan that was made elsewhere is judged and shown as if it had been made here.
 #pragma once
 
+#include "command_line/file_error.hpp"
 #include "format/read_plan.hpp"
 #include "plan/pass.hpp"
 
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -50,6 +53,17 @@ inline strategy strategy_named(std::string_view name) {
     return strategy::budget;
 }
 
+/// An error of a plan's file: which step, what is wrong, what to do.
+inline file_error error_of_plan(const std::string& path, const error& e) {
+    std::string where = e.node();
+    if (!where.empty() && !where.starts_with("step ")) where = "node '" + where + "'";
+    if (!e.key().empty()) where += (where.empty() ? "" : ", ") + e.key();
+    return {{},
+            path,
+            where.empty() ? e.problem() : where + ": " + e.problem(),
+            e.advice().empty() ? "make the plan of this graph" : e.advice()};
+}
+
 /// The plan in the file, placed by us and verified. Errors: the file is no plan for this graph, or an unsound one.
 inline verified_plan read_given(const loaded_graph& g, const options& asked, progress& line) {
     const stopwatch watch;
@@ -58,6 +72,11 @@ inline verified_plan read_given(const loaded_graph& g, const options& asked, pro
     try {
         plan_document document = read_plan_file(path, g.snapshot);
         plan_report r = report_of_steps(g.snapshot, document.steps);
+        if (r.peak_bytes > r.baseline_peak_bytes)
+            throw error({}, "schedule",
+                        fmt::format("its peak of {} bytes is above that of the graph's own order, {}",
+                                    r.peak_bytes, r.baseline_peak_bytes),
+                        "a plan needs no more than no plan");
         line.stage("bounding");
         r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {}, 1).lower_bound_bytes);
         r.notes.push_back("the plan was read from a file");
@@ -74,8 +93,7 @@ inline verified_plan read_given(const loaded_graph& g, const options& asked, pro
                        .load_ms = g.load_ms};
         return made;
     } catch (const error& e) {
-        throw error({}, path, std::string("is no sound plan for this graph: ") + e.what(),
-                    "make the plan of this graph");
+        throw error_of_plan(path, e);
     }
 }
 

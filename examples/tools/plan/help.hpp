@@ -79,7 +79,8 @@ OPTIONS
         an array of reports, each with its strategy.
     --plan FILE
         Make no plan, but read one of the format echo-plan/1, made for this
-        graph by whatever program, and judge, show and draw it.
+        graph by whatever program, and judge, show and draw it. Its schedule
+        is what counts; its arena is laid out anew.
     --emit-plan FILE
         Write the plan, of the format echo-plan/1. Compressed if FILE ends in
         .gz. The file is written whole or not at all.

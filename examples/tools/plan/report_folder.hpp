@@ -21,9 +21,9 @@ public:
         std::error_code problem;
         made_ = std::filesystem::create_directory(path_, problem);
         if (problem || !std::filesystem::is_directory(path_, problem))
-            throw error({}, path,
-                        "cannot be a folder for the report" + (problem ? ": " + problem.message() : ""),
-                        "name a folder, or one to be made in a folder that is there");
+            throw file_error({}, path,
+                             "cannot be a folder for the report" + (problem ? ": " + problem.message() : ""),
+                             "name a folder, or one to be made in a folder that is there");
         try {
             file_.emplace((path_ / "index.html").string());
         } catch (...) {
