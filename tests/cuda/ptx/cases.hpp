@@ -119,7 +119,7 @@ private:
 
 /// The distance between `x` and the next number of 16 bits; 0 for single precision.
 template <class T>
-float step_of(float x) {
+float step_of([[maybe_unused]] float x) {
     if constexpr (sizeof(T) == 4) {
         return 0;
     } else {
