@@ -119,7 +119,7 @@ private:
 
 /// The distance between `x` and the next number of 16 bits; 0 for single precision.
 template <class T>
-float step_of(float x) {
+float step_of([[maybe_unused]] float x) {
     if constexpr (sizeof(T) == 4) {
         return 0;
     } else {
@@ -138,9 +138,9 @@ auto within(float most) {
         if ((std::isnan(a) && std::isnan(b)) || a == b) return distance::none;
         if (most == 0 || !std::isfinite(a) || !std::isfinite(b)) return distance::different;
         const float off = std::fabs(a - b), allowed = most * std::max(1.0f, std::fabs(b));
-        if (sizeof(T) == 4) return off <= allowed ? distance::none : distance::different;
-        return off <= allowed + step_of<T>(std::max(std::fabs(a), std::fabs(b))) ? distance::a_rounding
-                                                                                 : distance::different;
+        if (off <= allowed) return distance::none;
+        const float step = step_of<T>(std::max(std::fabs(a), std::fabs(b)));
+        return off <= allowed + step ? distance::a_rounding : distance::different;
     };
 }
 
