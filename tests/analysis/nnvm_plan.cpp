@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <vector>
 
@@ -87,13 +88,19 @@ TEST_CASE("it takes what plan_memory takes with the same pool", "[nnvm_plan]") {
         support::toy_graph g;
         ops all{data};
         std::vector<echo::value_id> values{g.input(1000)};
+        const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+        std::array<std::array<std::uint32_t, 2>, 20> reads{};
+        std::array<std::uint32_t, 20> last_reader{};
         for (std::uint32_t i = 1; i < 20; ++i) {
-            const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
-            const std::uint32_t a = i - 1 - below(std::min(i, 3U)), b = below(i);
+            reads[i] = {i - 1 - below(std::min(i, 3U)), below(i)};
+            for (const std::uint32_t x : reads[i]) last_reader[x] = i;
+        }
+        for (std::uint32_t i = 1; i < 20; ++i) {
+            const auto [a, b] = reads[i];
             const std::uint64_t bytes = std::uint64_t{16} << below(3);
             echo::tensor t{.bytes = bytes};
             nnvm_op op{.inputs = {{a, 0}, {b, 0}}, .control = {i - 1}, .bytes = {bytes}};
-            if (a != b && below(2)) op.inplace = {{0, 0}}, t.inplace = 0;
+            if (a != b && a != 0 && last_reader[a] == i && below(2)) op.inplace = {{0, 0}}, t.inplace = 0;
             values.push_back(g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure},
                                    {values[a], values[b]}, {t}));
             all.push_back(op);

@@ -137,7 +137,7 @@ private:
     static void fuse(graph&, node, node) {}
 };
 static_assert(echo::has_layer<graph> && echo::has_control<graph> && echo::has_flops<graph> &&
-              echo::has_keep<graph> && !echo::has_fuses<graph> && !echo::can_fuse<graph> &&
+              echo::has_keep<graph> && !echo::has_may_fuse<graph> && !echo::can_fuse<graph> &&
               !echo::has_trainable<graph> && echo::has_redirect<graph> && echo::can_move<graph>);
 #endif
 

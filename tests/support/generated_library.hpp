@@ -24,7 +24,7 @@ public:
     void add(const std::string& source) {
         const std::string n = std::to_string(count_++);
         text_ += "namespace k" + n + " {\n#define echo_fused echo_fused_" + n + "\n" + source +
-                 "\n#undef echo_fused\n#undef ECHO_OPERANDS\n#undef ECHO_WIDTH\n}\n";
+                 "\n#undef echo_fused\n#undef ECHO_OPERANDS\n#undef ECHO_WIDTH\n#undef ECHO_THREADS\n}\n";
     }
     /// False if there is no compiler here.
     bool compile() {

@@ -12,10 +12,14 @@ import pickle
 import pty
 import resource
 import subprocess
+import sys
 import zlib
 
 import command
-import replay
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import replay  # noqa: E402
 
 GRAPHS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "graphs"
 STRATEGIES = ["budget", "baseline", "mirror", "echo", "echo_printed", "min_cut"]
