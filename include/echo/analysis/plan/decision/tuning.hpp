@@ -75,7 +75,7 @@ inline constexpr std::size_t rounds_of_lead = 8, rounds_of_lead_in_small = 30;
 inline constexpr int retained_after_lead = 3, retained_at_end = 4;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
 inline constexpr std::size_t rungs_below_dear = 5; ///< more limits that are searched then
-inline constexpr std::size_t rungs_failed = 2;     ///< in turn, before local search goes no further down
+inline constexpr std::size_t rungs_failed = 4;     ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
