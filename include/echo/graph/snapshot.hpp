@@ -139,7 +139,7 @@ public:
     /// The host's name of the node, or `#N`.
     std::string name(node_id n) const {
         const auto first = first_name_[n.index()], last = first_name_[n.index() + 1];
-        if (first == last) return "#" + std::to_string(n.index());
+        if (first == last) return std::to_string(n.index()).insert(0, 1, '#');
         return names_.substr(first, last - first);
     }
 
