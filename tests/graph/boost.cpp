@@ -4,8 +4,8 @@
 #include "hosts/random_graph.hpp"
 
 #include <echo/analysis/schedule/footprint.hpp>
-#include <echo/graph/boost.hpp>
 #include <echo/graph/abilities.hpp>
+#include <echo/graph/boost.hpp>
 #include <echo/graph/dead_nodes.hpp>
 
 #include <boost/graph/breadth_first_search.hpp>
