@@ -136,8 +136,8 @@ TEST_CASE("writes run once and in order, and nobody reads again what was overwri
                  .kept = {8}};
     const echo::snapshot s = echo::read(g);
     const auto once = [&](std::size_t n) { return s[echo::node_id(n)].rerun == echo::rerun_kind::never; };
-    for (const std::size_t n : {1, 2, 3, 5}) CHECK(once(n));
-    for (const std::size_t n : {4, 6, 7}) CHECK(!once(n));
+    for (const std::size_t n : {1U, 2U, 3U, 5U}) CHECK(once(n));
+    for (const std::size_t n : {4U, 6U, 7U}) CHECK(!once(n));
     const auto behind = [&](std::size_t n) {
         const auto control = s.control(echo::node_id(n));
         return std::vector<echo::node_id>(control.begin(), control.end());
@@ -161,8 +161,8 @@ TEST_CASE("what is written last is not dead where it is there in the end", "[sto
                   {.phase = backward, .reads = {2}, .base = 0, .writes = true}}, // 6: into what is gone then
         .kept = {1, 3}};
     const auto live = echo::live_nodes(echo::read(g));
-    for (const std::size_t n : {1, 3, 4, 5}) CHECK(live[echo::node_id(n)]);
-    for (const std::size_t n : {2, 6}) CHECK(!live[echo::node_id(n)]);
+    for (const std::size_t n : {1U, 3U, 4U, 5U}) CHECK(live[echo::node_id(n)]);
+    for (const std::size_t n : {2U, 6U}) CHECK(!live[echo::node_id(n)]);
 }
 
 TEST_CASE("a plan ends with the numbers of the graph's own order", "[storage_writes]") {
