@@ -24,6 +24,12 @@ void* operator new(std::size_t bytes) {
     ++plain;
     return or_throw(std::malloc(bytes));
 }
+// Catch sorts with it. A sanitizer's own would not be given back where the one above is.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    void* const block = std::malloc(bytes);
+    if (block) ++plain;
+    return block;
+}
 void* operator new(std::size_t bytes, std::align_val_t align) {
     ++at_huge_pages;
     const auto unit = static_cast<std::size_t>(align);

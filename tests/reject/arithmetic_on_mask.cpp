@@ -1,4 +1,4 @@
-// expect: operator*
+// expect: x * (m > 0)
 // SPDX-License-Identifier: BSL-1.0
 #include <echo/op_traits.hpp>
 

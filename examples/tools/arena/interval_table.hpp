@@ -26,7 +26,7 @@ public:
     /// number, negative, of 2^63 or more, or ends before it starts. O(n log n).
     explicit interval_table(std::string text) : text_(std::move(text)) {
         std::string_view rest = text_;
-        if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+        while (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3); // what is printed begins with none
         read_header(next_line(rest));
         while (!rest.empty()) {
             const std::string_view line = next_line(rest);
