@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Time per storage and arena ÷ load of the greedy orders of `place`, from 10^3 to 10^6 storages; how good the search is,
-// is measured by arena.cpp.
+// Time per storage and arena ÷ load of the greedy orders of `place`, from 10^3 to 10^6 storages; how good the search
+// is, is measured by arena.cpp.
 #include "support/interval_sets.hpp"
 
 #include <echo/analysis/memory/arena/place.hpp>

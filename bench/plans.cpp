@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Every plan of some graphs, one line each, for `tests/same_plans`: what two checkouts print is the same, or some plan has
-/// changed.
+/// Every plan of some graphs, one line each, for `tests/same_plans`: what two checkouts print is the same, or some plan
+/// has changed.
 ///
 ///   bench-plans GRAPH…               files
 ///   bench-plans random FIRST COUNT   random graphs number FIRST to FIRST + COUNT
 ///
-/// A line names the graph, the strategy and the options; then come the figures of the report, and hashes of the plan's steps,
-/// of its report's notes and of the arena's offsets. No time is printed.
+/// A line names the graph, the strategy and the options; then come the figures of the report, and hashes of the plan's
+/// steps, of its report's notes and of the arena's offsets. No time is printed.
 
 #include "format/read_file.hpp"
 #include "support/numbered_graph.hpp"

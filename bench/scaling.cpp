@@ -5,15 +5,16 @@
 //   bench-scaling cut|budget GRAPH [NODES]
 //
 // Prints one JSON object. Times are processor times, each the least of several, the caches emptied before each cut: a
-// graph is planned once, among other work. Of the anchor distances that `make_plan` tries, the slowest is reported. Memory is the most that was allocated at once beyond the snapshot by the
-// candidates, the anchors, one cut (distance 16), its lay-out and its replay, counted in operator new.
+// graph is planned once, among other work. Of the anchor distances that `make_plan` tries, the slowest is reported.
+// Memory is the most that was allocated at once beyond the snapshot by the candidates, the anchors, one cut (distance
+// 16), its lay-out and its replay, counted in operator new.
 //
 // With NODES the graph is tiled in depth to about as many: the inputs and forward nodes of copies 1 … k stand in order,
-// then the backward and update nodes of copies k … 1. In copies 2 … k the first input value that a forward node reads is
-// replaced, for the forward and the backward pass, by the copy before's last forward value that a forward node reads,
-// that is no view and no graph output (its bytes stay its own). So the forward pass is one chain through all copies; each
-// copy keeps its own parameters, loss and results, and gradients do not flow from copy to copy: that the backward pass
-// mirrors the forward pass is a matter of its order alone.
+// then the backward and update nodes of copies k … 1. In copies 2 … k the first input value that a forward node reads
+// is replaced, for the forward and the backward pass, by the copy before's last forward value that a forward node
+// reads, that is no view and no graph output (its bytes stay its own). So the forward pass is one chain through all
+// copies; each copy keeps its own parameters, loss and results, and gradients do not flow from copy to copy: that the
+// backward pass mirrors the forward pass is a matter of its order alone.
 #include "format/read_file.hpp"
 
 #include <echo/analysis/make_plan.hpp>

@@ -109,6 +109,14 @@ class Common(unittest.TestCase):
         )
         self.assertEqual(self.spoken("int a = 0, b{};"), "int a = 0, b{};")
 
+    def test_every_sentence_is_used(self):
+        used: set[str] = set()
+        for pattern in ("*.hpp", "*.cuh"):
+            for header in sorted((ROOT / "include" / "echo").rglob(pattern)):
+                common.spoken(header, header.read_text(encoding="utf-8"), used)
+        for rules in (common.OPS, common.HOST, common.FUNCTIONS, common.KERNELS, common.ANALYSIS):
+            self.assertEqual([rule for rule in rules if rule[0] not in used], [])
+
     def test_lines_keep_their_numbers(self):
         for header in sorted((ROOT / "include" / "echo").rglob("*.hpp")):
             text = header.read_text(encoding="utf-8")

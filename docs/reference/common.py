@@ -64,10 +64,7 @@ HOST = [
     (r"static .*\bworkspace\(", "Bytes that the node needs while it runs."),
     (r"static .*\btime_us\(", "The measured time of the node in microseconds, if there is one."),
     (r"static .*\bkeep\(", "Whether outputs of the node are never computed again."),
-    (r"static .*\bfuses\(", "Whether the node may be computed inside others, and others in it."),
-    (r"static .*\bindex\(", "The node's position, below the number of nodes."),
     (r"static .*\btrainable\(", "Whether the gradient of this input is a result."),
-    (r"static .*\bcomplete\(", "Whether the graph has its gradient nodes already."),
     (r"static .*\bclone\(", "The same node once more, on other inputs, in front of `before`."),
     (r"static .*\bredirect\(", "From now on this input of the reader is that value."),
     (r"static .*\bredirect_result\(", "From now on this result is that value."),
@@ -76,14 +73,7 @@ HOST = [
         r"static .*\bencode\(",
         "A node in front of `before` that makes the value in one bit per element.",
     ),
-    (r"static .*\bfuse\(", "The clone leaves the order: who reads it computes it inside itself."),
     (r"static .*\berase\(", "Takes a dead node away."),
-    (r"static .*\bgradient\(", "Appends the gradient of the node: see graph_traits.hpp."),
-    (r"static .*\bseed\(", "Appends the gradient of a value by itself, which is ones."),
-    (r"static .*\bsum\(", "Appends the sum of several gradients of one value."),
-    (r"static .*\baccumulate\(", "Appends a sum with one more gradient."),
-    (r"static .*\binfer\(", "Shapes and types of the outputs from those of the inputs."),
-    (r"static .*\bset_outputs\(", "Takes over what was inferred."),
 ]
 
 FUNCTIONS = [
@@ -107,7 +97,6 @@ FUNCTIONS = [
         ("exp", "e to that power."),
         ("log", "Natural logarithm."),
         ("tanh", "Hyperbolic tangent."),
-        ("sigmoid", "1 / (1 + e^−a)."),
         ("erf", "The error function."),
         ("sqrt", "Square root."),
         ("rsqrt", "1 over the square root."),
@@ -185,7 +174,6 @@ ANALYSIS = [
     (r"host_abilities host\{\};", "What the host can do with a plan."),
     (r"step_id by\{\};", "The step that reads."),
     (r"node_id content\{\};", "The node that made what is read."),
-    (r"choice decided;", "What a strategy decided."),
     (r"footprint_result footprint\{\};", "What the replay of it found."),
     (r"bool is_live\(node_id n\) const", "Whether a plan runs the node."),
     (r"value_id base\(value_id v\) const", "The value that made the storage on which `v` lies."),
@@ -193,13 +181,6 @@ ANALYSIS = [
         r"std::size_t component_count\(\) const",
         "Parts of the network that no arc joins, in the last cut.",
     ),
-    (r"std::size_t exchange_replays =", "Replays spent on exchanging runs one by one at most."),
-    (r"struct footprint_result \{", "What a replay finds."),
-    (
-        r"inline footprint_result footprint\(",
-        "The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.",
-    ),
-    (r"std::span<const \w+> all\(\) const", "All of them, in order."),
     (r"node_id node\{\};", "What is made, or runs."),
     (r"node_id at\{\};", "The backward node in front of which it happens."),
     (r"node_id node, from, to;", "The maker, and the uses between which it is kept."),
@@ -238,7 +219,7 @@ KIND = r"(?:inline constexpr )?[\w:]+(?:<[^;=]*>)?"
 SEVERAL = re.compile(rf"^(\s*)({KIND}) ({NAME}(?:, {NAME})+);(?:\s*///< (.*))?$")
 
 
-def parted(line: str, before: str, rules: list[tuple[str, str]]) -> str:
+def parted(line: str, before: str, rules: list[tuple[str, str]], used: set[str]) -> str:
     """A line that declares several members at once, as one declaration each: Doxygen gives the
     words to one alone.
     """
@@ -249,19 +230,23 @@ def parted(line: str, before: str, rules: list[tuple[str, str]]) -> str:
     each = re.split(r", (?=\w+(?:\{| =|,|$))", names)
     if not words and before.lstrip().startswith("/// "):
         words = before.strip().removeprefix("/// ")
-    words = words or next(
-        (words for pattern, words in rules if re.match(rf"\s*{pattern}", line)), ""
-    )
     if not words:
-        return line
+        for pattern, sentence in rules:
+            if re.match(rf"\s*{pattern}", line):
+                words = sentence
+                used.add(pattern)
+                break
+        else:
+            return line
     return indent + " ".join(f"/** {words} */ {kind} {name};" for name in each)
 
 
-def spoken(header: pathlib.Path, text: str) -> str:
-    """The header with the sentences put in."""
+def spoken(header: pathlib.Path, text: str, used: set[str] | None = None) -> str:
+    """The header with the sentences put in. The patterns of those that were are added to `used`."""
     given = text.splitlines()
     rules = rules_for(header)
-    lines = [parted(line, before, rules) for before, line in zip(["", *given], given)]
+    used = set() if used is None else used
+    lines = [parted(line, before, rules, used) for before, line in zip(["", *given], given)]
     for at, line in enumerate(lines):
         for pattern, sentence in rules:
             if re.match(
@@ -272,5 +257,6 @@ def spoken(header: pathlib.Path, text: str) -> str:
                     first -= 1
                 if not (line.strip().endswith("delete;")):
                     lines[first] = f"/** {sentence} */ {lines[first]}"
+                    used.add(pattern)
                 break
     return "\n".join(lines) + "\n"

@@ -65,8 +65,8 @@ struct call {
     std::span<std::byte> scratch{};
     std::uint64_t seed = 0;      ///< of this node in this step: equal for a node and its recomputation
     std::uint64_t iteration = 1; ///< training steps so far, this one included
-    /// For kernels that run later than they are issued, and again: where `seed` and `iteration` lie in the memory of the
-    /// backend. Null: take them as they stand above.
+    /// For kernels that run later than they are issued, and again: where `seed` and `iteration` lie in the memory of
+    /// the backend. Null: take them as they stand above.
     const std::uint64_t* seed_at = nullptr;
     const step_numbers* numbers = nullptr;
 

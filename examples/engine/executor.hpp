@@ -267,8 +267,8 @@ private:
         else
             return false;
     }
-    /// A recording in the making. Where issuing throws, it is ended all the same, as nothing else can be done in a stream
-    /// that is captured; what there is of it is never replayed.
+    /// A recording in the making. Where issuing throws, it is ended all the same, as nothing else can be done in a
+    /// stream that is captured; what there is of it is never replayed.
     class recording_scope {
     public:
         explicit recording_scope(Backend& backend) : backend_(&backend) { backend_->begin_recording(); }
@@ -313,7 +313,8 @@ private:
                 run_step(t);
     }
 
-    /// Adds a step and what runs inside it, and says whether all of it can be in the chain; if not, the chain is spoilt.
+    /// Adds a step and what runs inside it, and says whether all of it can be in the chain; if not, the chain is
+    /// spoilt.
     bool add_to(chain_builder& chain, std::size_t t) {
         const auto add = [&](std::size_t k) {
             return backend_.in_parts(*steps_[k].what) && chain.add(call_of(steps_[k]));

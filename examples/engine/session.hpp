@@ -58,8 +58,8 @@ public:
         executor_.emplace(g, made.graph, plan_.steps(), memory_, outside_, backend, options.execution);
     }
 
-    /// Storage of data, parameters and kept gradients: fill data here before a step. What it hands out is good until the
-    /// step.
+    /// Storage of data, parameters and kept gradients: fill data here before a step. What it hands out is good until
+    /// the step.
     residents& outside() noexcept { return outside_; }
     /// Runs one training step and returns the loss before it.
     float step() { return executor_->run(seed_, ++iteration_); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Which schedule: ggml's allocator, which places tensors in an order of its own, says which of the plans that Echo finds
-/// users pay least for.
+/// Which schedule: ggml's allocator, which places tensors in an order of its own, says which of the plans that Echo
+/// finds users pay least for.
 #pragma once
 
 #include "judge.hpp"
@@ -113,8 +113,8 @@ private:
         return us;
     }
 
-    /// A graph of ggml holds so many nodes and leaves, and ggml aborts beyond. An optimizer will add a step and two moments
-    /// for each parameter.
+    /// A graph of ggml holds so many nodes and leaves, and ggml aborts beyond. An optimizer will add a step and two
+    /// moments for each parameter.
     bool fits(const cost& of) {
         std::size_t parameters = 0;
         for (const ggml_tensor* const t : graph_.order())

@@ -18,8 +18,8 @@
 
 namespace echo_ggml {
 
-/// All that a plan hangs on: ops, sizes, layouts, flags, who reads whom, what lies on what, and the graph's capacity. Engines that build their graph anew for each
-/// step give the same key for the same graph. O(tensors).
+/// All that a plan hangs on: ops, sizes, layouts, flags, who reads whom, what lies on what, and the graph's capacity.
+/// Engines that build their graph anew for each step give the same key for the same graph. O(tensors).
 inline std::string key_of(const graph& g) {
     std::string key;
     const auto add = [&](const auto& number) {
@@ -50,8 +50,8 @@ class engine {
 public:
     explicit engine(settings asked) : asked_(std::move(asked)), report_(asked_.report) {}
 
-    /// Rewrites the joint graph that ggml has just made, or leaves it as it is. `accumulators`: one for each of the forward
-    /// nodes, or nullptr. Errors: `echo::error`; the graph is unchanged then.
+    /// Rewrites the joint graph that ggml has just made, or leaves it as it is. `accumulators`: one for each of the
+    /// forward nodes, or nullptr. Errors: `echo::error`; the graph is unchanged then.
     const decision& operator()(ggml_context* context, ggml_cgraph* joint, int forward,
                                ggml_tensor* const* accumulators) {
         const auto start = std::chrono::steady_clock::now();
@@ -94,8 +94,9 @@ public:
     }
 
 private:
-    /// Tensors that have no memory yet but will get some of their own: the accumulators, and with them, where graphs are
-    /// static, the loss and its labels. Those lie outside of the context then, and the rest of the forward pass inside.
+    /// Tensors that have no memory yet but will get some of their own: the accumulators, and with them, where graphs
+    /// are static, the loss and its labels. Those lie outside of the context then, and the rest of the forward pass
+    /// inside.
     static std::unordered_set<const ggml_tensor*> external_tensors(ggml_context* context, ggml_cgraph* joint,
                                                                    int forward,
                                                                    ggml_tensor* const* accumulators) {

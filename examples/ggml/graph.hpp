@@ -45,8 +45,8 @@ inline bool can_fuse(const ggml_tensor* norm, const ggml_tensor* mul) {
            by->ne[0] == norm->ne[0] && by->nb[0] == sizeof(float);
 }
 
-/// The fields that name what a node reads; of a pair that runs in one kernel, what the `norm` reads comes first. Storage
-/// that the node writes into without naming it as a source comes last.
+/// The fields that name what a node reads; of a pair that runs in one kernel, what the `norm` reads comes first.
+/// Storage that the node writes into without naming it as a source comes last.
 inline std::vector<ggml_tensor**> sources(ggml_tensor* n, ggml_tensor* norm) {
     std::vector<ggml_tensor**> all;
     if (norm) all.push_back(&norm->src[0]);
@@ -73,11 +73,12 @@ inline std::unordered_map<const ggml_tensor*, int> count_readers(const std::vect
 }
 
 /// Refers to the graph. Its nodes are ggml's tensors: the leaves first, then the nodes in their order. Where ggml's CPU
-/// backend computes RMS_NORM and MUL in one kernel, the two are one node here (the MUL), so that every copy is fused alike.
+/// backend computes RMS_NORM and MUL in one kernel, the two are one node here (the MUL), so that every copy is fused
+/// alike.
 class graph {
 public:
-    /// `forward`: how many of the nodes the forward pass has. `external`: leaves without data that get memory of their own
-    /// later (gradient accumulators). Errors: `echo::error` for what Echo cannot treat.
+    /// `forward`: how many of the nodes the forward pass has. `external`: leaves without data that get memory of their
+    /// own later (gradient accumulators). Errors: `echo::error` for what Echo cannot treat.
     graph(ggml_cgraph* joint, int forward, std::unordered_set<const ggml_tensor*> external)
         : joint_(joint), external_(std::move(external)) {
         const std::vector<ggml_tensor*> nodes(ggml_graph_nodes(joint),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Stands in front of `ggml_build_backward_expand`, by which ggml makes a joint graph out of a forward pass, and rewrites
-// what it has made. As `libecho-ggml.so` it goes before an unmodified program by LD_PRELOAD; linked into a program that has
-// ggml in it statically, with `-Wl,--wrap=ggml_build_backward_expand` and ECHO_GGML_WRAP defined.
+// Stands in front of `ggml_build_backward_expand`, by which ggml makes a joint graph out of a forward pass, and
+// rewrites what it has made. As `libecho-ggml.so` it goes before an unmodified program by LD_PRELOAD; linked into a
+// program that has ggml in it statically, with `-Wl,--wrap=ggml_build_backward_expand` and ECHO_GGML_WRAP defined.
 #include "engine.hpp"
 
 #if !defined(ECHO_GGML_WRAP)
@@ -55,8 +55,8 @@ void rewrite(ggml_context* context, ggml_cgraph* joint, int forward,
 #if !defined(ECHO_GGML_WRAP)
 using function = void (*)(ggml_context*, ggml_cgraph*, ggml_tensor**);
 
-/// ggml's own function. Where ggml was loaded with RTLD_LOCAL, as by ctypes or as a plug-in, only who loaded it sees its
-/// names: the caller's library is made visible then, and with it all of ggml that is asked here.
+/// ggml's own function. Where ggml was loaded with RTLD_LOCAL, as by ctypes or as a plug-in, only who loaded it sees
+/// its names: the caller's library is made visible then, and with it all of ggml that is asked here.
 function real_function(void* caller) {
     constexpr const char* name = "ggml_build_backward_expand";
     if (void* const found = dlsym(RTLD_NEXT, name)) return reinterpret_cast<function>(found);

@@ -26,7 +26,8 @@ inline context_ptr new_context(std::size_t bytes) {
     return made;
 }
 
-/// Bytes of the compute buffer that ggml's allocator would take for a schedule of this graph, which is as it was afterwards.
+/// Bytes of the compute buffer that ggml's allocator would take for a schedule of this graph, which is as it was
+/// afterwards.
 /// Errors: what cannot be laid out in ggml. O(tensors) and ggml's allocator.
 class judge {
 public:

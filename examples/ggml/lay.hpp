@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A schedule as tensors of ggml: copies of what runs again, readers turned to the copies that they read, and the order in
-/// which all of it runs.
+/// A schedule as tensors of ggml: copies of what runs again, readers turned to the copies that they read, and the order
+/// in which all of it runs.
 #pragma once
 
 #include "layout.hpp"
@@ -54,8 +54,9 @@ private:
         return n;
     }
 
-    /// Parameters are nodes to ggml, and its optimizer knows them by their places: they stay there, and the rest goes around
-    /// them. What would newly be fused with its reader is held apart by a view that does nothing and takes nothing.
+    /// Parameters are nodes to ggml, and its optimizer knows them by their places: they stay there, and the rest goes
+    /// around them. What would newly be fused with its reader is held apart by a view that does nothing and takes
+    /// nothing.
     std::vector<ggml_tensor*> in_places_of_parameters() const {
         const auto count = static_cast<std::size_t>(ggml_graph_n_nodes(graph_.joint()));
         auto readers = count_readers(order_);
@@ -105,9 +106,9 @@ private:
     std::vector<std::pair<ggml_tensor*, ggml_tensor>> saved_;
 };
 
-/// Makes the graph run the schedule: copies go into `context`, readers are turned to them, and the nodes are put in order.
-/// How often each tensor is read is set anew, as ggml counts it. Returns how many nodes were added. Errors: what cannot be
-/// laid out in ggml; the graph is as it was then. O(tensors).
+/// Makes the graph run the schedule: copies go into `context`, readers are turned to them, and the nodes are put in
+/// order. How often each tensor is read is set anew, as ggml counts it. Returns how many nodes were added. Errors: what
+/// cannot be laid out in ggml; the graph is as it was then. O(tensors).
 inline std::size_t rewrite(const graph& g, const echo::schedule& steps, ggml_context* context) {
     unchanged otherwise(g);
     const auto order = layer(g, steps, context)();

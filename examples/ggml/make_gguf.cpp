@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Writes a GGUF file with a small model of the llama architecture: random weights from a seed, and a vocabulary of bytes.
+// Writes a GGUF file with a small model of the llama architecture: random weights from a seed, and a vocabulary of
+// bytes.
 //
 //   make_gguf FILE [layers] [width] [context]
 #include <ggml.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text, as JSON, or as a page. The page of
-/// a name that ends in .html holds the text; each graph and its plan stand beside it as files that `echo-plan --report` draws,
-/// and the line that does so is said and stands in the page.
+/// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text, as JSON, or as a page. The
+/// page of a name that ends in .html holds the text; each graph and its plan stand beside it as files that `echo-plan
+/// --report` draws, and the line that does so is said and stands in the page.
 #pragma once
 
 #include "choose.hpp"
@@ -51,7 +51,8 @@ public:
         std::fclose(out);
     }
 
-    /// Of a graph that is new, for a page: it and what will run, before anything is changed. What cannot be written is said.
+    /// Of a graph that is new, for a page: it and what will run, before anything is changed. What cannot be written is
+    /// said.
     void draw(const graph& g, const entry& e) {
         if (!is_page()) return;
         const echo::snapshot s = echo::read(g);

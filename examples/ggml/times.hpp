@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// How long ggml's ops take on a CPU, to weigh recomputation by. Only the proportions matter. They are constants, so that
-/// the same graph gets the same plan on every machine; `train --times` prints them beside what is measured.
+/// How long ggml's ops take on a CPU, to weigh recomputation by. Only the proportions matter. They are constants, so
+/// that the same graph gets the same plan on every machine; `train --times` prints them beside what is measured.
 #pragma once
 
 #include <ggml.h>
@@ -11,7 +11,8 @@
 
 namespace echo_ggml {
 
-/// Nanoseconds that an op takes for each element beyond reading and writing it; elements are those of its largest tensor.
+/// Nanoseconds that an op takes for each element beyond reading and writing it; elements are those of its largest
+/// tensor.
 inline double element_ns(std::string_view op) {
     constexpr struct {
         std::string_view op;
@@ -46,15 +47,15 @@ inline double element_ns(std::string_view op) {
     return 0;
 }
 
-/// Nanoseconds of one dot product, or one scaled addition, of so many elements: eight at a time in whole blocks of 32, and
-/// slow where rows of a permuted tensor fall into the same sets of the cache.
+/// Nanoseconds of one dot product, or one scaled addition, of so many elements: eight at a time in whole blocks of 32,
+/// and slow where rows of a permuted tensor fall into the same sets of the cache.
 inline double run_ns(const ggml_tensor* rows, std::int64_t length) {
     const double ns = 2 + 0.04 * static_cast<double>(length) + 0.45 * static_cast<double>(length % 32);
     return ggml_is_contiguous(rows) ? ns : 3.5 * ns;
 }
 
-/// Nanoseconds to turn one element of a row from one type into another: ggml makes floats of a quantised row anew for each
-/// run of an outer product, and a matrix product quantises its second factor first.
+/// Nanoseconds to turn one element of a row from one type into another: ggml makes floats of a quantised row anew for
+/// each run of an outer product, and a matrix product quantises its second factor first.
 constexpr double convert_ns = 0.18;
 
 /// Microseconds of one run. O(1).

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
-// An engine's user: trains a small model by ggml-opt on numbers made up from a seed, and prints the loss of each step, a
-// hash of all parameters and gradients, the compute buffer and the time of a step. It knows nothing of Echo.
+// An engine's user: trains a small model by ggml-opt on numbers made up from a seed, and prints the loss of each step,
+// a hash of all parameters and gradients, the compute buffer and the time of a step. It knows nothing of Echo.
 //
 //   train [--model fc|cnn|transformer|lora] [--steps N] [--period N] [--dynamic] [--type f32|q8_0] [--layers N]
 //         [--width N] [--tokens N] [--batch N] [--threads N] [--nodes N] [--paced] [--times]
 //         [--accelerator]
 //
-// `--paced` waits for a line on standard input before each step, so that two runs can be timed in turns. `--times` prints
-// what each kind of op takes, beside what times.hpp says.
+// `--paced` waits for a line on standard input before each step, so that two runs can be timed in turns. `--times`
+// prints what each kind of op takes, beside what times.hpp says.
 #include "times.hpp"
 
 #include <ggml-alloc.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `graph_traits` over a joint graph of ggml: all that Echo asks of it. Sizes are those of ggml's allocator, its alignment
-/// included; leaves (weights, accumulators, caches) are inputs, and resident.
+/// `graph_traits` over a joint graph of ggml: all that Echo asks of it. Sizes are those of ggml's allocator, its
+/// alignment included; leaves (weights, accumulators, caches) are inputs, and resident.
 #pragma once
 
 #include "graph.hpp"

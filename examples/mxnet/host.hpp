@@ -27,8 +27,8 @@ inline echo::error no_shapes(const Node& n, const std::string& problem) {
         "give the shapes of all inputs: optimize_for(\"echo\", args={}, aux={}, shape_dict=..)");
 }
 
-/// The outputs of a node, from an attribute such as `[[2,3],[4]]`. MXNet's planner counts 4 bytes for any type. Errors: MXNet
-/// left no shapes.
+/// The outputs of a node, from an attribute such as `[[2,3],[4]]`. MXNet's planner counts 4 bytes for any type. Errors:
+/// MXNet left no shapes.
 inline std::vector<echo::tensor> outputs_of(const Node& n) {
     const auto at = n.attrs.find("__ext_shape__");
     if (at == n.attrs.end()) throw no_shapes(n, "has no shape");

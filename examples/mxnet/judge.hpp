@@ -7,8 +7,8 @@
 
 namespace echo_mxnet {
 
-/// Bytes of MXNet's pool, and the time of the copies. MXNet's LayerNorm does nothing where its first output is not wanted: the
-/// gradient would read moments that were never computed, so marks that lead there are unsound.
+/// Bytes of MXNet's pool, and the time of the copies. MXNet's LayerNorm does nothing where its first output is not
+/// wanted: the gradient would read moments that were never computed, so marks that lead there are unsound.
 inline echo::mark_verdict judge(const forward_pass& f, const echo::marks& marked) {
     const step_graph step(f, marked);
     const auto planned = echo::arena::plan_by_nnvm(step.graph());

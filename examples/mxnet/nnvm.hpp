@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// MXNet's own passes, as far as bytes need them: the gradient graph that a set of marks leads to. Laid out by
-/// NNVM's planner, which the library has, that is what `Total .. MB allocated` says, known before MXNet builds anything. Facts are those of MXNet 1.9.1 with oneDNN.
+/// MXNet's own passes, as far as bytes need them: the gradient graph that a set of marks leads to. Laid out by NNVM's
+/// planner, which the library has, that is what `Total .. MB allocated` says, known before MXNet builds anything. Facts
+/// are those of MXNet 1.9.1 with oneDNN.
 ///
 /// What a mark does: all gradients read a copy of the marked node, and the gradient of the marked node itself reads
 /// copies of what it reads. So a matrix product is marked for its gradient to read the copy of a tanh; its own copy is
@@ -23,8 +24,8 @@ using entry = echo::arena::nnvm_entry;
 using echo::arena::nnvm_op;
 using pairs = std::initializer_list<std::pair<index, index>>;
 
-/// The gradient node of some ops: its inputs (g: gradient of an output, i: an input, o: an output, by number or all: *),
-/// and which of them its outputs may overwrite (input, output).
+/// The gradient node of some ops: its inputs (g: gradient of an output, i: an input, o: an output, by number or all:
+/// *), and which of them its outputs may overwrite (input, output).
 struct gradient_rule {
     std::string_view ops, reads;
     pairs inplace{};

@@ -46,8 +46,8 @@ void each_body(Node& node, F f) {
     }
 }
 
-/// Calls `f(name)` for every name that the bodies of `node` read and none of them makes; `f` may change it if the node is
-/// mutable. A name may come several times.
+/// Calls `f(name)` for every name that the bodies of `node` read and none of them makes; `f` may change it if the node
+/// is mutable. A name may come several times.
 template <class Node, class F>
 void each_capture(Node& node, const F& f, const body_scope* around = nullptr) {
     each_body(node, [&](auto& body) {

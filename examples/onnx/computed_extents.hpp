@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What exporters compute extents by, and the ONNX library does not follow: integers that are reshaped, filled in or divided,
-/// and slices by bounds that are computed. Compiled into model.cpp alone.
+/// What exporters compute extents by, and the ONNX library does not follow: integers that are reshaped, filled in or
+/// divided, and slices by bounds that are computed. Compiled into model.cpp alone.
 #pragma once
 
 #include "onnx/headers.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `guarded`: a call into a library that was not written for hostile files. It runs in a process of its own, with bounds on
-/// memory and time: whatever it does there, the caller gets a text or an error of one line.
+/// `guarded`: a call into a library that was not written for hostile files. It runs in a process of its own, with
+/// bounds on memory and time: whatever it does there, the caller gets a text or an error of one line.
 #pragma once
 
 #include <echo/error.hpp>
@@ -98,8 +98,8 @@ template <class F>
 
 } // namespace detail
 
-/// The text that `call()` returns. `what` names the call in messages. Errors: it throws; it ends the process; it takes more
-/// than `room` bytes or `seconds` of processor time.
+/// The text that `call()` returns. `what` names the call in messages. Errors: it throws; it ends the process; it takes
+/// more than `room` bytes or `seconds` of processor time.
 template <class F>
 std::string guarded(std::string_view what, F call, std::size_t room = std::size_t{4} << 30,
                     unsigned seconds = 120) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What is asked of the ONNX library: shapes, and whether a model is sound. Both in a process of their own, on a copy of the
-/// model without its weights. Compiled into model.cpp alone.
+/// What is asked of the ONNX library: shapes, and whether a model is sound. Both in a process of their own, on a copy
+/// of the model without its weights. Compiled into model.cpp alone.
 #pragma once
 
 #include "onnx/guarded.hpp"
@@ -65,7 +65,8 @@ inline onnx::ModelProto without_weights(const onnx::ModelProto& model) {
     return light;
 }
 
-/// The types of all values, in the graph's `value_info`, `input` and `output`. Nothing is evaluated but small integer tensors.
+/// The types of all values, in the graph's `value_info`, `input` and `output`. Nothing is evaluated but small integer
+/// tensors.
 /// Errors: as `guarded`.
 inline onnx::GraphProto inferred(const onnx::ModelProto& light) {
     const std::string bytes = guarded("shapes", [&] {
@@ -84,7 +85,8 @@ inline onnx::GraphProto inferred(const onnx::ModelProto& light) {
     return types;
 }
 
-/// Why the checker has nothing to say of `model`; empty: it accepts it. Errors: it refuses it, though it accepts `original`.
+/// Why the checker has nothing to say of `model`; empty: it accepts it. Errors: it refuses it, though it accepts
+/// `original`.
 inline std::string check(const onnx::ModelProto& model, const onnx::ModelProto& original) {
     if (opset_of(model) > newest_opset())
         return "the ONNX library knows no opset " + std::to_string(opset_of(model));

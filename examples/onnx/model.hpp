@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `onnx_model`: an ONNX file as a `file_graph`, and back: a schedule of the graph as an ONNX file. Nothing of ONNX or of
-/// protobuf is seen here; without.cpp stands in where they are not installed. docs/onnx.md says what is read how.
+/// `onnx_model`: an ONNX file as a `file_graph`, and back: a schedule of the graph as an ONNX file. Nothing of ONNX or
+/// of protobuf is seen here; without.cpp stands in where they are not installed. docs/onnx.md says what is read how.
 #pragma once
 
 #include "format/file_graph.hpp"
@@ -20,7 +20,8 @@ namespace echo::format {
 struct onnx_options {
     /// Symbolic dimensions by their names; an extent without a name as `VALUE:AXIS`.
     std::vector<std::pair<std::string, std::int64_t>> dims{};
-    /// A node, or a value: the gradient begins where it is made. Empty: gradients are told by the names of ops and values.
+    /// A node, or a value: the gradient begins where it is made. Empty: gradients are told by the names of ops and
+    /// values.
     std::string first_backward{};
 };
 
@@ -50,8 +51,9 @@ public:
     /// Whether weights lie in files that are named relative to the model's folder.
     bool has_external_data() const noexcept;
 
-    /// The model with its nodes as `steps` runs them: what runs again has a name of its own. Errors: a step that no ONNX
-    /// node can be (encoded, fused); more than 2 GB; the checker refuses it, though it accepts the model as it was read.
+    /// The model with its nodes as `steps` runs them: what runs again has a name of its own. Errors: a step that no
+    /// ONNX node can be (encoded, fused); more than 2 GB; the checker refuses it, though it accepts the model as it was
+    /// read.
     written_model write(const snapshot& s, const schedule& steps) const;
 
 private:

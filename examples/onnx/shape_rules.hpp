@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `shape_rules`: shapes of ops that the ONNX library does not know: gradients and fused ops of onnxruntime, and what newer
-/// versions of ONNX added or changed. To be asked by `onnx::shape_inference`, whose own rules come first. Compiled into
-/// model.cpp alone, since the headers of ONNX take long.
+/// `shape_rules`: shapes of ops that the ONNX library does not know: gradients and fused ops of onnxruntime, and what
+/// newer versions of ONNX added or changed. To be asked by `onnx::shape_inference`, whose own rules come first.
+/// Compiled into model.cpp alone, since the headers of ONNX take long.
 #pragma once
 
 #include "onnx/computed_extents.hpp"
@@ -19,9 +19,9 @@
 
 namespace echo::format {
 
-/// One word per output: `2` has type and shape of input 2; `b2` its shape and is boolean; `c2` is a vector as long as the
-/// first extent of input 2; `v1.0` has the shape that input 1 holds and the type of input 0; `?` is not known. Names are
-/// separated by spaces; those of onnxruntime's domain come without it.
+/// One word per output: `2` has type and shape of input 2; `b2` its shape and is boolean; `c2` is a vector as long as
+/// the first extent of input 2; `v1.0` has the shape that input 1 holds and the type of input 0; `?` is not known.
+/// Names are separated by spaces; those of onnxruntime's domain come without it.
 struct shape_rule {
     std::string_view names, outputs;
 };

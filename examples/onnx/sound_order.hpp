@@ -53,7 +53,8 @@ inline std::unordered_map<std::string, int> makers(const onnx::GraphProto& graph
 
 } // namespace detail
 
-/// Errors: a value is not made exactly once, or not before it is read. The ONNX library calls nothing else sound, either.
+/// Errors: a value is not made exactly once, or not before it is read. The ONNX library calls nothing else sound,
+/// either.
 inline void check_order(const onnx::GraphProto& graph) {
     const auto made = detail::makers(graph);
     const auto check = [&](const std::string& value, int i) {

@@ -116,8 +116,8 @@ private:
         each_capture(node, [&](const std::string& name) { last_read_[base(name)] = i; });
     }
 
-    /// A parameter is written in place where nobody reads the old one later. What else an update reads and finds resident,
-    /// it may write as well: those values are told apart, since nobody may read them again behind it.
+    /// A parameter is written in place where nobody reads the old one later. What else an update reads and finds
+    /// resident, it may write as well: those values are told apart, since nobody may read them again behind it.
     void add_update(const onnx::NodeProto& node, int i) {
         std::set<int> in_place;
         for (const auto& [output, input] : updated(node)) {

@@ -22,7 +22,8 @@ public:
     explicit dim_values(const std::vector<std::pair<std::string, std::int64_t>>& stated)
         : values_(stated.begin(), stated.end()) {}
 
-    /// Gives the extents of `value` that are symbolic, or stated by `VALUE:AXIS`, their values. Returns whether any changed.
+    /// Gives the extents of `value` that are symbolic, or stated by `VALUE:AXIS`, their values. Returns whether any
+    /// changed.
     bool bind(onnx::ValueInfoProto& value) {
         if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return false;
         bool changed = false;
@@ -78,7 +79,8 @@ struct value_type {
 
 class value_types {
 public:
-    /// Errors: an input has a symbolic dimension that nothing binds; a name in `dims` stands for nothing; as `inferred`.
+    /// Errors: an input has a symbolic dimension that nothing binds; a name in `dims` stands for nothing; as
+    /// `inferred`.
     value_types(const onnx::ModelProto& model,
                 const std::vector<std::pair<std::string, std::int64_t>>& dims) {
         onnx::ModelProto light = without_weights(model);

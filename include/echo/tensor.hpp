@@ -111,7 +111,8 @@ constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::ui
     return a * b;
 }
 
-/// Product of the extents; 0 if one of them is 0, wherever it stands. Errors: a negative extent, more than 2^63−1 elements.
+/// Product of the extents; 0 if one of them is 0, wherever it stands. Errors: a negative extent, more than 2^63−1
+/// elements.
 /// O(rank).
 inline std::uint64_t element_count(const shape& extents) {
     bool empty = false;

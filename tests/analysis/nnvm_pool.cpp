@@ -217,7 +217,8 @@ TEST_CASE("else the largest smaller block, down to the match range, grows", "[nn
     CHECK(pool({{0, 0, 50}, {0, 0, 80}, {1, 1, 300}}) == 350);
     // A block too large does not keep one that may grow from being found.
     CHECK(pool({{0, 0, 5}, {0, 0, 1000}, {1, 1, 10}}) == 1010);
-    // What has grown stays so: it serves 300 again; and is known by its new size: a request of 20 may take 300, not 400.
+    // What has grown stays so: it serves 300 again; and is known by its new size: a request of 20 may take 300, not
+    // 400.
     CHECK(pool({{0, 0, 100}, {1, 1, 300}, {2, 2, 300}}) == 300);
     CHECK(pool({{0, 0, 100}, {1, 1, 400}, {2, 2, 20}}) == 420);
     // What was large stays so, whatever lay in it last.
@@ -252,8 +253,8 @@ TEST_CASE("of one step the largest output comes first", "[nnvm_pool]") {
 }
 
 TEST_CASE("the match range", "[nnvm_pool]") {
-    // A feature map of 256 is free where 32 are asked for, and 256 then where it is taken: at 16 the small one takes the
-    // large block, at 2 it gets its own.
+    // A feature map of 256 is free where 32 are asked for, and 256 then where it is taken: at 16 the small one takes
+    // the large block, at 2 it gets its own.
     const intervals squatter{{0, 0, 256}, {1, 2, 32}, {2, 2, 256}};
     CHECK(pool(squatter, 16) == 512);
     CHECK(pool(squatter, 2) == 288);

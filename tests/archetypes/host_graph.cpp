@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Reading and planning need nothing of a host beyond `host_graph`, and `apply` nothing beyond
-// `rewritable_graph`, nor `gradient` and `infer` beyond `differentiable_graph` and `inferable_graph`: these types offer exactly that, and delete the rest. Passing is compiling.
+// Reading and planning need nothing of a host beyond `host_graph`, and `apply` nothing beyond `rewritable_graph`, nor
+// `gradient` and `infer` beyond `differentiable_graph` and `inferable_graph`: these types offer exactly that, and
+// delete the rest. Passing is compiling.
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/graph/dead_nodes.hpp>

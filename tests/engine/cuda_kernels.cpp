@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The kernels of the CUDA back end, run on the CPU, against those of the CPU backend: every op, over several shapes. Each
-/// is run at several addresses and on several grids, in place where its facts say so, and from packed inputs: the same
-/// bits every time, and nothing is written beside the results.
+/// The kernels of the CUDA back end, run on the CPU, against those of the CPU backend: every op, over several shapes.
+/// Each is run at several addresses and on several grids, in place where its facts say so, and from packed inputs: the
+/// same bits every time, and nothing is written beside the results.
 #include "engine/cpu/backend.hpp"
 #include "engine/cuda/host_backend.hpp"
 #include "engine/run_op.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The four models, tiny, trained by the kernels of the CUDA back end on the CPU: the same bits of losses, parameters and
-/// states for every strategy, and the CPU backend's losses but for rounding.
+/// The four models, tiny, trained by the kernels of the CUDA back end on the CPU: the same bits of losses, parameters
+/// and states for every strategy, and the CPU backend's losses but for rounding.
 #include "engine/cpu/backend.hpp"
 #include "engine/cuda/host_backend.hpp"
 #include "engine/models/model.hpp"

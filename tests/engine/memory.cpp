@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A memory that is not the host's: whole sessions on one that lies at other addresses, that no host may touch, and whose
-/// ops run later than they are issued. The bits are those of a session on the host.
+/// A memory that is not the host's: whole sessions on one that lies at other addresses, that no host may touch, and
+/// whose ops run later than they are issued. The bits are those of a session on the host.
 #include "engine/build.hpp"
 #include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
@@ -24,8 +24,8 @@ using namespace engine;
 
 namespace {
 
-/// Does what it is told when it is waited for, as a stream of a device does. Its addresses are not mapped: whoever reads
-/// through one ends the test.
+/// Does what it is told when it is waited for, as a stream of a device does. Its addresses are not mapped: whoever
+/// reads through one ends the test.
 class far_memory final : public tensor_memory {
 public:
     far_memory() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The engine's element-wise, broadcasting, moving, summing and multiplying ops: forward against direct loops, gradients
-/// against finite differences, and bits that depend on nothing but an element's inputs.
+/// The engine's element-wise, broadcasting, moving, summing and multiplying ops: forward against direct loops,
+/// gradients against finite differences, and bits that depend on nothing but an element's inputs.
 #include "engine/cpu/philox.hpp"
 #include "engine/graph_traits.hpp"
 #include "support/engine_check.hpp"

@@ -53,7 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const auto g = attempt([&] { return read_graph_text(text); });
     if (!g) return 0;
-    // What writes on resident storage is looked at when the graph is read from its host, and the order when it is replayed.
+    // What writes on resident storage is looked at when the graph is read from its host, and the order when it is
+    // replayed.
     const auto s = attempt([&] { return echo::read(*g); });
     if (!s) return 0;
     const auto baseline = attempt([&] { return echo::footprint(*s, echo::baseline_schedule(*s)); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Whatever bytes an ONNX file holds, the reader either refuses them with an `echo::error` of one line, or gives a graph
-/// that is planned, and that is written back as a model which needs exactly the memory that was planned.
+/// Whatever bytes an ONNX file holds, the reader either refuses them with an `echo::error` of one line, or gives a
+/// graph that is planned, and that is written back as a model which needs exactly the memory that was planned.
 
 #include "onnx/model.hpp"
 #include "promises.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Random models: the gradients of a graph that Echo has rewritten are the same bits as those of the graph as it was, with
-// ggml's fusion on, and its compute buffer is never larger and exactly what was foretold.
+// Random models: the gradients of a graph that Echo has rewritten are the same bits as those of the graph as it was,
+// with ggml's fusion on, and its compute buffer is never larger and exactly what was foretold.
 #include <catch2/catch.hpp>
 #include <engine.hpp>
 #include <ggml-cpu.h>
@@ -42,7 +42,8 @@ public:
     ~random_model() { ggml_backend_buffer_free(buffer_); }
     random_model(const random_model&) = delete;
 
-    /// Of each norm, by its name, whether ggml computes it together with its reader; a copy has the name of its original.
+    /// Of each norm, by its name, whether ggml computes it together with its reader; a copy has the name of its
+    /// original.
     using fusions = std::map<std::string, bool>;
 
     struct outcome {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Memory of large vectors begins at a huge page, that of others comes from where all does, and all of it is given back.
+/// Memory of large vectors begins at a huge page, that of others comes from where all does, and all of it is given
+/// back.
 #include <echo/graph/large_vector.hpp>
 
 #include <catch2/catch.hpp>

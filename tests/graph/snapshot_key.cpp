@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The key by which an engine finds the plan of a graph again: equal for equal graphs, and different for any change that a
-// plan could hang on.
+// The key by which an engine finds the plan of a graph again: equal for equal graphs, and different for any change that
+// a plan could hang on.
 #include <echo/graph/snapshot_builder.hpp>
 #include <echo/graph/snapshot_key.hpp>
 

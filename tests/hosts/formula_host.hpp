@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A host whose values are single numbers: formulas that can be evaluated, with the least that `echo::gradient` needs and,
-/// where asked for, copies.
+/// A host whose values are single numbers: formulas that can be evaluated, with the least that `echo::gradient` needs
+/// and, where asked for, copies.
 #pragma once
 
 #include <echo/graph/gradient.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `echo::mutant`: which of the changes planted in the headers is awake. `tests/mutants/score` includes it into every unit that it
-/// compiles; nothing else does.
+/// `echo::mutant`: which of the changes planted in the headers is awake. `tests/mutants/score` includes it into every
+/// unit that it compiles; nothing else does.
 ///
 ///   ECHO_MUTANT=17         change 17 is awake, and no other
 ///   ECHO_REACHED=FILE      none is; the numbers of those that the program came by are written into the file at its end

@@ -25,10 +25,10 @@
 // expect: graph_traits<G>::infer cannot be called as Echo calls it
 // expect: graph_traits<G>::set_outputs cannot be called as Echo calls it
 // SPDX-License-Identifier: BSL-1.0
-// Every optional member with a fault in how it is declared, each fault at least once: a `const` or a `static` is missing, a
-// type or a count of parameters is another, the result converts to nothing, it is one of several overloads, or
-// a template. Beside it the members as they should be, again as overloads and templates, and some that a requires-clause or
-// `private` takes away.
+// Every optional member with a fault in how it is declared, each fault at least once: a `const` or a `static` is
+// missing, a type or a count of parameters is another, the result converts to nothing, it is one of several overloads,
+// or a template. Beside it the members as they should be, again as overloads and templates, and some that a
+// requires-clause or `private` takes away.
 #include <echo/graph/read.hpp>
 
 template <int>

@@ -293,8 +293,8 @@ private:
         });
     }
 
-    /// Calls `visit` with the state without each smallest set of cells whose loss makes room for `more` bytes. Cells that
-    /// `used` names stay. `visit` may ask for the new places of cells.
+    /// Calls `visit` with the state without each smallest set of cells whose loss makes room for `more` bytes. Cells
+    /// that `used` names stay. `visit` may ask for the new places of cells.
     template <class Visit>
     void with_room(const state& now, std::uint64_t more, const std::vector<std::size_t>& used,
                    const Visit& visit) {

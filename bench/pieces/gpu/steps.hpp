@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Training steps of the engine's CUDA back end, for bench/gpu: a program that is told what to do, line by line, and answers
-/// each line with one of JSON.
+/// Training steps of the engine's CUDA back end, for bench/gpu: a program that is told what to do, line by line, and
+/// answers each line with one of JSON.
 ///
 ///     gpu-steps MODEL PRESET PLAN     MODEL as in workload.hpp; PLAN baseline, mirror, echo, min_cut or fused
 ///       build BATCH                   builds the graph and plans it; 0: the preset's batch. Nothing is allocated

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `gpu-steps` on the CPU: the CUDA back end's kernels by the host's launcher. It proves bench/gpu where there is no device;
-/// what it measures says nothing of one.
+/// `gpu-steps` on the CPU: the CUDA back end's kernels by the host's launcher. It proves bench/gpu where there is no
+/// device; what it measures says nothing of one.
 #include "engine/cuda/host_backend.hpp"
 #include "steps.hpp"
 

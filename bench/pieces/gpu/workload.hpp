@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What bench/gpu trains: a model of examples/engine/models with its forward graph. A unit of its own, since models take long to
-/// compile.
+/// What bench/gpu trains: a model of examples/engine/models with its forward graph. A unit of its own, since models
+/// take long to compile.
 #pragma once
 
 #include "engine/models/model.hpp"
@@ -18,8 +18,8 @@ struct workload {
     std::int64_t batch = 0;
 };
 
-/// `name`: nmt, transformer, ds2, resnet, resnet50, or `reversal`: an NMT that learns its generated task within some hundred
-/// steps. A batch of 0 is the preset's. Errors: no such model or preset; those of the model.
+/// `name`: nmt, transformer, ds2, resnet, resnet50, or `reversal`: an NMT that learns its generated task within some
+/// hundred steps. A batch of 0 is the preset's. Errors: no such model or preset; those of the model.
 std::unique_ptr<workload> make_workload(std::string_view name, std::string_view preset, std::int64_t batch);
 
 } // namespace gpu_bench

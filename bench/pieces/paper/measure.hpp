@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What a workload takes in memory and time under a plan: the figures that the paper's tables are made of. Nothing runs;
-/// times are those of the time model (analysis/plan/decision/cost.hpp).
+/// What a workload takes in memory and time under a plan: the figures that the paper's tables are made of. Nothing
+/// runs; times are those of the time model (analysis/plan/decision/cost.hpp).
 #pragma once
 
 #include "engine/graph_traits.hpp"

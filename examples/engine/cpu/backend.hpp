@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The CPU backend. A kernel is a function `run(const ops::X&, const call&, context&)` in `engine::cpu`; one that
-/// wants scratch memory has `scratch(const ops::X&, tensor_span in, tensor_span out, context&) -> bytes` beside it. One
-/// that computes element by element is `part(const ops::X&, const call&)` instead, which gives a function of the elements
+/// The CPU backend. A kernel is a function `run(const ops::X&, const call&, context&)` in `engine::cpu`; one that wants
+/// scratch memory has `scratch(const ops::X&, tensor_span in, tensor_span out, context&) -> bytes` beside it. One that
+/// computes element by element is `part(const ops::X&, const call&)` instead, which gives a function of the elements
 /// [first, last).
 #pragma once
 

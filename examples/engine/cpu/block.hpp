@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Blocks: the unit in which element-wise loops run. The lambda runs on whole vectors: of a whole block where it lies in
-/// memory, of the last one in padded copies. So the same vector code computes every element, wherever its tensor lies,
-/// however threads share the work, and whether the result takes over an input: an element's bits depend on its
+/// Blocks: the unit in which element-wise loops run. The lambda runs on whole vectors: of a whole block where it lies
+/// in memory, of the last one in padded copies. So the same vector code computes every element, wherever its tensor
+/// lies, however threads share the work, and whether the result takes over an input: an element's bits depend on its
 /// inputs alone.
 #pragma once
 

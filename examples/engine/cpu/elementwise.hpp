@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The CPU loops of element-wise ops and of the components of their gradients: the lambdas themselves, run on
-/// `echo::real<float>` over blocks. `part(op, call)` is the loop as a function of the elements [first, last) to compute,
-/// which a backend shares among threads and runs in chains.
+/// `echo::real<float>` over blocks. `part(op, call)` is the loop as a function of the elements [first, last) to
+/// compute, which a backend shares among threads and runs in chains.
 #pragma once
 
 #include "engine/call.hpp"

@@ -47,8 +47,8 @@ struct sum_axes {
     }
 };
 
-/// Several sums at once: `values(first, n, block&)` computes elements, `terms(x)` what each adds to the `Count` sums, as
-/// an array (nothing where x is 0); `take(kept, sums)` is called with those of each result.
+/// Several sums at once: `values(first, n, block&)` computes elements, `terms(x)` what each adds to the `Count` sums,
+/// as an array (nothing where x is 0); `take(kept, sums)` is called with those of each result.
 template <std::size_t Count, class Values, class Terms, class Take>
 void sums_over(const sum_axes& over, const Values& values, const Terms& terms, const Take& take,
                context& on) {

@@ -55,7 +55,8 @@ public:
     /// Both are kept by reference.
     backend(Launcher& launcher, Library& library) : launcher_(launcher), library_(library) {}
 
-    /// Errors: `echo::error` where an op is nothing to run, or a tensor has too many elements; those of the launcher and of the library.
+    /// Errors: `echo::error` where an op is nothing to run, or a tensor has too many elements; those of the launcher
+    /// and of the library.
     void run(const op& o, const call& c) {
         for (const input_view& in : c.inputs) expect_numbered(*in.what);
         for (const output_view& out : c.outputs) expect_numbered(*out.what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `device_backend`: the engine's ops on a CUDA device. Needs no header of CUDA's: what uses it is compiled as any other
-/// code is, and linked with the library echo-engine-cuda.
+/// `device_backend`: the engine's ops on a CUDA device. Needs no header of CUDA's: what uses it is compiled as any
+/// other code is, and linked with the library echo-engine-cuda.
 #pragma once
 
 #include "engine/call.hpp"
@@ -19,15 +19,15 @@ struct device_options {
     bool tf32 = false; ///< products and convolutions in TF32: faster, and other bits
 };
 
-/// A backend (call.hpp) with memory of its own, whose steps can be recorded. All work is in one stream. Tensors begin at
-/// multiples of `alignment`, which plans keep to with `memory_options{.align = device_backend::alignment}`: then a step
-/// has the same bits in every plan.
+/// A backend (call.hpp) with memory of its own, whose steps can be recorded. All work is in one stream. Tensors begin
+/// at multiples of `alignment`, which plans keep to with `memory_options{.align = device_backend::alignment}`: then a
+/// step has the same bits in every plan.
 class device_backend {
 public:
     static constexpr std::uint64_t alignment = 256;
 
-    /// Errors: `echo::cuda::error`: no device, no driver or one that is too old, no code for the card, a library that does
-    /// not start, no memory for its workspace.
+    /// Errors: `echo::cuda::error`: no device, no driver or one that is too old, no code for the card, a library that
+    /// does not start, no memory for its workspace.
     explicit device_backend(const device_options& options = {});
     ~device_backend();
     device_backend(device_backend&&) noexcept;
@@ -40,8 +40,8 @@ public:
 
     /// Whether generated kernels take the op in (fused_graph.hpp).
     bool in_parts(const op& o) const;
-    /// Ops as one generated kernel; compiled, and kept on disk, the first time, which may not be while recording. No sum
-    /// and product are rounded together in it, nor in the kernels of single ops, so that both make the same bits.
+    /// Ops as one generated kernel; compiled, and kept on disk, the first time, which may not be while recording. No
+    /// sum and product are rounded together in it, nor in the kernels of single ops, so that both make the same bits.
     void run(std::span<const op_call> together);
     double timed(std::span<const op_call> together);
 

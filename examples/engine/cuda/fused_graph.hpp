@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A step and the fused steps inside it as one generated kernel: the ops' own lambdas, linked at run time. What has a slot
-/// (call.hpp) becomes a register.
+/// A step and the fused steps inside it as one generated kernel: the ops' own lambdas, linked at run time. What has a
+/// slot (call.hpp) becomes a register.
 #pragma once
 
 #include "engine/call.hpp"

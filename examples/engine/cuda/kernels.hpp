@@ -8,7 +8,8 @@
 ///
 /// Bits of a result depend on shapes and inputs alone: not on the grid, the addresses, nor on what lies in place. Only
 /// the values of pointers are looked at when a call is issued, so that it can be recorded and run again. What a label,
-/// index or length outside its range makes is not a number, so that the loss is none; a kernel has no other way to say it.
+/// index or length outside its range makes is not a number, so that the loss is none; a kernel has no other way to say
+/// it.
 #pragma once
 
 #include "engine/cuda/kernels/batch_norm.hpp"

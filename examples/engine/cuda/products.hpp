@@ -13,9 +13,9 @@
 
 namespace engine::cuda {
 
-/// In fp32, unless tf32 is asked for. Each geometry has one algorithm, chosen when it is first met, whatever the addresses
-/// of tensors, which are multiples of 16: a product has the same bits in every plan. All work is in one stream and one
-/// workspace, so that steps can be captured and sums keep their order.
+/// In fp32, unless tf32 is asked for. Each geometry has one algorithm, chosen when it is first met, whatever the
+/// addresses of tensors, which are multiples of 16: a product has the same bits in every plan. All work is in one
+/// stream and one workspace, so that steps can be captured and sums keep their order.
 class products {
 public:
     /// What cuBLAS works with beside the arena, all products together; as NVIDIA advises for Hopper.

@@ -48,8 +48,8 @@ struct recorded_piece {
     std::string what{};
 };
 
-/// As `device_backend`, but for what only a device can say: cuDNN's scratch memory, of which it asks none. What it reads
-/// is zeros.
+/// As `device_backend`, but for what only a device can say: cuDNN's scratch memory, of which it asks none. What it
+/// reads is zeros.
 class recording_backend {
 public:
     recording_backend();
@@ -60,8 +60,8 @@ public:
     /// Errors: those of the back end; an address that no piece of memory has.
     void run(const op& o, const call& c);
     std::uint64_t scratch(const op& o, tensor_span in, tensor_span out);
-    /// Steps that run together are one kernel, named after its ops; what it reads and writes is listed op by op, in their
-    /// order, but for values in slots.
+    /// Steps that run together are one kernel, named after its ops; what it reads and writes is listed op by op, in
+    /// their order, but for values in slots.
     bool in_parts(const op& o) const;
     void run(std::span<const op_call> together);
     tensor_memory& memory() noexcept;

@@ -218,8 +218,8 @@ private:
 
 } // namespace detail
 
-/// Appends the forward graph; the loss becomes a result. Layers are `conv1`, `conv2`, `forward.l0`, …, `backward.l0`, …,
-/// `fc`, `output`. Errors: those of `check`.
+/// Appends the forward graph; the loss becomes a result. Layers are `conv1`, `conv2`, `forward.l0`, …, `backward.l0`,
+/// …, `fc`, `output`. Errors: those of `check`.
 inline deepspeech2_values build_deepspeech2(engine::graph& g, const deepspeech2_options& o) {
     return detail::deepspeech2_builder(g, o).build();
 }

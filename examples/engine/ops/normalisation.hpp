@@ -46,8 +46,9 @@ struct batch_statistics {
     }
 };
 
-/// x, gamma [c], beta [c] and x's own mean [c] and variance [c] → y, c along `axis`: `normalise_op` of each element, gamma 1
-/// where `fixed_gamma`. Pure: running statistics are another node's to update. The gradient reads x, gamma, mean and variance.
+/// x, gamma [c], beta [c] and x's own mean [c] and variance [c] → y, c along `axis`: `normalise_op` of each element,
+/// gamma 1 where `fixed_gamma`. Pure: running statistics are another node's to update. The gradient reads x, gamma,
+/// mean and variance.
 struct batch_norm {
     static constexpr std::string_view name = "batch_norm";
     std::int64_t axis = 1;

@@ -9,8 +9,8 @@
 
 namespace echo::format {
 
-/// Whatever way the paths take, links of both kinds included. Files that are not there yet are compared by where they would
-/// be. A path that cannot be followed is another file: opening it will say what is wrong.
+/// Whatever way the paths take, links of both kinds included. Files that are not there yet are compared by where they
+/// would be. A path that cannot be followed is another file: opening it will say what is wrong.
 inline bool same_file(const std::string& a, const std::string& b) {
     if (a == b) return true;
     std::error_code failure;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Streams of bytes for a parser: a text in memory, a file, a compressed file. They throw `echo::error` when
-/// the file cannot be read or its compression is broken, so that a damaged file never looks like a short one; and when it
-/// is larger than anybody meant it to be, so that a small file cannot fill the memory.
+/// Streams of bytes for a parser: a text in memory, a file, a compressed file. They throw `echo::error` when the file
+/// cannot be read or its compression is broken, so that a damaged file never looks like a short one; and when it is
+/// larger than anybody meant it to be, so that a small file cannot fill the memory.
 #pragma once
 
 #include <echo/error.hpp>
@@ -137,8 +137,8 @@ private:
 /// By its name.
 inline bool is_compressed(std::string_view path) { return path.ends_with(".gz"); }
 
-/// The bytes of a file, unpacked if its name ends in .gz. Errors: it cannot be read; it is compressed, and its name does not
-/// say so.
+/// The bytes of a file, unpacked if its name ends in .gz. Errors: it cannot be read; it is compressed, and its name
+/// does not say so.
 inline std::unique_ptr<std::streambuf> open_source(const std::string& path, size_limit limit = {}) {
     if (is_compressed(path)) return std::make_unique<gzip_source>(path, limit);
     auto source = std::make_unique<file_source>(path, limit);

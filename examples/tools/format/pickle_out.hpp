@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `pickle_out`: a value in Python's pickle format (protocol 2), on its way to a file. Only what plain data needs: texts,
-/// whole numbers, lists and dictionaries with texts as keys.
+/// `pickle_out`: a value in Python's pickle format (protocol 2), on its way to a file. Only what plain data needs:
+/// texts, whole numbers, lists and dictionaries with texts as keys.
 #pragma once
 
 #include "format/json_out.hpp"

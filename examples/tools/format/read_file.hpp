@@ -30,8 +30,8 @@ inline file_graph read_graph_text(std::string_view text, const op_lookup& regist
     return read_graph(source, registry);
 }
 
-/// `path` is read compressed if it ends in `.gz`. Errors, beside those of `read_graph`: it is larger than `limit`. They do
-/// not name the file: the caller knows it.
+/// `path` is read compressed if it ends in `.gz`. Errors, beside those of `read_graph`: it is larger than `limit`. They
+/// do not name the file: the caller knows it.
 inline file_graph read_graph_file(const std::string& path, const op_lookup& registry = {},
                                   size_limit limit = {}) {
     return read_graph(*open_source(path, limit), registry);

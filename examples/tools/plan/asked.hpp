@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What is asked of `echo-plan` as a value, and the options that say how to plan: `echo-plan GRAPH` and `echo-plan diff`
-/// have them in common.
+/// What is asked of `echo-plan` as a value, and the options that say how to plan: `echo-plan GRAPH` and `echo-plan
+/// diff` have them in common.
 #pragma once
 
 #include "plan/budget_text.hpp"

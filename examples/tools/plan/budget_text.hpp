@@ -28,8 +28,8 @@ struct budget_text {
     }
 };
 
-/// The number at the head of `text`, which is cut off. Errors: `usage_error` if there is none, it is not finite, or a comma
-/// stands in the text.
+/// The number at the head of `text`, which is cut off. Errors: `usage_error` if there is none, it is not finite, or a
+/// comma stands in the text.
 inline double take_number(std::string_view option, std::string_view& text) {
     refuse_comma(option, text);
     double number = 0;

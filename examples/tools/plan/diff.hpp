@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `echo-plan diff A B`: what changed from one plan to another, for people, for a program, and for a model's own checks.
+/// `echo-plan diff A B`: what changed from one plan to another, for people, for a program, and for a model's own
+/// checks.
 #pragma once
 
 #include "command_line/one_line.hpp"

@@ -38,8 +38,8 @@ struct diff_side {
     std::shared_ptr<verified_plan> made{}; ///< likewise
 };
 
-/// The report of a plan's file, without its steps and blocks; nothing where the file is no plan. Errors: the file cannot
-/// be read.
+/// The report of a plan's file, without its steps and blocks; nothing where the file is no plan. Errors: the file
+/// cannot be read.
 inline std::optional<nlohmann::json> read_plan_report(const std::string& path, size_limit limit) {
     const auto source = open_source(path, limit);
     std::istream stream(source.get());

@@ -16,7 +16,8 @@
 
 namespace echo::format {
 
-/// Steps, traffic and the commonest ops: "8 nodes inside their readers: 1.2 MB moved instead of 3.4 MB (tanh_op 4, ...)".
+/// Steps, traffic and the commonest ops: "8 nodes inside their readers: 1.2 MB moved instead of 3.4 MB (tanh_op 4,
+/// ...)".
 inline std::string fused_text(const snapshot& s, const plan& p) {
     const fused_profile found = profile_fused(s, p.steps());
     std::string text = fmt::format("{} nodes inside their readers", p.report().fused_nodes);

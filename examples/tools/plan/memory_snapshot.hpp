@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A planned step in the format of PyTorch's memory snapshots, so that its viewer opens it: the arena, the residents and
-/// the workspace are segments, and every storage is allocated and freed at its place.
+/// A planned step in the format of PyTorch's memory snapshots, so that its viewer opens it: the arena, the residents
+/// and the workspace are segments, and every storage is allocated and freed at its place.
 #pragma once
 
 #include "command_line/one_line.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `report_folder`: DIR of `--report DIR`, with its one file. Where that does not come about, a folder that was not there
-/// is not left behind.
+/// `report_folder`: DIR of `--report DIR`, with its one file. Where that does not come about, a folder that was not
+/// there is not left behind.
 #pragma once
 
 #include "format/output_file.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// A step of training as a trace that Perfetto and Chrome open (the Trace Event format): what runs when by the times of
-/// the plan, and the bytes that are live, by what they are for; the graph's own order and the plan, one under the other.
+/// the plan, and the bytes that are live, by what they are for; the graph's own order and the plan, one under the
+/// other.
 #pragma once
 
 #include "format/json_out.hpp"

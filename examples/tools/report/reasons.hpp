@@ -15,8 +15,9 @@
 namespace echo::report {
 
 /// `result`: the caller needs it; `asked`: the host wishes it kept; `never`: something on the way must not run twice;
-/// `unknown`: likewise, since nothing is known of its op; `gone`: it would begin with bytes that have been written over;
-/// `heavy`, `light`: it can be made again, with a compute-heavy op or without; `long_way`: by more ops than are counted.
+/// `unknown`: likewise, since nothing is known of its op; `gone`: it would begin with bytes that have been written
+/// over; `heavy`, `light`: it can be made again, with a compute-heavy op or without; `long_way`: by more ops than are
+/// counted.
 enum class reason_kind : std::uint8_t { result, asked, never, unknown, gone, heavy, light, long_way };
 
 struct reason {

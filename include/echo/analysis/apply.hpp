@@ -296,10 +296,10 @@ private:
 
 } // namespace detail
 
-/// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a
-/// node again, `encode` for every encoding, `move` for first runs at another place (as few as possible),
-/// `erase` for dead nodes left out, `redirect` for readers of copies, `redirect_result` for results whose
-/// latest copy is a clone, and last `fuse` for clones that their readers recompute. Afterwards the host's order is exactly the order of the steps.
+/// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a node again,
+/// `encode` for every encoding, `move` for first runs at another place (as few as possible), `erase` for dead nodes
+/// left out, `redirect` for readers of copies, `redirect_result` for results whose latest copy is a clone, and last
+/// `fuse` for clones that their readers recompute. Afterwards the host's order is exactly the order of the steps.
 ///
 /// All or nothing: everything is checked before the first change. (What the host's own functions throw on
 /// the way passes through, and leaves the graph as far as it got.)

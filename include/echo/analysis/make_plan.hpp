@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `make_plan`: the one entry point of planning. A strategy (strategies.hpp) proposes a plan with its replayed figures; what is
-/// worse than the baseline is rolled back.
+/// `make_plan`: the one entry point of planning. A strategy (strategies.hpp) proposes a plan with its replayed figures;
+/// what is worse than the baseline is rolled back.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluate.hpp>
@@ -129,9 +129,9 @@ inline void join(std::vector<front_point>& points, const std::vector<front_point
 
 } // namespace detail
 
-/// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report
-/// comes from the replay. Errors: the graph's own order reads a value after it was overwritten in place; a `max_overhead`
-/// that is negative or NaN.
+/// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report comes from the
+/// replay. Errors: the graph's own order reads a value after it was overwritten in place; a `max_overhead` that is
+/// negative or NaN.
 /// If the host fuses, the plan is made twice, without fusion and with it, and is never worse than the first: neither
 /// the peak nor the recomputation is; with a budget, what it is asked for comes first, and then the other.
 /// Near-linear: some ten cuts and replays of O(nodes + edges).
@@ -149,7 +149,8 @@ plan make_plan(const Snapshot& s, const plan_options& options = {}) {
 }
 
 /// The front of peak against recomputation, searched at `points` limits; `how`, `budget` and `max_overhead` are not
-/// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some hundred cuts and a thousand replays of O(nodes + edges).
+/// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some hundred cuts
+/// and a thousand replays of O(nodes + edges).
 template <std::same_as<snapshot> Snapshot>
 plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
     plan_options asked = options;

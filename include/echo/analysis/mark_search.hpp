@@ -2,9 +2,9 @@
 /// @file
 /// `mark_search`: plans for an engine that takes marks on nodes of its forward pass and makes the rest itself, as MXNet
 /// does with `__force_mirroring__`. What a set of marks leads to is the engine's affair: a judge says its bytes and its
-/// time. Echo's plans propose sets of marks (`plan::mirrored`); a mark may say more than "run this again", so proposals are
-/// completed, then improved group by group. Nodes of one kind with neighbours of one kind are a group: the steps of an
-/// unrolled loop and the blocks of a network decide together.
+/// time. Echo's plans propose sets of marks (`plan::mirrored`); a mark may say more than "run this again", so proposals
+/// are completed, then improved group by group. Nodes of one kind with neighbours of one kind are a group: the steps of
+/// an unrolled loop and the blocks of a network decide together.
 #pragma once
 
 #include <echo/analysis/make_plan.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Fused kernels for hosts that know their ops at run time: a graph of registered ops becomes CUDA source, and NVRTC makes
-/// device code of it, once; it is kept in memory and on disk. What is computed is what `fused::run` computes.
+/// Fused kernels for hosts that know their ops at run time: a graph of registered ops becomes CUDA source, and NVRTC
+/// makes device code of it, once; it is kept in memory and on disk. What is computed is what `fused::run` computes.
 ///
-/// Needs no CUDA header and links with nothing: NVRTC and the driver's library are loaded when they are first needed, so
-/// that a host with this door starts where neither is.
+/// Needs no CUDA header and links with nothing: NVRTC and the driver's library are loaded when they are first needed,
+/// so that a host with this door starts where neither is.
 ///
 /// ```cpp
 /// namespace jit = echo::cuda::jit;
@@ -173,8 +173,8 @@ public:
         return compile(g.program(), std::nullopt, architecture);
     }
 
-    /// The graph's kernel for calls with these extents, strides and alignments alone, which are constants in it: its groups
-    /// are found with fewer instructions, and each layout is compiled by itself. Addresses may be others later.
+    /// The graph's kernel for calls with these extents, strides and alignments alone, which are constants in it: its
+    /// groups are found with fewer instructions, and each layout is compiled by itself. Addresses may be others later.
     /// Errors: as above, and those of preparing such a call; `argument_error` where there is nothing to compute.
     kernel compile_for(const graph& g, std::span<const any_operand> to, std::span<const any_operand> from,
                        const fused::extents& e, std::optional<int> architecture = std::nullopt) {

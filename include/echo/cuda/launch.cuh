@@ -40,8 +40,8 @@ constexpr int multiprocessor_threads() noexcept {
     return 2048;
 #endif
 }
-/// Blocks that a multiprocessor is to hold, by which the compiler limits the registers of a thread; 0: as it comes. A body
-/// that wants many threads says how many: `Body::resident_threads`.
+/// Blocks that a multiprocessor is to hold, by which the compiler limits the registers of a thread; 0: as it comes. A
+/// body that wants many threads says how many: `Body::resident_threads`.
 template <class Body>
 constexpr int least_blocks() noexcept {
     if constexpr (requires { Body::resident_threads; })
@@ -89,8 +89,8 @@ void launch(std::string_view name, const Body& body, stream_ref stream) {
     if (code != cudaSuccess) check_kernel(code, "kernel " + std::string(name));
 }
 
-/// Loads the code of a body's kernel onto the current device and asks what `launch` asks once, so that no launch of it does:
-/// a first launch within a capture would load code there, which a driver may refuse. Throws as `launch`.
+/// Loads the code of a body's kernel onto the current device and asks what `launch` asks once, so that no launch of it
+/// does: a first launch within a capture would load code there, which a driver may refuse. Throws as `launch`.
 ///
 /// ```cpp
 /// echo::cuda::prepare(echo::cuda::kernel::encode(x, mask, n));

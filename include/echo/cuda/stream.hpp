@@ -13,8 +13,8 @@ namespace echo::cuda {
 /// Waits until all the work of the stream is done. Throws what its kernels ran into.
 inline void wait(stream_ref stream) { check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize"); }
 
-/// Waits for what calls without a stream (`cudaMemset`, `cudaMemcpy`) put on the device: an owned `stream` does not wait for
-/// it by itself, and those calls may return before it is done.
+/// Waits for what calls without a stream (`cudaMemset`, `cudaMemcpy`) put on the device: an owned `stream` does not
+/// wait for it by itself, and those calls may return before it is done.
 inline void wait_for_default_stream() {
     check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
 }

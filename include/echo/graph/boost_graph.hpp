@@ -4,21 +4,19 @@
 #pragma once
 
 #include <echo/graph/boost_maps.hpp>
+#include <echo/graph/boost_order.hpp>
 #include <echo/graph/concepts.hpp>
 
 #include <boost/graph/graph_traits.hpp>
 #include <boost/graph/properties.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <optional>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -77,7 +75,7 @@ public:
         if constexpr (has_order)
             return {this->order->begin(), this->order->end()};
         else
-            return topological();
+            return detail::topological_order(*graph_, [&](vertex v) { return shown(v); });
     }
 
     /// Errors: two edges for one input, or none. O(in-edges log in-edges).
@@ -250,51 +248,6 @@ private:
                 put(map, to, copy);
             }
         }
-    }
-
-    std::vector<vertex> topological() const {
-        std::vector<vertex> all;
-        std::unordered_map<vertex, std::size_t> at;
-        for (auto [v, last] = vertices(*graph_); v != last; ++v) {
-            at.emplace(*v, all.size());
-            all.push_back(*v);
-        }
-        std::vector<std::size_t> missing(all.size());
-        std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            const auto [first, last] = in_edges(all[i], *graph_);
-            missing[i] = static_cast<std::size_t>(std::distance(first, last));
-            if (missing[i] == 0) ready.push(i);
-        }
-        std::vector<vertex> order;
-        while (!ready.empty()) {
-            const vertex v = all[ready.top()];
-            ready.pop();
-            order.push_back(v);
-            for (auto [e, last] = out_edges(v, *graph_); e != last; ++e)
-                if (const auto t = at.at(target(*e, *graph_)); --missing[t] == 0) ready.push(t);
-        }
-        if (order.size() < all.size()) refuse_cycle(all, at, missing);
-        return order;
-    }
-
-    /// What is left waits for something that is left: going back far enough ends on a cycle.
-    [[noreturn]] void refuse_cycle(const std::vector<vertex>& all,
-                                   const std::unordered_map<vertex, std::size_t>& at,
-                                   const std::vector<std::size_t>& missing) const {
-        std::vector<bool> seen(all.size(), false);
-        auto i = static_cast<std::size_t>(
-            std::find_if(missing.begin(), missing.end(), [](auto m) { return m != 0; }) - missing.begin());
-        while (!seen[i]) {
-            seen[i] = true;
-            for (auto [e, last] = in_edges(all[i], *graph_); e != last; ++e)
-                if (const auto from = at.at(source(*e, *graph_)); missing[from] != 0) {
-                    i = from;
-                    break;
-                }
-        }
-        throw error(shown(all[i]), "inputs", "stands on a cycle",
-                    "a training graph has no cycles: unroll loops");
     }
 
     Graph* graph_;

@@ -47,8 +47,9 @@ consteval bool nodes_can_be_found() {
 } // namespace detail
 
 /// A training graph that Echo can read.
-/// Minimal definition: the required members listed in graph_traits.hpp. An optional member that is there but not as Echo
-/// calls it is refused with a sentence of its own, and so is a node that is neither hashable nor has an `index`. Laws: as there. Models: every host graph.
+/// Minimal definition: the required members listed in graph_traits.hpp. An optional member that is there but not as
+/// Echo calls it is refused with a sentence of its own, and so is a node that is neither hashable nor has an `index`.
+/// Laws: as there. Models: every host graph.
 template <class G>
 concept host_graph = detail::has_required_members<G> && detail::optional_members_are_sound<G>() &&
                      detail::nodes_can_be_found<G>();

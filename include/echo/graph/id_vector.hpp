@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_lists` (a list for each). Indexed by the id
-/// itself, so that a table of nodes is never read with a value, a step or a bare number.
+/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_lists` (a list for each). Indexed
+/// by the id itself, so that a table of nodes is never read with a value, a step or a bare number.
 #pragma once
 
 #include <echo/graph/ids.hpp>
@@ -100,8 +100,8 @@ private:
     detail::large_vector<flag> has_;
 };
 
-/// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the same
-/// items: `begin`, `count` each, `lay_out`, `add` each.
+/// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the
+/// same items: `begin`, `count` each, `lay_out`, `add` each.
 template <class Id, class T>
 class id_lists {
 public:

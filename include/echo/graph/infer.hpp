@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `infer`: shapes and types of every node of a host graph, from those of its input nodes (the paper's InferShape & Type
-/// pass). Needs the optional members `infer` and `set_outputs` of graph_traits.hpp.
+/// `infer`: shapes and types of every node of a host graph, from those of its input nodes (the paper's InferShape &
+/// Type pass). Needs the optional members `infer` and `set_outputs` of graph_traits.hpp.
 #pragma once
 
 #include <echo/graph/concepts.hpp>

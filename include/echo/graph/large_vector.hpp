@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `large_vector`: a vector that lies in huge pages where it is large and the system has them for the asking. What walks
-/// a graph of a million nodes reads here and there, and a small page's address is looked up anew at nearly every read.
+/// `large_vector`: a vector that lies in huge pages where it is large and the system has them for the asking. What
+/// walks a graph of a million nodes reads here and there, and a small page's address is looked up anew at nearly every
+/// read.
 #pragma once
 
 #include <cstddef>

@@ -93,8 +93,8 @@ private:
         residual_.resize(2 * arcs_.size());
         reverse_.resize(2 * arcs_.size());
         current_.assign(first_.begin(), first_.end() - 1);
-        // The network is solved backwards, from the sink, because what then cannot reach the terminal is the largest sink
-        // side there is. Arcs stand before their reverses: excess then runs on along a chain rather than back.
+        // The network is solved backwards, from the sink, because what then cannot reach the terminal is the largest
+        // sink side there is. Arcs stand before their reverses: excess then runs on along a chain rather than back.
         place_.resize(arcs_.size());
         for (std::size_t k = 0; k < arcs_.size(); ++k) place_[k] = current_[arcs_[k].to]++;
         for (std::size_t k = 0; k < arcs_.size(); ++k) {

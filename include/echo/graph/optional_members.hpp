@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The optional members of `graph_traits`, one concept for each, and the check that none is lost: a member that is there by
-/// its name but cannot be called as Echo calls it (a `const` is missing, say) would be taken for absent, and nobody would
-/// hear of it.
+/// The optional members of `graph_traits`, one concept for each, and the check that none is lost: a member that is
+/// there by its name but cannot be called as Echo calls it (a `const` is missing, say) would be taken for absent, and
+/// nobody would hear of it.
 #pragma once
 
 #include <echo/graph/graph_traits.hpp>
@@ -200,9 +200,9 @@ struct anything {
     operator T&&() const;
 };
 
-// A member is there if it can be called with anything at all: up to five arguments, the graph and nodes among them so that
-// one of several overloads is chosen and a template can deduce what it wants. What a requires-clause takes away, or a base
-// that is private, is out of reach for Echo as well: that is how a host says that it has no such member.
+// A member is there if it can be called with anything at all: up to five arguments, the graph and nodes among them so
+// that one of several overloads is chosen and a template can deduce what it wants. What a requires-clause takes away,
+// or a base that is private, is out of reach for Echo as well: that is how a host says that it has no such member.
 /// Whether the traits have the member as it must be called. Is not left defined.
 #define ECHO_MEMBER_FOUND(NAME, CONCEPT, SIGNATURE)                                                          \
     template <class T>                                                                                       \

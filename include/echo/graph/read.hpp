@@ -123,9 +123,9 @@ private:
         return what;
     }
 
-    /// Facts hold for every node of an op, whatever its inputs: an output takes the storage of an input of
-    /// its own size, and a resident one only where the op writes for its effect (it then never runs again), where it
-    /// fits, and where no other output takes it. A tensor that the host itself states to be in place is taken at its word.
+    /// Facts hold for every node of an op, whatever its inputs: an output takes the storage of an input of its own
+    /// size, and a resident one only where the op writes for its effect (it then never runs again), where it fits, and
+    /// where no other output takes it. A tensor that the host itself states to be in place is taken at its word.
     bool may_take(const op_facts& facts, std::size_t output, std::size_t input) const {
         if (output >= outputs_.size() || input >= inputs_.size()) return false;
         const tensor& t = outputs_[output];

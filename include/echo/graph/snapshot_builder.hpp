@@ -173,8 +173,8 @@ private:
         s_.first_output_.push_back(static_cast<std::uint32_t>(s_.values_.size()));
     }
 
-    /// Notes whose resident storage the value `made` lies on, if that is certain: what is in place on other storage may take
-    /// it or not.
+    /// Notes whose resident storage the value `made` lies on, if that is certain: what is in place on other storage may
+    /// take it or not.
     void lie_on_resident(const node_description& d, node_id n, value_id made) {
         const value_record& v = s_[made];
         const std::uint32_t over = v.view_of != no_input ? v.view_of : v.inplace;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `snapshot_key`: for engines that build their graph anew for each step. The same graph has the same key, so that a plan
-/// that was made once is found again: `std::unordered_map<std::string, echo::plan> plans;`.
+/// `snapshot_key`: for engines that build their graph anew for each step. The same graph has the same key, so that a
+/// plan that was made once is found again: `std::unordered_map<std::string, echo::plan> plans;`.
 #pragma once
 
 #include <echo/graph/snapshot.hpp>
@@ -41,8 +41,8 @@ private:
 
 } // namespace detail
 
-/// All that a plan and its report hang on, as bytes: equal for graphs that differ in the names of nodes and layers alone, and
-/// for no others. O(nodes + edges).
+/// All that a plan and its report hang on, as bytes: equal for graphs that differ in the names of nodes and layers
+/// alone, and for no others. O(nodes + edges).
 inline std::string snapshot_key(const snapshot& s) {
     detail::key_writer key;
     key << s.node_count() << s.host_node_count() << s.op_count();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `storage_writes`: what follows for a graph in which nodes write into storage that is there already (caches, running
-/// statistics, gradient accumulators, ops in place). Who reads the storage names its maker, not the writer, so the order of
-/// reading and writing is in no edge of the graph; and what was overwritten cannot be read again.
+/// statistics, gradient accumulators, ops in place). Who reads the storage names its maker, not the writer, so the
+/// order of reading and writing is in no edge of the graph; and what was overwritten cannot be read again.
 #pragma once
 
 #include <echo/graph/snapshot_builder.hpp>
@@ -34,8 +34,8 @@ public:
     void read(node_id n, std::span<const value_id> inputs) {
         for (const value_id v : inputs) storages_[storage_of(v).index()].readers.push_back(n);
     }
-    /// The node was added last, and writes into the storage of `v`. From now on it may not run again, nor may who made what
-    /// it writes over, or has read it.
+    /// The node was added last, and writes into the storage of `v`. From now on it may not run again, nor may who made
+    /// what it writes over, or has read it.
     void write(node_id n, value_id v) {
         const value_id storage = storage_of(v);
         of_storage& of = storages_[storage.index()];
@@ -48,8 +48,8 @@ public:
         for (const node_id reader : std::exchange(of.readers, {})) builder_.run_once(reader);
     }
 
-    /// All nodes and results are there. What is in storage in the end counts where it is resident, or a result lies on it: its
-    /// last writer is not dead, though nobody may read it.
+    /// All nodes and results are there. What is in storage in the end counts where it is resident, or a result lies on
+    /// it: its last writer is not dead, though nobody may read it.
     void keep_last() {
         std::set<std::uint32_t> kept;
         const auto results = builder_.so_far().results();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The table of element-wise operations. Whatever reads a lambda of element-wise ops is made from it: the operations
-/// themselves (operation.hpp), their symbols (arithmetic.hpp), kernels from templates (cuda/kernel/fused_evaluate.hpp) and
-/// from text (cuda/kernel/source_step.hpp). What they compute on numbers is said by `real` (real.hpp), by the same names.
+/// themselves (operation.hpp), their symbols (arithmetic.hpp), kernels from templates (cuda/kernel/fused_evaluate.hpp)
+/// and from text (cuda/kernel/source_step.hpp). What they compute on numbers is said by `real` (real.hpp), by the same
+/// names.
 #pragma once
 
 /// `row(name, text)`: functions of one number. In the text, which is CUDA C++ on floats, A is the operand.

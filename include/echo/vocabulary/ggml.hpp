@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// ggml's ops by the name that `ggml_op_desc` gives: `echo::ggml.find("MUL_MAT")`. That name stays where the numbers of
-/// `enum ggml_op` move from version to version. Facts are those of ggml's CPU backend and of `ggml_build_backward_expand`.
+/// `enum ggml_op` move from version to version. Facts are those of ggml's CPU backend and of
+/// `ggml_build_backward_expand`.
 ///
-/// Positions count `src[]`. The gradient of a view makes zeros of the shape of its input by scaling that input, so it reads
-/// it. Ops whose gradient ggml does not know are said to read everything. Rows state what is true of an op in every graph;
-/// what hangs on the node (which of the inputs dies with it, that it writes into a view) the host says.
+/// Positions count `src[]`. The gradient of a view makes zeros of the shape of its input by scaling that input, so it
+/// reads it. Ops whose gradient ggml does not know are said to read everything. Rows state what is true of an op in
+/// every graph; what hangs on the node (which of the inputs dies with it, that it writes into a view) the host says.
 #pragma once
 
 #include <echo/vocabulary/vocabulary.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What of a fused kernel remains without a layout: tanh(q + k)'s gradient with one address for all tensors, which lie a
-/// constant apart. Its loads, conversions, arithmetic and stores are the library's; no kernel of any layout needs fewer.
+/// What of a fused kernel remains without a layout: tanh(q + k)'s gradient with one address for all tensors, which lie
+/// a constant apart. Its loads, conversions, arithmetic and stores are the library's; no kernel of any layout needs
+/// fewer.
 #include <echo/cuda/fused.cuh>
 #include <echo/ops/activations.hpp>
 #include <echo/ops/arithmetic.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Prints the PTX of a generated kernel as it is counted: tanh(q + k)'s gradient, for any layout, or for q of [B, 1, H] alone.
-/// generated {f32|f16|bf16} [layout]; 77: no NVRTC.
+/// Prints the PTX of a generated kernel as it is counted: tanh(q + k)'s gradient, for any layout, or for q of [B, 1, H]
+/// alone. generated {f32|f16|bf16} [layout]; 77: no NVRTC.
 #include <echo/cuda/jit.hpp>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Fused kernels on the host: bodies give, bit for bit, what the ops' lambdas give one after another over whole maps; over
-// all heads, tails, alignments, broadcasts and grids, in buffers without a byte to spare.
+// Fused kernels on the host: bodies give, bit for bit, what the ops' lambdas give one after another over whole maps;
+// over all heads, tails, alignments, broadcasts and grids, in buffers without a byte to spare.
 #include "support/fused_memory.hpp"
 #include "support/properties.hpp"
 

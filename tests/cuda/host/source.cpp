@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The source that is generated for kernels is C++ too: the host's compiler makes a library of it, and what that computes is
-// compared, bit for bit, with the ops' lambdas: for every registered op and for random graphs of them.
+// The source that is generated for kernels is C++ too: the host's compiler makes a library of it, and what that
+// computes is compared, bit for bit, with the ops' lambdas: for every registered op and for random graphs of them.
 #include "support/fused_memory.hpp"
 #include "support/generated_library.hpp"
 

@@ -84,8 +84,8 @@ public:
         return *this;
     }
 
-    /// Whether each element is the same, or as `near(found, expected)` says; says the first that is not, and who wrote it.
-    /// Where both sides round nearly the same number to 16 bits, a few may be a step apart: not one in 64.
+    /// Whether each element is the same, or as `near(found, expected)` says; says the first that is not, and who wrote
+    /// it. Where both sides round nearly the same number to 16 bits, a few may be a step apart: not one in 64.
     template <class Near>
     bool same(const std::string& what, Near&& near) const {
         std::size_t apart = 0;
@@ -129,8 +129,8 @@ float step_of([[maybe_unused]] float x) {
     }
 }
 
-/// Two numbers are as near as approximations allow, `most` of the larger of 1 and the expected one; of a type of 16 bits,
-/// to which both are rounded, they may be a step apart beyond that. NaN is near NaN.
+/// Two numbers are as near as approximations allow, `most` of the larger of 1 and the expected one; of a type of 16
+/// bits, to which both are rounded, they may be a step apart beyond that. NaN is near NaN.
 template <class T>
 auto within(float most) {
     return [most](const T& found, const T& expected) {

@@ -150,8 +150,8 @@ void add_gradients(std::vector<subject>& to) {
     add_gradient<Op, 1>(to, {pairs, apart}), add_gradient<Op, 0>(to, {apart, pairs});
 }
 
-/// Calls beside those of the back end's own tests: as many tiles as the interpreted card's eight warps take in two turns, a
-/// unit more than whole tiles, sums in parts, rows whose end falls within each part of an unrolled loop.
+/// Calls beside those of the back end's own tests: as many tiles as the interpreted card's eight warps take in two
+/// turns, a unit more than whole tiles, sums in parts, rows whose end falls within each part of an unrolled loop.
 std::vector<subject> more_subjects() {
     using namespace support::calls;
     std::vector<subject> to;

@@ -75,7 +75,8 @@ operand<T> placed(T* at, lies how, const layout& l) {
 
 constexpr float special[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 65504.0f, -65504.0f};
 
-/// Numbers between −4 and 4, with as many digits as the type holds; some kernels also get what arithmetic treats by itself.
+/// Numbers between −4 and 4, with as many digits as the type holds; some kernels also get what arithmetic treats by
+/// itself.
 template <class T>
 T number(dice& roll, bool with_special) {
     const auto bits = roll();

@@ -195,8 +195,8 @@ TEST_CASE("generated kernels") {
             run(trials[n], kernel, host.at(n), {6, 15}, {15}, skip, own);
             run(trials[n], kernel, host.at(n), {2, 1037}, {2, 1037}, skip, own);
         }
-        // A first group that begins, and a last one that ends, behind each of its elements; rows of several lines, which
-        // groups lie across.
+        // A first group that begins, and a last one that ends, behind each of its elements; rows of several lines,
+        // which groups lie across.
         for (std::size_t skip = 2; skip < 8; ++skip)
             run(trials[n], kernel, host.at(n), {5, 13}, {5, 13}, skip, own);
         const auto rows = extents{2, 9, 7}.with_rows_of(2);

@@ -23,9 +23,9 @@ void run(const ops::embedding& op, const call& c, Launcher& launcher) {
                table[1], pick_by_index{c.inputs[1].i32(), table[0]}, 0, launcher);
 }
 
-// The gradient sums rows of dy by their index, then by their position: a stable sort by counting gives each its place. 32
-// neighbours in that order that belong to one row of the table are added beforehand, so that a row which many ask for
-// takes no longer than others.
+// The gradient sums rows of dy by their index, then by their position: a stable sort by counting gives each its place.
+// 32 neighbours in that order that belong to one row of the table are added beforehand, so that a row which many ask
+// for takes no longer than others.
 
 inline constexpr std::int64_t run_length = warp_lanes;
 

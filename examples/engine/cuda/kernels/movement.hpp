@@ -33,8 +33,8 @@ ECHO_HOST_DEVICE constexpr Unit unit_of(float value) {
 template <class Unit>
 inline constexpr int units_at_once = sizeof(Unit) == sizeof(word) ? 4 : 2;
 
-/// `where.place(unit, from, to)` says for each of `count` units where it is taken from and goes; `from` null: `where.none`
-/// instead. A unit may be read from the place that it goes to.
+/// `where.place(unit, from, to)` says for each of `count` units where it is taken from and goes; `from` null:
+/// `where.none` instead. A unit may be read from the place that it goes to.
 template <class Unit, class Where>
 struct copy_body {
     static constexpr int at_once = units_at_once<Unit>;

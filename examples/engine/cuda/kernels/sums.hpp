@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Sums over some axes, in double and in an order that depends on the shape alone. A sum is one warp's, whose lanes take
-/// every 32nd term, where the last axis is summed and long; else one lane's, beside those of its neighbours. Where that
-/// gives too few warps, the terms are cut into parts whose sums are added by a second launch.
+/// Sums over some axes, in double and in an order that depends on the shape alone. A sum is one warp's, whose lanes
+/// take every 32nd term, where the last axis is summed and long; else one lane's, beside those of its neighbours. Where
+/// that gives too few warps, the terms are cut into parts whose sums are added by a second launch.
 #pragma once
 
 #include "engine/cuda/kernels/axes.hpp"

@@ -76,8 +76,8 @@ public:
     /// No arena for these steps can be smaller.
     std::uint64_t lower_bound() const noexcept { return parts_.lower_bound; }
 
-    /// Offset of the storage that the copy lies on: a view's and an in-place result's is its base's; 0 if the
-    /// storage has no bytes. Empty for a copy on resident storage, for one that a fused step makes, and for one that the
+    /// Offset of the storage that the copy lies on: a view's and an in-place result's is its base's; 0 if the storage
+    /// has no bytes. Empty for a copy on resident storage, for one that a fused step makes, and for one that the
     /// schedule does not have. O(1).
     std::optional<std::uint64_t> offset(copy_id copy) const noexcept {
         if (copy.step.index() + std::size_t{1} >= parts_.first_copy.size()) return std::nullopt;

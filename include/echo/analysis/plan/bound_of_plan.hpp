@@ -47,8 +47,8 @@ inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps
     return at;
 }
 
-/// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that long.
-/// `found`: the replay of `steps`, the plan in question. Never above its peak.
+/// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that
+/// long. `found`: the replay of `steps`, the plan in question. Never above its peak.
 inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
                                    const schedule& steps, const replayed& found, std::optional<ticks> most) {
     const std::uint64_t peak = found.footprint.peak_bytes;

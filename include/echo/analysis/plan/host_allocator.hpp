@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `host_allocator`: a host that keeps its own allocator says how many bytes that would take for a schedule. Echo's peak
-/// counts bytes that are live; an allocator that leaves gaps takes more, and of two plans the one of the lower peak need
-/// not be the smaller.
+/// `host_allocator`: a host that keeps its own allocator says how many bytes that would take for a schedule. Echo's
+/// peak counts bytes that are live; an allocator that leaves gaps takes more, and of two plans the one of the lower
+/// peak need not be the smaller.
 #pragma once
 
 #include <echo/analysis/schedule/schedule.hpp>
@@ -13,8 +13,8 @@
 namespace echo {
 
 /// Refers to something callable with a schedule, which returns the bytes that the host's allocator takes for it, or
-/// `any_peak` if the host cannot run it. Does not own it, so that it must outlive the planning and cannot be a temporary.
-/// Called with the graph's own order first. What it throws goes through `make_plan`.
+/// `any_peak` if the host cannot run it. Does not own it, so that it must outlive the planning and cannot be a
+/// temporary. Called with the graph's own order first. What it throws goes through `make_plan`.
 class host_allocator {
 public:
     host_allocator() = default;

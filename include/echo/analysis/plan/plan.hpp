@@ -44,8 +44,8 @@ struct plan_report {
     std::uint64_t baseline_stash_bytes = 0;
     /// Of the plan: made by the forward pass and kept for the backward pass.
     std::uint64_t stash_bytes = 0;
-    /// Certified: no legal plan has a lower peak that runs each gradient once, keeps their order, and runs again only what
-    /// the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp).
+    /// Certified: no legal plan has a lower peak that runs each gradient once, keeps their order, and runs again only
+    /// what the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp).
     std::uint64_t lower_bound_bytes = 0;
     /// Steps that run a node again.
     std::size_t recomputed_nodes = 0;
@@ -109,7 +109,8 @@ public:
         return std::max(report_.peak_bytes, report_.allocated_bytes) <= report_.budget_bytes;
     }
 
-    /// Nodes that run again, fused or not, in execution order: for hosts whose own gradient pass recomputes marked nodes.
+    /// Nodes that run again, fused or not, in execution order: for hosts whose own gradient pass recomputes marked
+    /// nodes.
     /// O(steps).
     std::vector<node_id> mirrored() const {
         std::vector<node_id> again;

@@ -27,14 +27,15 @@ struct plan_options {
     bool encode = true;    ///< one-bit encodings are candidates
     host_abilities host{}; ///< what the executor can do
     device_model device{}; ///< for nodes without a measured time
-    /// Of a host that does not take Echo's arena: of the plans found, the one for which it takes least is chosen, and none
-    /// for which it takes more than for the graph's own order. A budget is one of its bytes then.
+    /// Of a host that does not take Echo's arena: of the plans found, the one for which it takes least is chosen, and
+    /// none for which it takes more than for the graph's own order. A budget is one of its bytes then.
     host_allocator allocator{};
     /// How many recomputations are left out again at most, one by one, to see whether the allocator takes more without.
     std::size_t spare_run_questions = 32;
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
-    /// How many replays `budget` spends on exchanging runs one by one at most; large graphs get fewer, or none.
+    /// How many replays `budget` spends on local search at most, which tries runs one by one; large graphs get fewer,
+    /// or none.
     std::size_t local_search_replays = 4000;
     progress_callback progress{}; ///< called now and then with the part done, 0 to 1
 };

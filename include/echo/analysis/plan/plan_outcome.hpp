@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `plan_outcome`: the plan that will be made, so far: steps and what they achieve; and which of two outcomes is the better.
+/// `plan_outcome`: the plan that will be made, so far: steps and what they achieve; and which of two outcomes is the
+/// better.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
@@ -18,8 +19,8 @@ struct plan_outcome {
     std::uint64_t allocated_bytes = 0; ///< by the host's allocator, if there is one
 };
 
-/// What a host that fuses gets: the better of the plan whose search knew of fusion, and the plan without fusion, with what can
-/// be fused in that very plan. So fusion makes nothing worse.
+/// What a host that fuses gets: the better of the plan whose search knew of fusion, and the plan without fusion, with
+/// what can be fused in that very plan. So fusion makes nothing worse.
 class fusion_comparison {
 public:
     explicit fusion_comparison(const plan_options& options) : options_(options) {}

@@ -54,8 +54,9 @@ struct rolled_back {
     std::size_t subgraphs = 0;
 };
 
-/// Takes subgraphs of the plan back until its peak is at most `limit`. With nothing left it is the baseline without its dead
-/// nodes, which the caller still compares. Every round takes back at least twice as many as the one before, so there are
+/// Takes subgraphs of the plan back until its peak is at most `limit`. With nothing left it is the baseline without its
+/// dead nodes, which the caller still compares. Every round takes back at least twice as many as the one before, so
+/// there are
 /// O(log subgraphs) replays.
 [[nodiscard]] inline rolled_back roll_back(evaluator& evaluate, evaluated_plan plan, std::uint64_t limit) {
     const snapshot& s = evaluate.graph();

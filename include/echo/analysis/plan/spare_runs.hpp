@@ -41,10 +41,10 @@ inline schedule without_run(const schedule& steps, step_id left_out) {
 
 namespace detail {
 
-/// Leaves recomputations out one by one, the last of the pass first, where the allocator takes no more than before, or no
-/// more than the budget, and the peak stays within the baseline's and the budget. At most
-/// `plan_options::spare_run_questions` are tried, each a replay and a question. All must outlive it.
-/// A template so that only files that make plans compile it.
+/// Leaves recomputations out one by one, the last of the pass first, where the allocator takes no more than before, or
+/// no more than the budget, and the peak stays within the baseline's and the budget. At most
+/// `plan_options::spare_run_questions` are tried, each a replay and a question. All must outlive it. A template so that
+/// only files that make plans compile it.
 template <class = void>
 class spare_runs {
 public:

@@ -107,8 +107,8 @@ private:
                                 options_.weight_rounds, options_.encode));
     }
 
-    /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone. So
-    /// the peak is lowered further, by light ops, as long as it lies above the bound.
+    /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone.
+    /// So the peak is lowered further, by light ops, as long as it lies above the bound.
     evaluated_plan lowered(evaluated_plan plan) {
         if (s_.node_count() > tuning::lowered_up_to) return plan;
         const auto at = most_loaded(s_, plan.steps(), plan.load());

@@ -291,8 +291,8 @@ private:
     std::uint32_t now_ = 0, boundary_ = none;
 };
 
-/// The nodes that are dead: no graph output, no update node and no node that writes in place on resident storage (by the
-/// replay of the graph's own order) needs them, through inputs or control. O(nodes + edges).
+/// The nodes that are dead: no graph output, no update node and no node that writes in place on resident storage (by
+/// the replay of the graph's own order) needs them, through inputs or control. O(nodes + edges).
 inline id_set<node_id> dead_nodes(const snapshot& s, const checked_figures& own_order) {
     id_set<node_id> dead(s.node_count(), true);
     for (const auto v : s.results()) dead.erase(s[v].producer);

@@ -48,8 +48,9 @@ struct parameters {
 static_assert(sizeof(fused::launch_shape) == 144 && sizeof(fused::launch_operand) == 48,
               "the generated source declares the same");
 
-/// Checks a call of the program's kernel and fills its parameters; false if there is nothing to do. Errors: `argument_error`
-/// as `fused::lay_out` says, and for other counts or types than the program's. O(operands · (operands + steps)).
+/// Checks a call of the program's kernel and fills its parameters; false if there is nothing to do. Errors:
+/// `argument_error` as `fused::lay_out` says, and for other counts or types than the program's. O(operands · (operands
+/// + steps)).
 inline bool prepare(const fused::run_time_program& p, std::span<const any_operand> to,
                     std::span<const any_operand> from, const fused::extents& e, parameters& out) {
     const std::size_t results = p.results.size(), operands = p.operands();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `disk_cache`: compiled kernels in a folder, one file each, found by a hash of all that made them. A file is believed
-/// only if its key is the very key asked for and its checksum holds; otherwise it is as good as absent. That finds damage,
-/// not malice: whoever may write the folder may choose what runs on the device.
+/// only if its key is the very key asked for and its checksum holds; otherwise it is as good as absent. That finds
+/// damage, not malice: whoever may write the folder may choose what runs on the device.
 #pragma once
 
 #include <unistd.h>

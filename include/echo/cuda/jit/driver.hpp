@@ -33,8 +33,8 @@ public:
         return one;
     }
 
-    /// The calling thread's context: the one that the runtime made for its current device. Throws `error` (`invalid`) where
-    /// there is none yet.
+    /// The calling thread's context: the one that the runtime made for its current device. Throws `error` (`invalid`)
+    /// where there is none yet.
     context current_context() const {
         context found = nullptr;
         check(context_current_(&found), "cuCtxGetCurrent");
@@ -43,8 +43,8 @@ public:
                         "choose a device first: cudaSetDevice(0)");
         return found;
     }
-    /// Of the calling thread's context, unique in this process: a later one at the same address has another (cuCtxGetId).
-    /// Throws as `current_context`.
+    /// Of the calling thread's context, unique in this process: a later one at the same address has another
+    /// (cuCtxGetId). Throws as `current_context`.
     std::uint64_t context_number() const {
         unsigned long long number = 0;
         check(context_id_(current_context(), &number), "cuCtxGetId");

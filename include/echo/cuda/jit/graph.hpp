@@ -41,8 +41,8 @@ inline constexpr value unused{}; ///< Stands for an argument that the op's lambd
 /// const auto sum = g.apply("add_op", {q, k});
 /// g.result(g.gradient_of("tanh_op", {sum}, 0, {dy}), storage::f32);   // dy · (1 − tanh(q + k)²)
 /// ```
-/// Errors, of every call: `unknown_op`, and `argument_error` for a wrong number of arguments, for an op that no fused kernel
-/// can hold, for an argument that is unused and read. After an error the graph is what it was before the call.
+/// Errors, of every call: `unknown_op`, and `argument_error` for a wrong number of arguments, for an op that no fused
+/// kernel can hold, for an argument that is unused and read. After an error the graph is what it was before the call.
 class graph {
 public:
     /// Of the standard ops. A template, as their programs are made only where it is called.

@@ -93,8 +93,8 @@ public:
         return found;
     }
 
-    /// The option that asks for code for this architecture: a cubin where NVRTC knows it, else PTX for the highest below,
-    /// which the driver translates. Throws `error` (`wrong_architecture`) if it is older than all.
+    /// The option that asks for code for this architecture: a cubin where NVRTC knows it, else PTX for the highest
+    /// below, which the driver translates. Throws `error` (`wrong_architecture`) if it is older than all.
     std::string target(int architecture) const {
         int best = 0;
         for (const int known : architectures())

@@ -63,7 +63,8 @@ struct registered_op {
 /// Ops by name. An op with parameters in its type (a dropout's rate) is added under a name of its own, which says them.
 class op_registry {
 public:
-    /// Adds an op that has a forward lambda, under its facts' name or another. Errors: `argument_error` if the name is taken.
+    /// Adds an op that has a forward lambda, under its facts' name or another. Errors: `argument_error` if the name is
+    /// taken.
     template <class Op>
     op_registry& add(std::string name = std::string(facts_of<Op>().name)) {
         registered_op op{input_count<Op>, output_count<Op>, 0, is_random<Op>, forward_program<Op>.view(), {}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `divisor`: division by a number that is known before a launch, as one multiplication and a shift, where a device takes
-/// twenty instructions for a division of 32 bits and seventy for one of 64.
+/// `divisor`: division by a number that is known before a launch, as one multiplication and a shift, where a device
+/// takes twenty instructions for a division of 32 bits and seventy for one of 64.
 #pragma once
 
 #include <echo/config.hpp>

@@ -3,9 +3,9 @@
 /// Bodies of fused kernels over the warp policy. Element-wise: each lane takes groups of neighbouring elements. By row:
 /// each warp takes rows; its lanes read the row once for each level of reductions and once more to write.
 ///
-/// The order in which a row is summed depends on its length and the element types only, not on addresses, strides or the
-/// grid: group g of the row (4 or 8 elements) belongs to lane g % 32, each lane adds its elements in order, and lanes are
-/// added in a butterfly over distances 16, 8, 4, 2, 1.
+/// The order in which a row is summed depends on its length and the element types only, not on addresses, strides or
+/// the grid: group g of the row (4 or 8 elements) belongs to lane g % 32, each lane adds its elements in order, and
+/// lanes are added in a butterfly over distances 16, 8, 4, 2, 1.
 #pragma once
 
 #include <echo/cuda/kernel/fused_access.hpp>
@@ -209,8 +209,8 @@ struct row_body : detail::body<F, Elements...> {
     }
 
 private:
-    /// Calls f(group, place in the row, lane) for each group of the row, on the lane that has it. Where a row is several
-    /// lines and a group lies across their ends, it is called for each part.
+    /// Calls f(group, place in the row, lane) for each group of the row, on the lane that has it. Where a row is
+    /// several lines and a group lies across their ends, it is called for each part.
     template <class Warp, class Function>
     ECHO_HOST_DEVICE void walk(Warp& w, const std::int64_t* at, Function&& f) const {
         if (this->shape.walk == walking::repeating)

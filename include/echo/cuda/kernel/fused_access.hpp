@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// How fused kernels reach elements: which ones of a line a group has, where each operand has them, and by 16 bytes where
-/// the layout allows it.
+/// How fused kernels reach elements: which ones of a line a group has, where each operand has them, and by 16 bytes
+/// where the layout allows it.
 #pragma once
 
 #include <echo/cuda/kernel/fused_shape.hpp>
@@ -188,8 +188,8 @@ struct any_group {
     }
 };
 
-/// A group that is whole, with every operand a vector or, if `Repeats`, repeated along the line. `first`: where each operand
-/// has the group's first element; `column`: which element of the line that is.
+/// A group that is whole, with every operand a vector or, if `Repeats`, repeated along the line. `first`: where each
+/// operand has the group's first element; `column`: which element of the line that is.
 template <std::uint32_t Width, class Warp, bool Repeats, class Index>
 struct whole_group {
     const launch_operand* operands;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Which axes of a fused call remain when extents of 1 are dropped and neighbours that every operand steps through alike
-/// are merged into one. Host code.
+/// Which axes of a fused call remain when extents of 1 are dropped and neighbours that every operand steps through
+/// alike are merged into one. Host code.
 #pragma once
 
 #include <echo/cuda/kernel/fused_checks.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// One call of a fused kernel: its body, with checked operands, ready for a launcher. `fused.cuh` launches it on a device,
-/// `host_launch` on the host.
+/// One call of a fused kernel: its body, with checked operands, ready for a launcher. `fused.cuh` launches it on a
+/// device, `host_launch` on the host.
 #pragma once
 
 #include <echo/cuda/kernel/fused.hpp>
@@ -56,8 +56,8 @@ std::tuple<operand<T>...> operands(const operand<T>&... of) {
     return {of...};
 }
 
-/// The body of `F` on these results and operands over extents `e`, checked as `lay_out` says; it has no tiles if there is
-/// nothing to do. Results are float, fp16 or bf16, operands also packed masks and 32-bit labels.
+/// The body of `F` on these results and operands over extents `e`, checked as `lay_out` says; it has no tiles if there
+/// is nothing to do. Results are float, fp16 or bf16, operands also packed masks and 32-bit labels.
 template <class F, class... R, class... A>
 auto body_of(const std::tuple<operand<R>...>& to, const std::tuple<operand<A>...>& from, const extents& e) {
     static_assert(sizeof...(R) == F::outputs,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Runs the steps of a fused program on one element, in registers: each step is `echo::real<float>` doing what it does in
-/// the op's lambda.
+/// Runs the steps of a fused program on one element, in registers: each step is `echo::real<float>` doing what it does
+/// in the op's lambda.
 #pragma once
 
 #include <echo/cuda/kernel/fused_type.hpp>

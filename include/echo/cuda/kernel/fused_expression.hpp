@@ -226,8 +226,8 @@ struct arity_of<apply<Op, X...>> {
 
 } // namespace detail
 
-/// The gradient of input `Input` of `Forward`, an `apply<Op, X…>`, in which what the gradient reads is not stashed: inputs
-/// are the expressions X…, outputs are `Forward` itself, made again. What the lambda does not read is not made.
+/// The gradient of input `Input` of `Forward`, an `apply<Op, X…>`, in which what the gradient reads is not stashed:
+/// inputs are the expressions X…, outputs are `Forward` itself, made again. What the lambda does not read is not made.
 template <class Forward, std::size_t Input, class... DY>
 using gradient_of = typename detail::gradient_with<Forward, Input, detail::type_list<DY...>,
                                                    typename detail::arity_of<Forward>::inputs,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// From extents and strides to what a fused kernel is launched with: axes merged (fused_axes.hpp), vector accesses chosen,
-/// everything that cannot be run refused (fused_checks.hpp). Host code; the compiled kernels and the generated ones share it.
+/// From extents and strides to what a fused kernel is launched with: axes merged (fused_axes.hpp), vector accesses
+/// chosen, everything that cannot be run refused (fused_checks.hpp). Host code; the compiled kernels and the generated
+/// ones share it.
 #pragma once
 
 #include <echo/cuda/kernel/divisor.hpp>
@@ -169,11 +170,11 @@ constexpr std::uint32_t group_width(std::span<const storage> kinds) noexcept {
     return 4;
 }
 
-/// Fills what a kernel with these results and operands, in this order, is launched with; false if there is nothing to do.
-/// Throws `argument_error`: a negative extent or stride, more than 2^40 elements, more than 4 axes after merging, a null or
-/// misaligned pointer, a result whose elements share places, a result that overlaps an operand other than in place (the
-/// same elements at the same addresses) or another result. Ranges are compared, not elements: interleaved operands and
-/// results count as overlapping. O(operands² · axes).
+/// Fills what a kernel with these results and operands, in this order, is launched with; false if there is nothing to
+/// do. Throws `argument_error`: a negative extent or stride, more than 2^40 elements, more than 4 axes after merging, a
+/// null or misaligned pointer, a result whose elements share places, a result that overlaps an operand other than in
+/// place (the same elements at the same addresses) or another result. Ranges are compared, not elements: interleaved
+/// operands and results count as overlapping. O(operands² · axes).
 inline bool lay_out(const extents& e, std::span<const layout_operand> operands, std::size_t results,
                     bool by_row, std::uint32_t width, launch_shape& shape, std::span<launch_operand> out) {
     detail::layout_checks(e, operands, results, by_row).run();

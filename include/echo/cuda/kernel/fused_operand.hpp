@@ -18,9 +18,9 @@ namespace echo::cuda::fused {
 
 /// How an operand is stored. The numbers are those of the generated source (source.hpp).
 ///
-/// `draws`: uniform numbers in [0, 1) that lie nowhere, for generated kernels. `data` is their 64-bit key, and element i of
-/// the operand is word i % 4 of Philox's counter i / 4 (philox.hpp): its upper 24 bits, over 2^24. So the same key and
-/// strides give a recomputed dropout its mask again, in whatever kernel.
+/// `draws`: uniform numbers in [0, 1) that lie nowhere, for generated kernels. `data` is their 64-bit key, and element
+/// i of the operand is word i % 4 of Philox's counter i / 4 (philox.hpp): its upper 24 bits, over 2^24. So the same key
+/// and strides give a recomputed dropout its mask again, in whatever kernel.
 enum class storage : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, i32 = 3, bit = 4, draws = 5 };
 
 /// Bits of one element, as it is worked with.
@@ -115,8 +115,9 @@ struct operand {
     strides step{};    ///< Elements between neighbours along each axis; 0 repeats.
 };
 
-/// Strides of a tensor of these extents without gaps, laid over `over` from the last axis on: an extent of 1, or an axis
-/// that it lacks, is repeated. Errors: an extent that is negative or neither 1 nor that of `over`, strides beyond 63 bits.
+/// Strides of a tensor of these extents without gaps, laid over `over` from the last axis on: an extent of 1, or an
+/// axis that it lacks, is repeated. Errors: an extent that is negative or neither 1 nor that of `over`, strides beyond
+/// 63 bits.
 inline strides laid_over(const extents& own, const extents& over) {
     detail::check_rank(own);
     detail::check_rank(over);

@@ -113,7 +113,8 @@ struct linker {
     }
 
     /// Appends the steps of an op that its result number `wanted` needs; `leaf(role, index)` is the step that stands
-    /// for each leaf, or `none`. `forward` says over which axes the op reduces. Returns the result's step, or sets `fault`. O(op's steps × steps).
+    /// for each leaf, or `none`. `forward` says over which axes the op reduces. Returns the result's step, or sets
+    /// `fault`. O(op's steps × steps).
     template <class Leaf>
     constexpr std::uint16_t append(const symbol::program_view& p, const symbol::program_view& forward,
                                    std::size_t wanted, Leaf leaf) {
@@ -175,8 +176,8 @@ private:
         using enum symbol::operation;
         return o == sum || o == mean || o == max_over;
     }
-    /// Whether step `a` has one value per row because the row was reduced: it has no such axes any more, so that whoever
-    /// reduces it means others.
+    /// Whether step `a` has one value per row because the row was reduced: it has no such axes any more, so that
+    /// whoever reduces it means others.
     constexpr bool is_reduced(std::uint16_t a) const noexcept {
         enum class is : std::uint8_t { constant, per_row, per_element };
         std::array<is, most_steps> known{};
@@ -237,8 +238,9 @@ private:
 
 /// Threads that a multiprocessor should hold of an element-wise kernel of these steps; 0: any number.
 ///
-/// A kernel of few tensors asks for few bytes before it waits, the fewer the more of them lie in a cache; many threads make
-/// up for it. They leave each 32 registers: enough for few steps whose functions need few themselves. erf would spill.
+/// A kernel of few tensors asks for few bytes before it waits, the fewer the more of them lie in a cache; many threads
+/// make up for it. They leave each 32 registers: enough for few steps whose functions need few themselves. erf would
+/// spill.
 constexpr int wanted_threads(std::span<const step> steps, std::size_t tensors) noexcept {
     using enum symbol::operation;
     if (tensors > 4 || steps.size() > 16) return 0;

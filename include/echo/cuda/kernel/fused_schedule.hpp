@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What of a fused program runs when: which steps are needed at all, which are the same for a whole row, and in how many
-/// passes over a row its reductions are made.
+/// What of a fused program runs when: which steps are needed at all, which are the same for a whole row, and in how
+/// many passes over a row its reductions are made.
 #pragma once
 
 #include <echo/cuda/kernel/fused_program.hpp>

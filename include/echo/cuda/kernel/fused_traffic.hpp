@@ -16,8 +16,8 @@
 
 namespace echo::cuda::fused {
 
-/// Bytes over the memory bus, each element counted once: what is repeated along an axis, or read in several passes over a
-/// row, is read from memory once and then from a cache.
+/// Bytes over the memory bus, each element counted once: what is repeated along an axis, or read in several passes over
+/// a row, is read from memory once and then from a cache.
 struct traffic {
     std::uint64_t read = 0;    ///< Bytes from memory.
     std::uint64_t written = 0; ///< Bytes to memory.
@@ -180,9 +180,9 @@ struct counted<F, type_list<E...>> {
 
 } // namespace detail
 
-/// Counts for `F` with operands of these sizes. `results`: how each result is stored; `between`: how the sequence stores
-/// what it writes between its ops. The last `row_axes` axes are a row. The unfused sequence runs each distinct op once and
-/// reads what its lambda reads; all gradients of one op come from one kernel.
+/// Counts for `F` with operands of these sizes. `results`: how each result is stored; `between`: how the sequence
+/// stores what it writes between its ops. The last `row_axes` axes are a row. The unfused sequence runs each distinct
+/// op once and reads what its lambda reads; all gradients of one op come from one kernel.
 template <class F>
 constexpr comparison compare_traffic(const std::array<sized, F::inputs>& operands,
                                      const std::array<storage, F::outputs>& results,

@@ -220,13 +220,14 @@ private:
 
 } // namespace detail
 
-/// The kernel `echo_fused` of a program. It is valid CUDA for NVRTC without any include path, and valid C++17, where it is
-/// a function of (parameters, warp, warps). Its parameters are a `launch_shape` and one `launch_operand` for each result
-/// and operand, in this order. O(steps × passes).
+/// The kernel `echo_fused` of a program. It is valid CUDA for NVRTC without any include path, and valid C++17, where it
+/// is a function of (parameters, warp, warps). Its parameters are a `launch_shape` and one `launch_operand` for each
+/// result and operand, in this order. O(steps × passes).
 inline std::string source_of(const run_time_program& p) {
     return detail::source_writer(p, nullptr, {}).write();
 }
-/// The same for one layout: extents and strides are constants in it, and of its parameters only addresses are looked at.
+/// The same for one layout: extents and strides are constants in it, and of its parameters only addresses are looked
+/// at.
 inline std::string source_of(const run_time_program& p, const launch_shape& shape,
                              std::span<const launch_operand> operands) {
     return detail::source_writer(p, &shape, operands).write();

@@ -197,8 +197,8 @@ struct echo_any_group {
         echo_store<Kind>(y, operand[i], at[i], place);
     }
 };
-// One that is whole, with every operand a vector or, if Repeats, repeated along the line: where each has the group's first
-// element, and which of the line that is.
+// One that is whole, with every operand a vector or, if Repeats, repeated along the line: where each has the group's
+// first element, and which of the line that is.
 template <bool Repeats, class Index> struct echo_whole_group {
     const echo_operand* operand;
     const Index* first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The part of a generated kernel's source that is the same for all: the types of its parameters, which are the host's, and
-/// numbers, how they are stored and rounded. Without NVRTC it is plain C++.
+/// The part of a generated kernel's source that is the same for all: the types of its parameters, which are the host's,
+/// and numbers, how they are stored and rounded. Without NVRTC it is plain C++.
 #pragma once
 
 #include <string_view>

@@ -29,8 +29,8 @@ inline std::string literal_text(float x) {
     return std::signbit(x) ? "(-" + text + ")" : text;
 }
 
-/// An operation as an expression of its operands A, B and C. What is not here is a selection: the linker lets nothing else
-/// through.
+/// An operation as an expression of its operands A, B and C. What is not here is a selection: the linker lets nothing
+/// else through.
 constexpr std::string_view pattern_of(symbol::operation op) noexcept {
     using symbol::operation;
     constexpr struct {

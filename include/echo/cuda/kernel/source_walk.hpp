@@ -163,7 +163,8 @@ template <class F> ECHO_DEVICE void echo_walk(const echo_params& p, const echo_w
 }
 )source";
 
-/// Stands at the end: the kernel itself, with as many threads of a multiprocessor as ECHO_THREADS says. It calls `echo_run` and `echo_laid_out` of the generated part.
+/// Stands at the end: the kernel itself, with as many threads of a multiprocessor as ECHO_THREADS says. It calls
+/// `echo_run` and `echo_laid_out` of the generated part.
 inline constexpr std::string_view source_entry = R"source(
 #if defined(__CUDACC_RTC__)
 #if __CUDA_ARCH__ < 800

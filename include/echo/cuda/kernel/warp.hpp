@@ -20,7 +20,8 @@ inline constexpr int warp_lanes = 32; ///< Threads of a warp.
 /// - `value<T>`: one T for each lane, `v[lane]`;
 /// - `lanes(f)`: f(lane) on every lane, in no particular order;
 /// - `ballot(f)`: bit i is f(i); `shuffle(v, f)`: a `value` whose lane i is v[f(i)];
-/// - `load<V>(p)`, `store(p, v)`: one access of sizeof(V) bytes at a multiple of as many; `store_words(p, v)`: 16 bytes,
+/// - `load<V>(p)`, `store(p, v)`: one access of sizeof(V) bytes at a multiple of as many; `store_words(p, v)`: 16
+/// bytes,
 ///   in one access whatever the compiler makes of what they are computed from;
 /// - `index()`, `count()`: which warp of how many of the grid.
 ///
@@ -151,8 +152,9 @@ public:
         *static_cast<V*>(to) = v;
     }
 
-    /// nvcc 13 takes a structure's store apart and puts it together again only where all of its words are ready at once,
-    /// hence the assembly. It costs an addition for the address, so `store` is the better one for what is only copied.
+    /// nvcc 13 takes a structure's store apart and puts it together again only where all of its words are ready at
+    /// once, hence the assembly. It costs an addition for the address, so `store` is the better one for what is only
+    /// copied.
     template <class V>
     static __device__ void store_words(void* to, const V& v) {
         static_assert(sizeof(V) == 16);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `plan_by_nnvm`: NNVM's PlanMemory as a whole, for hosts whose memory it lays out: the order in which the ops run, which
-/// outputs share a storage, and the pool that the storages lie in (nnvm_pool.hpp). It walks the ops in the order in which they run, and counts who will
-/// still read each storage. An output lies on an input's storage if the op offers it, the input is in the pool and taken
-/// by no other output, both have the same size, the output is read, and nobody else reads what lies there (of an identity:
-/// even then).
+/// `plan_by_nnvm`: NNVM's PlanMemory as a whole, for hosts whose memory it lays out: the order in which the ops run,
+/// which outputs share a storage, and the pool that the storages lie in (nnvm_pool.hpp). It walks the ops in the order
+/// in which they run, and counts who will still read each storage. An output lies on an input's storage if the op
+/// offers it, the input is in the pool and taken by no other output, both have the same size, the output is read, and
+/// nobody else reads what lies there (of an identity: even then).
 ///
-/// `plan_memory` with the option `pool` asks the same pool for the storages of a schedule; its rules of sharing are Echo's
-/// (nnvm_sharing.hpp says where they differ).
+/// `plan_memory` with the option `pool` asks the same pool for the storages of a schedule; its rules of sharing are
+/// Echo's (nnvm_sharing.hpp says where they differ).
 #pragma once
 
 #include <echo/analysis/memory/arena/nnvm_pool.hpp>
@@ -56,8 +56,8 @@ struct nnvm_planned {
     std::vector<std::uint32_t> first_output{}; ///< by op, and one more at the end
 };
 
-/// The order in which NNVM numbers ops, and in which they run: depth first from the outputs, what an op reads before what it
-/// stands behind. O(ops + edges).
+/// The order in which NNVM numbers ops, and in which they run: depth first from the outputs, what an op reads before
+/// what it stands behind. O(ops + edges).
 inline std::vector<std::uint32_t> nnvm_order(const nnvm_graph& g) {
     std::vector<std::uint32_t> found;
     std::vector<std::uint8_t> seen(g.ops.size(), 0);

@@ -5,9 +5,9 @@
 ///
 /// For any price p ≥ 0 of a tick and any gradient b: a schedule that takes t ≤ T ticks again in all has
 ///   peak ≥ live bytes at b ≥ (live bytes at b + p × ticks again behind b) − p × T ≥ working set + minimum cut(p) − p × T.
-/// The right side is concave in p and linear in pieces. Each cut tells a line that touches it: the bytes of the cut plus
-/// p × (its ticks − T), never below it. Where two lines of which one rises and one falls meet, the next cut is taken
-/// (Kelley 1960; in one dimension Newton's method from both sides).
+/// The right side is concave in p and linear in pieces. Each cut tells a line that touches it: the bytes of the cut
+/// plus p × (its ticks − T), never below it. Where two lines of which one rises and one falls meet, the next cut is
+/// taken (Kelley 1960; in one dimension Newton's method from both sides).
 #pragma once
 
 #include <echo/analysis/plan/bound/held_cut.hpp>
@@ -36,8 +36,8 @@ public:
     }
 
     /// No schedule that runs nodes again for at most `most` ticks has a peak below this. The cuts, at most so many, are
-    /// taken at the given nodes, as far as they are gradients, those first that are named first: the price that one ends with is
-    /// where the next begins, so that most take two or three cuts.
+    /// taken at the given nodes, as far as they are gradients, those first that are named first: the price that one
+    /// ends with is where the next begins, so that most take two or three cuts.
     std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100) {
         most_ = (most >> shift_) + 1; // what is rounded down for the nodes is rounded up here
         best_ = 0;

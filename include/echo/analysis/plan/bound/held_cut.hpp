@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The least that must be live while a gradient runs, over every schedule that schedule_rules.hpp allows: a minimum cut.
+/// The least that must be live while a gradient runs, over every schedule that schedule_rules.hpp allows: a minimum
+/// cut.
 ///
 /// Stop a schedule while gradient b runs. What a later step reads is either made behind b or live now. So, per storage
 /// x, a vertex "read behind b"; per node n that may run behind b, a vertex "runs behind b":
@@ -8,14 +9,14 @@
 ///   x → its maker n, bytes(x): x is live now, unless n runs behind b; to the sink if n may not; x costs nothing if its
 ///   maker is b or a later gradient; n → each of its inputs (∞).
 /// A node that may not run again runs behind b only if that is its first run; then all that wait for it run behind b as
-/// well. A vertex "first runs behind b": n → late(n), late(n) → late(m) for each m that waits for n, late(m) → m, all ∞.
-/// A one-bit reader needs a vertex e, the encoding of the value: e → x, encoded bytes.
+/// well. A vertex "first runs behind b": n → late(n), late(n) → late(m) for each m that waits for n, late(m) → m, all
+/// ∞. A one-bit reader needs a vertex e, the encoding of the value: e → x, encoded bytes.
 ///
-/// Every schedule is one way to put these vertices on the source's side that breaks no arc of ∞, and the arcs that it cuts
-/// count storages that are live while b runs. They are different ones: copies of two storages that are both read behind
-/// b never share memory, not by a write in place either, since that ends what lay there before. Nor are they among
-/// the working set of b (working_set.hpp): what b reads costs nothing more to keep, but for what an output of b would
-/// otherwise take over; of what b reads in one bit, the rest. So working set plus minimum cut is a bound.
+/// Every schedule is one way to put these vertices on the source's side that breaks no arc of ∞, and the arcs that it
+/// cuts count storages that are live while b runs. They are different ones: copies of two storages that are both read
+/// behind b never share memory, not by a write in place either, since that ends what lay there before. Nor are they
+/// among the working set of b (working_set.hpp): what b reads costs nothing more to keep, but for what an output of b
+/// would otherwise take over; of what b reads in one bit, the rest. So working set plus minimum cut is a bound.
 ///
 /// Runs may have a price: n → sink, or n → late(n), since a late first run repeats nothing. Working set plus cut then
 /// bounds the live bytes plus price × time run again behind b (budget_bound.hpp).
@@ -31,8 +32,8 @@
 
 namespace echo {
 
-/// What the cut counts. A byte costs `byte`, a tick run again `tick`; both times their amounts over the whole graph stay
-/// below 2^58.
+/// What the cut counts. A byte costs `byte`, a tick run again `tick`; both times their amounts over the whole graph
+/// stay below 2^58.
 struct held_prices {
     /// Prices, in the same unit.
     flow_network::capacity byte = 1, tick = 0;
@@ -48,8 +49,8 @@ public:
         share_of_.assign(s_.value_count(), none);
     }
 
-    /// The least price of what is live while gradient `at` runs and of what runs again behind it. O(nodes + edges) and a
-    /// minimum cut.
+    /// The least price of what is live while gradient `at` runs and of what runs again behind it. O(nodes + edges) and
+    /// a minimum cut.
     capacity operator()(node_id at, const held_prices& prices) {
         at_ = at;
         prices_ = prices;
@@ -142,7 +143,8 @@ private:
         if (i == none) return s_[base].bytes;
         return s_[base].bytes - count_.storages()[i].bytes + count_.storages()[i].taken_over;
     }
-    /// The vertex of a value's encoding; none if it costs nothing. Of what `at_` reads in one bit it is counted already.
+    /// The vertex of a value's encoding; none if it costs nothing. Of what `at_` reads in one bit it is counted
+    /// already.
     vertex bit(value_id v) {
         vertex& e = bit_[v];
         if (e != no_vertex) return e;

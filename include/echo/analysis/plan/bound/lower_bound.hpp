@@ -46,8 +46,8 @@ public:
         return bound;
     }
 
-    /// The same with at most so many cuts more, where those known let expect the most: what a cut finds beyond what is live
-    /// for certain changes little from one gradient to the next. O(nodes + edges + cuts × gradients) and the cuts.
+    /// The same with at most so many cuts more, where those known let expect the most: what a cut finds beyond what is
+    /// live for certain changes little from one gradient to the next. O(nodes + edges + cuts × gradients) and the cuts.
     std::uint64_t operator()(std::span<const node_id> at, std::size_t more_cuts) {
         list_gradients();
         std::uint64_t bound = working_sets();

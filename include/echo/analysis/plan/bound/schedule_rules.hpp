@@ -41,8 +41,8 @@ public:
     }
     /// Whether it may run a second time.
     bool may_rerun(node_id n) const { return rerunnable_[n]; }
-    /// Index of the first gradient that needs the node, through inputs, control or the order of nodes that never rerun; a
-    /// gradient needs itself. More than any index if none does.
+    /// Index of the first gradient that needs the node, through inputs, control or the order of nodes that never rerun;
+    /// a gradient needs itself. More than any index if none does.
     std::uint32_t needed_first(node_id n) const { return needed_first_[n]; }
     /// Whether its first run may stand behind that of gradient `at`: no gradient needs it before.
     bool may_be_later(node_id n, node_id at) const { return needed_first(n) > at.index(); }

@@ -19,8 +19,8 @@ struct counted_storage {
     std::uint64_t bytes = 0; ///< counted: all of it, or no more than an encoding where one bit is enough
     /// All of it counts, and not only one bit per element.
     bool whole = false;
-    /// An output of the step may take the storage over, and so is not counted; it takes that many bytes if the storage has
-    /// to last.
+    /// An output of the step may take the storage over, and so is not counted; it takes that many bytes if the storage
+    /// has to last.
     std::uint64_t taken_over = 0;
 };
 

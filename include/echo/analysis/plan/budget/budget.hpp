@@ -4,11 +4,12 @@
 /// front of one against the other. All three ask one search for plans at limits.
 ///
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
-/// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest time
-/// per byte first, until the limit is met, and `retain` keeps again what there is room for. At last, `local_search`
-/// tries runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make
-/// it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is searched,
-/// point by point, whatever is asked.
+/// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
+/// time per byte first, until the limit is met, and `retain` keeps again what there is room for. At last,
+/// `local_search` tries runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a
+/// lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks
+/// again, by another figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever
+/// is asked.
 #pragma once
 
 #include <echo/analysis/plan/bound/lower_bound.hpp>
@@ -58,8 +59,8 @@ public:
         plans_.start_from(plan.decided());
     }
 
-    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search at
-    /// the limit and one at the rung above it, and what the starts cost.
+    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
+    /// at the limit and one at the rung above it, and what the starts cost.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -75,8 +76,8 @@ public:
         return finished(found ? *found : known_.lowest(), limit);
     }
 
-    /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which end
-    /// early.
+    /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which
+    /// end early.
     [[nodiscard]] evaluated_plan lowest(ticks most) {
         prepare();
         if (knows_all()) {
@@ -135,8 +136,8 @@ private:
         if (ladder_.visit(i)) plans_.search(ladder_.limit(i));
     }
 
-    /// Of larger graphs: the limit and what lies near it; what else there is to try where it is not met, or only by much
-    /// recomputation.
+    /// Of larger graphs: the limit and what lies near it; what else there is to try where it is not met, or only by
+    /// much recomputation.
     void search_towards(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         if (limit >= least_bytes_) {
@@ -154,7 +155,8 @@ private:
         if (is_dear(limit)) search_below(near, tuning::rungs_below_dear);
     }
 
-    /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be cheaper.
+    /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be
+    /// cheaper.
     void search_neighbours(std::size_t i) {
         const std::size_t count = plans_.effort().neighbours;
         if (count == 0) return;
@@ -166,8 +168,8 @@ private:
         for (std::size_t k = 1; k <= count; ++k)
             search_rung((i / tuning::rungs_apart + k) * tuning::rungs_apart);
     }
-    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more. There, searches
-    /// end far from each other, and who pays so much may wait.
+    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more. There,
+    /// searches end far from each other, and who pays so much may wait.
     bool is_dear(std::uint64_t limit) const {
         const rated_decision* found = known_.within(limit);
         return found && found->recompute >= evaluate_.facts().times.total / tuning::dear_part;
@@ -205,7 +207,8 @@ private:
         plans_.exchange(limit);
     }
 
-    /// Local search below the lowest plan within `most`, rung by rung, until it finds nothing at two of them in turn.
+    /// Local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn
+    /// give nothing.
     void polish_down(ticks most) {
         const std::size_t replays = plans_.effort().polishing_replays();
         if (replays == 0) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `cut_candidates`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans from which
-/// searches for budgets start.
+/// `cut_candidates`: minimum cuts over anchor distance × price of time × with or without compute-heavy ops: the plans
+/// from which searches for budgets start.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluate.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `descent`: the way of a search for budgets to the least peak: from the lowest plan that it knows, a little at a time.
+/// `descent`: the way of a search for budgets to the least peak: from the lowest plan that it knows, a little at a
+/// time.
 #pragma once
 
 #include <echo/analysis/plan/budget/cut_candidates.hpp>
@@ -22,8 +23,8 @@ class descent {
 public:
     descent(led_plans<>& plans, cut_candidates<>& cuts) : plans_(plans), cuts_(cuts) {}
 
-    /// Lowers the peak from the lowest plan known to `limit`, or as far as it goes, and not below `least`. Always on one way,
-    /// which ends sooner or later.
+    /// Lowers the peak from the lowest plan known to `limit`, or as far as it goes, and not below `least`. Always on
+    /// one way, which ends sooner or later.
     void down_to(std::uint64_t limit, std::uint64_t least) {
         if (!deepest_) deepest_ = lowest_led_down();
         while (deepest_->footprint.peak_bytes > std::max(limit, least) && parts_ <= tuning::last_step_parts) {

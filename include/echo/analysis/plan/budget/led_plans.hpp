@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `led_plans`: the plans that a search for budgets starts from, what it knows, and its one move: a plan is led to a limit on the
-/// peak.
+/// `led_plans`: the plans that a search for budgets starts from, what it knows, and its one move: a plan is led to a
+/// limit on the peak.
 #pragma once
 
 #include <echo/analysis/plan/budget/known_plans.hpp>
@@ -64,8 +64,8 @@ public:
         known_.add(plan.rated());
         starts_.push_back(plan.rated());
     }
-    /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many as the
-    /// effort allows.
+    /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many
+    /// as the effort allows.
     void keep_best_starts() {
         const auto all = known_.all();
         const std::size_t count = std::min(all.size(), effort_.starts);
@@ -73,8 +73,8 @@ public:
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
     }
 
-    /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are those of the
-    /// lowest plan on the way, where none meets the limit.
+    /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are
+    /// those of the lowest plan on the way, where none meets the limit.
     [[nodiscard]] evaluated_plan lead(const rated_decision& start, std::uint64_t limit, ticks most) {
         const bool small = effort_.whole_front();
         auto [plan, met] = evict_(evaluate_(start.decided), limit,
@@ -103,8 +103,8 @@ public:
         known_.add(plan.rated());
         known_.add(exchange_(std::move(plan), limit, rounds).rated());
     }
-    /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan first, and no
-    /// further than to the first of them.
+    /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
+    /// first, and no further than to the first of them.
     bool search_within(std::uint64_t limit, ticks most) {
         for (std::size_t k = 0; k < starts_.size() && !knows_within(limit, most); ++k) {
             const std::size_t which = k == 0 ? favourite_ : k <= favourite_ ? k - 1 : k;

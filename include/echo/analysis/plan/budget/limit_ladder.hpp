@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `limit_ladder`: limits on the peak, each a 256th below the one before. Searches for different figures that ask at the
-/// rungs of one ladder share their answers.
+/// `limit_ladder`: limits on the peak, each a 256th below the one before. Searches for different figures that ask at
+/// the rungs of one ladder share their answers.
 #pragma once
 
 #include <algorithm>

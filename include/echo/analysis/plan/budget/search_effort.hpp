@@ -40,8 +40,8 @@ struct search_effort {
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
 
-    /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where single
-    /// limits are searched, but at the last of them.
+    /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where
+    /// single limits are searched, but at the last of them.
     std::size_t most_local_replays() const noexcept {
         if (!whole_front()) return 0;
         const std::size_t nodes = size + 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `whole_front`: the search for budgets in graphs so small that the whole front is searched, point by point, whatever is asked.
+/// `whole_front`: the search for budgets in graphs so small that the whole front is searched, point by point, whatever
+/// is asked.
 #pragma once
 
 #include <echo/analysis/plan/budget/descent.hpp>
@@ -25,8 +26,8 @@ public:
     whole_front(led_plans<>& plans, std::size_t replays)
         : plans_(plans), local_search_(plans.evaluate(), plans.evict(), plans.retain()), replays_(replays) {}
 
-    /// Once: limits evenly from what costs nothing down to the lowest plan, and then what each plan of the front makes of
-    /// the peaks next to its own. No plan has a peak below `least`.
+    /// Once: limits evenly from what costs nothing down to the lowest plan, and then what each plan of the front makes
+    /// of the peaks next to its own. No plan has a peak below `least`.
     void search(descent<>& down, std::uint64_t least) {
         if (std::exchange(is_searched_, true)) return;
         down.down_to(0, least);

@@ -198,9 +198,9 @@ private:
         }
     }
 
-    /// The forward pass needs what its results, its compute-heavy nodes and what may not move need; and what the backward
-    /// pass begins with: by the first backward node behind a forward node that reads any of it, all that this one needs
-    /// has run, whoever asks for it.
+    /// The forward pass needs what its results, its compute-heavy nodes and what may not move need; and what the
+    /// backward pass begins with: by the first backward node behind a forward node that reads any of it, all that this
+    /// one needs has run, whoever asks for it.
     void find_forward_needs() {
         c_.forward_needed.assign(s_.node_count());
         node_id first_backward; // behind this node

@@ -31,8 +31,8 @@ struct device_model {
 /// A time as a count of equal parts of a microsecond; how many they are is a fact of the graph (`run_times`).
 using ticks = std::int64_t;
 
-/// The times of all nodes of a snapshot. Sums over the runs of a plan fit as long as it runs the nodes less than 32 times
-/// each on the mean.
+/// The times of all nodes of a snapshot. Sums over the runs of a plan fit as long as it runs the nodes less than 32
+/// times each on the mean.
 struct run_times {
     id_vector<node_id, ticks> of_node; ///< one run, by node index
     ticks total = 0;                   ///< every node once

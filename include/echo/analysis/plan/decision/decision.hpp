@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `decision`: what a strategy decides: which nodes the backward pass has made again, which values it reads from an encoding, and
-/// at which nodes a copy is forgotten or made.
+/// `decision`: what a strategy decides: which nodes the backward pass has made again, which values it reads from an
+/// encoding, and at which nodes a copy is forgotten or made.
 #pragma once
 
 #include <echo/graph/id_vector.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `evaluator`: from a decision to a plan with its replayed figures: what every strategy asks before it prefers one decision to
-/// another.
+/// `evaluator`: from a decision to a plan with its replayed figures: what every strategy asks before it prefers one
+/// decision to another.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
@@ -39,8 +39,8 @@ public:
         ++count_;
         return c_.host.fuse ? fused(std::move(plan)) : std::move(plan);
     }
-    /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does not
-    /// rise by it. Errors: as `replay`.
+    /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does
+    /// not rise by it. Errors: as `replay`.
     [[nodiscard]] evaluated_plan fused(const schedule& plain) {
         evaluated_plan plan(pool_.take());
         detail::plan_data& data = *plan.data_;

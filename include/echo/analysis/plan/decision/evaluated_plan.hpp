@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `rated_decision`: a decision with the figures of its replay; small enough to remember many. `evaluated_plan`: all that
-/// its replay has found as well.
+/// `rated_decision`: a decision with the figures of its replay; small enough to remember many. `evaluated_plan`: all
+/// that its replay has found as well.
 #pragma once
 
 #include <echo/analysis/plan/decision/cost.hpp>
@@ -77,8 +77,8 @@ private:
 
 } // namespace detail
 
-/// A decision carried out: its steps, where they belong, what is live when, and its figures. Moved, never copied; its memory
-/// goes back to the evaluator that made it, which must outlive it.
+/// A decision carried out: its steps, where they belong, what is live when, and its figures. Moved, never copied; its
+/// memory goes back to the evaluator that made it, which must outlive it.
 class evaluated_plan {
 public:
     /// The decision with its figures.

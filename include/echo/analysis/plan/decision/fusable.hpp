@@ -4,7 +4,8 @@
 /// others take them in. Conservative: what is not light, pure and about as large as what it reads is left alone.
 ///
 /// - The host may say of any op that it writes no such code for it (`graph_traits::may_fuse`).
-/// - A fused op is `light`, has no workspace and makes no graph output. It is `pure`, or seeded with a generator that counts
+/// - A fused op is `light`, has no workspace and makes no graph output. It is `pure`, or seeded with a generator that
+/// counts
 ///   by element (`draws_by_element`): where it counts by the thread that draws, another kernel draws other numbers.
 /// - It does not shrink what it reads. A reduction would be done all over for each element of its reader. (A softmax
 ///   is as large as what it reads, and passes: `light` is all that the facts say.)
@@ -28,7 +29,8 @@ namespace echo {
 struct fusion_limits {
     std::size_t readers = 4; ///< steps inside which one step is recomputed
     std::size_t inside = 8;  ///< steps recomputed inside one, views not counted
-    /// Copies that one step reads and makes, and keys that it draws random numbers by: what one kernel of echo/cuda takes.
+    /// Copies that one step reads and makes, and keys that it draws random numbers by: what one kernel of echo/cuda
+    /// takes.
     std::size_t tensors = 16;
 };
 

@@ -28,16 +28,16 @@ class schedule_builder {
 public:
     schedule_builder(const snapshot& s, const candidates& c) : s_(s), c_(c) { find_depths(); }
 
-    /// The steps that carry a decision out. Nodes that may not run again are kept even if chosen. O(nodes + edges + steps +
-    /// their inputs + readers of what is forgotten).
+    /// The steps that carry a decision out. Nodes that may not run again are kept even if chosen. O(nodes + edges +
+    /// steps + their inputs + readers of what is forgotten).
     [[nodiscard]] schedule operator()(const decision& decided) {
         schedule steps;
         id_vector<step_id, node_id> homes;
         (*this)(decided, steps, homes);
         return steps;
     }
-    /// The same into `steps`, and into `homes`, by step, the node in whose place or for whose sake it runs. Their memory is
-    /// used again.
+    /// The same into `steps`, and into `homes`, by step, the node in whose place or for whose sake it runs. Their
+    /// memory is used again.
     void operator()(const decision& decided, schedule& steps, id_vector<step_id, node_id>& homes) {
         std::swap(steps_, steps), std::swap(homes_, homes); // worked on here, and given back below
         build(decided);
@@ -240,8 +240,8 @@ private:
         return deepest;
     }
 
-    /// Depth first over what is missing, on an explicit stack. Of what a node reads, the input behind the longest chain comes
-    /// first: what the others make would be held while that chain is made.
+    /// Depth first over what is missing, on an explicit stack. Of what a node reads, the input behind the longest chain
+    /// comes first: what the others make would be held while that chain is made.
     void make(node_id wanted) {
         if (!missing(wanted)) return;
         stack_.push_back({wanted, frame::unseen});

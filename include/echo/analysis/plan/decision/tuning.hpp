@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// The numbers by which searches for plans are tuned, except those that follow a graph's size (search_effort.hpp). Each was
-/// chosen by measuring (bench/run scaling regret peers); none of them decides whether a plan is right.
+/// The numbers by which searches for plans are tuned, except those that follow a graph's size (search_effort.hpp). Each
+/// was chosen by measuring (bench/run scaling regret peers); none of them decides whether a plan is right.
 #pragma once
 
 #include <echo/analysis/plan/decision/cost.hpp>
@@ -13,14 +13,14 @@ namespace echo::tuning {
 
 // Evictions (evict.hpp, eviction_price.hpp).
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
-inline constexpr std::size_t most_kept_searched =
-    3; ///< with more inputs to keep, nothing else is looked for that they serve
+/// With more inputs to keep, nothing else is looked for that they serve.
+inline constexpr std::size_t most_kept_searched = 3;
 inline constexpr std::size_t most_sources = 24; ///< nodes whose readers are looked at for one eviction
 inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
 inline constexpr int most_sibling_depth = 2;    ///< the same for what is given up along with others
 inline constexpr int peaks_per_round = 8;       ///< brought down between two replays
-inline constexpr std::size_t evicted_singly_below =
-    512; ///< nodes of a graph; of larger ones a replay for each is too dear
+/// Nodes of a graph; of larger ones a replay for each is too dear.
+inline constexpr std::size_t evicted_singly_below = 512;
 inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive
 
 // Ways down (evict.hpp, budget.hpp): by a part of the peak at a time, and by smaller ones where that fails.
@@ -31,8 +31,8 @@ inline constexpr std::uint64_t first_step_parts = 16, last_step_parts = 256, fin
 inline constexpr std::size_t rounds_per_step = 20;
 
 // Copies that are kept again (rerun_savings.hpp).
-inline constexpr int most_climbed =
-    64; ///< steps up the tree of savings, to find what two runs have in common
+/// Steps up the tree of savings, to find what two runs have in common.
+inline constexpr int most_climbed = 64;
 
 // Local search (local_search.hpp).
 /// After so many draws the search begins anew from the best plan.
@@ -40,16 +40,16 @@ inline constexpr std::size_t draws_between_restarts = 100;
 inline constexpr std::size_t kinds_drawn = 20; ///< of which, from 0: some make a run earlier,
 /// So many of the kinds make a run earlier.
 inline constexpr std::size_t kinds_earlier = 4;
-inline constexpr std::size_t kinds_in_backward =
-    11; ///< those up to here keep something, the others forget something
+/// Those up to here keep something, the others forget something.
+inline constexpr std::size_t kinds_in_backward = 11;
 inline constexpr std::size_t most_earlier_nodes = 3; ///< half the time; else as far as the gap reaches
-inline constexpr std::size_t places_drawn = std::size_t{1}
-                                            << 20; ///< of what could be forgotten, modulo how many there are
+/// Of what could be forgotten, modulo how many there are.
+inline constexpr std::size_t places_drawn = std::size_t{1} << 20;
 /// Rounds of evictions.
 inline constexpr std::size_t rounds_after_draw = 8, rounds_after_keeping = 10;
 inline constexpr ticks worse_part = 5; ///< what recomputes by a fifth more may lead on
-inline constexpr ticks dearer_part =
-    10; ///< what recomputes by a tenth more on the way may be cheaper in the end
+/// What recomputes by a tenth more on the way may be cheaper in the end.
+inline constexpr ticks dearer_part = 10;
 inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< rounds
 
 // Swaps (exchange.hpp).
@@ -80,14 +80,14 @@ inline constexpr std::size_t rungs_failed = 4;     ///< in turn, before local se
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
 inline constexpr std::size_t first_rungs_down = 8; ///< doubled until a rung is not reached
-inline constexpr std::size_t searched_anew_below =
-    161; ///< nodes of a graph whose starts are all led to each limit
-inline constexpr double progress_part =
-    1.0 / 16; ///< of what is left: how many searches there will be is not known
+/// Nodes of a graph whose starts are all led to each limit.
+inline constexpr std::size_t searched_anew_below = 161;
+/// Of what is left: how many searches there will be is not known.
+inline constexpr double progress_part = 1.0 / 16;
 
 // Strategies (strategies.hpp).
-inline constexpr std::size_t lowered_up_to =
-    8192; ///< nodes of a graph whose cut is lowered towards the bound
+/// Nodes of a graph whose cut is lowered towards the bound.
+inline constexpr std::size_t lowered_up_to = 8192;
 inline constexpr std::size_t cuts_of_lowering = 8; ///< for that bound
 inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets, in its progress
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten
-/// and made again for its next reader, together with what its maker reads where that pays; cheapest time per byte
-/// at the peak first. eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
+/// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten and
+/// made again for its next reader, together with what its maker reads where that pays; cheapest time per byte at the
+/// peak first. eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluate.hpp>
@@ -45,8 +45,8 @@ class evictor {
 public:
     explicit evictor(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
-    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that are
-    /// `locked` are not forgotten.
+    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that
+    /// are `locked` are not forgotten.
     [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
                                           const eviction_options& options,
                                           const id_set<node_id>& locked = {}) {
@@ -70,8 +70,8 @@ public:
         return {*std::move(lowest), false};
     }
 
-    /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much would be
-    /// forgotten at once.
+    /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much
+    /// would be forgotten at once.
     [[nodiscard]] evaluated_plan in_steps(evaluated_plan plan, std::uint64_t limit) {
         for (std::uint64_t parts = tuning::first_step_parts;
              parts <= tuning::last_step_parts && plan.peak_bytes() > limit;) {
@@ -89,8 +89,9 @@ public:
         return plan;
     }
 
-    /// Forgets, in `next`, something that is live without being used at step `at` of `plan`: of what could be forgotten there,
-    /// number `which` (modulo how many there are). Returns whether there is any. `next` may have been changed already.
+    /// Forgets, in `next`, something that is live without being used at step `at` of `plan`: of what could be forgotten
+    /// there, number `which` (modulo how many there are). Returns whether there is any. `next` may have been changed
+    /// already.
     bool forget_at(const evaluated_plan& plan, decision& next, step_id at, std::size_t which) {
         std::swap(next_, next);
         begin(plan);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What an eviction is: copies that are given up in a gap between two of their uses; and what a round of evictions looks at.
+/// What an eviction is: copies that are given up in a gap between two of their uses; and what a round of evictions
+/// looks at.
 #pragma once
 
 #include <echo/analysis/plan/decision/candidates.hpp>
@@ -15,7 +16,8 @@
 
 namespace echo {
 
-/// A node of which a copy is given up. `storage`: what that frees; `from`, `to`: its last use before, the next one behind.
+/// A node of which a copy is given up. `storage`: what that frees; `from`, `to`: its last use before, the next one
+/// behind.
 struct evicted_copy {
     /// The node of which a copy is given up.
     node_id node;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `exchanger`: of plans under a limit, one with less recomputation, by swaps: what is made again is kept, and what takes less
-/// time is made again instead. A swap is priced by the change of the load alone; only some of them together are replayed.
+/// `exchanger`: of plans under a limit, one with less recomputation, by swaps: what is made again is kept, and what
+/// takes less time is made again instead. A swap is priced by the change of the load alone; only some of them together
+/// are replayed.
 #pragma once
 
 #include <echo/analysis/plan/decision/tuning.hpp>
@@ -19,16 +20,21 @@
 
 namespace echo {
 
-/// Scratch memory is kept between uses. All must outlive it.
+/// Each round tries runs of the plan, those that save most time per byte first: what the run makes is kept since its
+/// last use, and wherever the load is above the limit then, something that takes less time is evicted. Swaps that share
+/// no node are collected, replayed together, and led back under the limit; what costs more than before is dropped.
+/// Scratch memory is kept between uses.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class exchanger {
 public:
+    /// Of the evaluator's graph. All must outlive it. O(1).
     exchanger(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), evict_(evict), retain_(retain) {}
 
-    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each round
-    /// takes some replays, and O(storages + idle copies × what making them again needs) for each swap that is tried.
+    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each
+    /// round takes some replays, and O(storages + idle copies × what making them again needs) for each swap that is
+    /// tried.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::uint64_t limit, std::size_t rounds) {
         tried_.assign(s_.node_count());
         for (std::size_t i = 0; i < rounds && best.recompute() > 0 && swap_some(best, limit); ++i) {
@@ -93,8 +99,8 @@ private:
         return order.descending();
     }
 
-    /// Keeps what the run makes and evicts, wherever that is above the limit, what is cheaper. Whether that pays; if not, nothing
-    /// is changed.
+    /// Keeps what the run makes and evicts, wherever that is above the limit, what is cheaper. Whether that pays; if
+    /// not, nothing is changed.
     bool try_swap(const evaluated_plan& plan, step_id run, std::uint64_t limit) {
         const node_id n = plan.steps()[run].node;
         before_ = next_;

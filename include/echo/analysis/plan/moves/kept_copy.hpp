@@ -14,8 +14,8 @@ struct kept_copy {
     node_id node, from, to;
 };
 
-/// Whether a step makes something for the backward pass that could have been kept. What is fused takes no time, so there is
-/// nothing to gain.
+/// Whether a step makes something for the backward pass that could have been kept. What is fused takes no time, so
+/// there is nothing to gain.
 inline bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
     const step_record& step = plan.steps()[run];
     return step.kind != step_kind::encode && !step.fused && s[step.node].phase == phase::forward &&

@@ -27,8 +27,9 @@ public:
     local_search(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
         : evaluate_(evaluate), s_(evaluate.graph()), evict_(evict), retain_(retain) {}
 
-    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each node that
-    /// runs again is tried once, the longest first; then changes are drawn, until `replays` replays were made.
+    /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each
+    /// node that runs again is tried once, the longest first; then changes are drawn, until `replays` replays were
+    /// made.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::uint64_t limit, std::size_t replays) {
         tried_.assign(s_.node_count());
         const std::size_t last = spent() + replays;
@@ -53,8 +54,8 @@ public:
         return best;
     }
 
-    /// A plan with a peak that is lower, towards `limit`, or the same, by changes that are drawn, until `replays` replays were
-    /// made.
+    /// A plan with a peak that is lower, towards `limit`, or the same, by changes that are drawn, until `replays`
+    /// replays were made.
     [[nodiscard]] evaluated_plan lower(evaluated_plan best, std::uint64_t limit, std::size_t replays) {
         const std::size_t last = spent() + replays;
         state_ = 1;
@@ -72,7 +73,8 @@ private:
     /// Replays so far; to go back to an earlier plan counts as one.
     std::size_t spent() const noexcept { return evaluate_.count() + retain_.rejected() + returns_; }
 
-    /// The plan with something changed at random: what is made again is made earlier, or kept; or what is kept is forgotten.
+    /// The plan with something changed at random: what is made again is made earlier, or kept; or what is kept is
+    /// forgotten.
     std::optional<evaluated_plan> shaken(const evaluated_plan& plan) {
         ++returns_;
         const schedule& steps = plan.steps();

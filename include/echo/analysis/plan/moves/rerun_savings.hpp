@@ -13,10 +13,10 @@
 
 namespace echo {
 
-/// What taking a run off a plan saves: its own time, unless it is a late first run, and that of the recomputes which only
-/// it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
-/// first run that all its readers have above them or are. Where readers lie far apart in the tree, the recompute is counted
-/// for none. Scratch memory is kept between uses.
+/// What taking a run off a plan saves: its own time, unless it is a late first run, and that of the recomputes which
+/// only it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
+/// first run that all its readers have above them or are. Where readers lie far apart in the tree, the recompute is
+/// counted for none. Scratch memory is kept between uses.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class rerun_savings {

@@ -206,9 +206,9 @@ inline decision echo_pass(const snapshot& s, const candidates& c, const gradient
     return out;
 }
 
-/// Algorithm 1 as printed, line by line (lines 12 to 28): every edge with its own size, parameters included,
-/// one node at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are
-/// wide (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
+/// Algorithm 1 as printed, line by line (lines 12 to 28): every edge with its own size, parameters included, one node
+/// at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are wide
+/// (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
 /// one node that reads them all makes it quadratic.
 inline decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
     decision out = decision::nothing(s);

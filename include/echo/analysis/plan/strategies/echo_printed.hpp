@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What Algorithm 1 of the paper compares, as printed: for one node, the bytes that recomputation allocates and those that
-/// it releases, over all that read an input of the node within its subgraph.
+/// What Algorithm 1 of the paper compares, as printed: for one node, the bytes that recomputation allocates and those
+/// that it releases, over all that read an input of the node within its subgraph.
 #pragma once
 
 #include <echo/analysis/plan/decision/edge_uses.hpp>
@@ -15,8 +15,9 @@
 
 namespace echo::detail {
 
-/// Both sums are over sets of values. Where nodes with many edges, or values with many readers, are among what counts, their
-/// part of the sets is kept for the nodes that follow: in a graph that has such nodes, all their neighbours ask for it.
+/// Both sums are over sets of values. Where nodes with many edges, or values with many readers, are among what counts,
+/// their part of the sets is kept for the nodes that follow: in a graph that has such nodes, all their neighbours ask
+/// for it.
 class printed_comparison {
 public:
     /// `wide`: more edges, or more readers, than this are many.

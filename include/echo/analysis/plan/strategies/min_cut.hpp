@@ -61,8 +61,8 @@ public:
     /// Whether the full value must be available.
     bool is_required(value_id v) const { return required_[c_.base[v]] != 0; }
 
-    /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a `rerun_price`.
-    /// Returns the cut's capacity, what must be kept in any case included.
+    /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a
+    /// `rerun_price`. Returns the cut's capacity, what must be kept in any case included.
     template <class BytesPrice, class PriceOf>
     capacity solve(const BytesPrice& bytes_price, const PriceOf& price_of) {
         capacity fixed = 0;

@@ -24,9 +24,10 @@ inline node_id backward_node_at(const snapshot& s, const schedule& steps, step_i
     return node_id(s.node_count() - 1);
 }
 
-/// `best`, or a plan that is better. The cut counts bytes where the backward pass begins; the peak may stand elsewhere, and what
-/// is made again is held there too. So bytes are weighed by when they are live, and each replay moves weight to its peak: the
-/// subgradient method on the largest load over all steps. At most so many `rounds`, each a cut and a replay.
+/// `best`, or a plan that is better. The cut counts bytes where the backward pass begins; the peak may stand elsewhere,
+/// and what is made again is held there too. So bytes are weighed by when they are live, and each replay moves weight
+/// to its peak: the subgradient method on the largest load over all steps. At most so many `rounds`, each a cut and a
+/// replay.
 template <class = void>
 evaluated_plan reweigh(evaluator& evaluate, min_cut& solve, const backward_needs& when, evaluated_plan best,
                        std::size_t rounds, bool encode) {
