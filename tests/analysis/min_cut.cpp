@@ -9,7 +9,7 @@
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
 
-#include <chrono>
+#include <ctime>
 
 namespace {
 
@@ -220,11 +220,10 @@ TEST_CASE("an all-light chain with one reader takes no quadratic time", "[min_cu
                                          {1, echo::ticks{1} << 50},
                                          {1, echo::ticks{1} << 40},
                                          {1, echo::ticks{1} << 30}}) {
-        const auto start = std::chrono::steady_clock::now();
+        const std::clock_t start = std::clock(); // of the processor: other tests run beside this one
         solver(needs, {.price = price}, chosen);
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
         CAPTURE(price.bytes, price.time);
-        CHECK(took.count() < 1);
+        CHECK(std::clock() - start < CLOCKS_PER_SEC);
         CHECK(solver.cost_bytes() <= 1010);
     }
 }

@@ -187,8 +187,8 @@ TEST_CASE("every strategy and budget gives the same bits") {
     }
     CHECK(seen.recomputed > 0);
     CHECK(seen.seeded > 0);
-    CHECK(seen.encoded >
-          0); // nothing of these models runs late: engine_random.cpp has graphs where much does
+    // Nothing of these models runs late: random.cpp has graphs where much does.
+    CHECK(seen.encoded > 0);
     WARN(name << ": recomputed " << seen.recomputed << ", seeded " << seen.seeded << ", encoded "
               << seen.encoded << ", late " << seen.late << ", in place " << plain.counts.inplace);
 }

@@ -155,7 +155,7 @@ TEST_CASE("one direction runs ahead in time, the other back, and they meet at th
     CHECK(made.scores.producer->inputs.at(3).producer->name == "output.t3");
 }
 
-TEST_CASE("a time step is the cell of models.md") {
+TEST_CASE("a time step is the cell of its definition") {
     engine::graph g;
     build_deepspeech2(g, tiny());
     const auto producer = [](value v, std::size_t input) { return v.producer->inputs.at(input); };

@@ -121,7 +121,7 @@ TEST_CASE("the encoder reads its source reversed, and both ways in its first lay
     CHECK(find(g, "encoder.l0.forward.steps").producer->inputs[0] == find(g, "encoder.reversed"));
 }
 
-TEST_CASE("a decoder's step is that of models.md") {
+TEST_CASE("a decoder's step is that of its definition") {
     engine::graph g;
     build_nmt(g, tiny());
     const auto input = [](value v, std::size_t k) { return v.producer->inputs.at(k); };

@@ -45,7 +45,7 @@ TEST_CASE("the paper's size has the parameters of its layers") {
     CHECK(g.inputs(engine::role::state).empty());
 }
 
-TEST_CASE("feature maps of the paper's size have the shapes of models.md") {
+TEST_CASE("feature maps of the paper's size have the shapes of its definition") {
     engine::graph g;
     const auto made = build_transformer(g);
     CHECK(g[made.source].shape == echo::shape{64, 100});
@@ -75,7 +75,7 @@ TEST_CASE("Transformer: small fills two gigabytes with feature maps") {
     CHECK(plan<transformer>(transformer::preset("small"), engine::baseline::modern).stash * mib >= 2e9);
 }
 
-TEST_CASE("a block is that of models.md") {
+TEST_CASE("a block is that of its definition") {
     engine::graph g;
     build_transformer(g, tiny());
     const auto input = [](value v, std::size_t k) { return v.producer->inputs.at(k); };

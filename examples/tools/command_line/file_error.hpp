@@ -7,7 +7,7 @@
 
 namespace echo::format {
 
-/// Its key names the file, so that whoever prints it names no other.
+/// `key()` is that file's name: it is printed without the name of the first file in front.
 class file_error : public error {
 public:
     using error::error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `write_graph`: an `echo-graph/1` file of a snapshot, for tools that look at a host's graph from outside. What the
-/// format has no key for (`keep`, `fuses`, `draws_by_element`) is left out. Of shapes a snapshot keeps the number of
+/// format has no key for (`keep`, `may_fuse`, `draws_by_element`) is left out. Of shapes a snapshot keeps the number of
 /// elements; it is written where the bytes do not tell it.
 #pragma once
 

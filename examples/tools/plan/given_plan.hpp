@@ -76,7 +76,7 @@ inline verified_plan read_given(const loaded_graph& g, const options& asked, pro
             throw error({}, "schedule",
                         fmt::format("its peak of {} bytes is above that of the graph's own order, {}",
                                     r.peak_bytes, r.baseline_peak_bytes),
-                        "a plan needs no more than no plan");
+                        "leave out recomputations, or run the graph without a plan");
         line.stage("bounding");
         r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {}, 1).lower_bound_bytes);
         r.notes.push_back("the plan was read from a file");

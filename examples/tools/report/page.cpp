@@ -74,9 +74,8 @@ bool can_draw() { return !assets::library.empty(); }
 
 std::string_view how_to_draw() {
     return "run python3 examples/tools/report/get_uplot.py (it takes uPlot from a package of PyPI), then "
-           "configure "
-           "and "
-           "build again";
+           "configure and build "
+           "again";
 }
 
 std::string make_page(const page_head& head, std::string_view data) {

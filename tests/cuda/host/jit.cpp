@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Kernels made at run time: names and graphs, code for each architecture by NVRTC (which needs no GPU), what is kept on
-// disk and believed of it, and what is said where something is missing. What the source computes: cuda_source.cpp.
+// disk and believed of it, and what is said where something is missing. What the source computes: source.cpp.
 #include <echo/cuda/jit.hpp>
 #include <echo/ops/dropout.hpp>
 #include <echo/ops/matmul.hpp>

@@ -399,7 +399,9 @@ def main(arguments: list[str]) -> int:
             f"{s['before']} -> {s['after']}"
             + (f" ({s['why']})" if s["why"] else "")
         )
-    share = found / counted if counted else 1.0
+    if not counted:
+        sys.exit("nothing was planted")
+    share = found / counted
     print(
         f"{found} of {counted} planted faults are found: {100 * share:.1f} %; "
         f"{len(equivalent)} more change nothing"

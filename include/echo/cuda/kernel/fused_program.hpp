@@ -238,9 +238,8 @@ private:
 
 /// Threads that a multiprocessor should hold of an element-wise kernel of these steps; 0: any number.
 ///
-/// A kernel of few tensors asks for few bytes before it waits, the fewer the more of them lie in a cache; many threads
-/// make up for it. They leave each 32 registers: enough for few steps whose functions need few themselves. erf would
-/// spill.
+/// A kernel of few tensors has few loads in flight, so that many threads must hide what it waits for. With 2048 of them
+/// resident each has 32 registers: enough for few steps, unless they call functions that need more and would spill.
 constexpr int wanted_threads(std::span<const step> steps, std::size_t tensors) noexcept {
     using enum symbol::operation;
     if (tensors > 4 || steps.size() > 16) return 0;
