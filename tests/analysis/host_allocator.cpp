@@ -42,7 +42,7 @@ TEST_CASE("a copy of nothing is nothing", "[host_allocator]") {
 
 TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
     support::coverage seen;
-    support::check(support::sanitized ? 0.2 : 1, [&](bool fuse) {
+    support::check(support::sanitized ? 0.05 : 1, [&](bool fuse) {
         const echo::snapshot s = support::build(*support::recipes());
         pool allocate{s};
         echo::plan_options options;

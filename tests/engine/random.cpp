@@ -26,7 +26,7 @@ struct random_task {
 
 constexpr std::int64_t batch = 4, width = 24;
 
-constexpr std::size_t graphs = support::sanitized ? 40 : 1000;
+constexpr std::size_t graphs = support::sanitized ? 40 : 500;
 
 /// Layers of light ops between products; some values only gradients read.
 random_task draw_task(unsigned seed) {
