@@ -69,13 +69,15 @@ public:
                 e.made.problem = caught.what();
             }
             if (!e.made.problem.empty()) say(e.made.problem, e.made.steps.has_value());
-            report_.draw(g, e);
+        }
+        const bool carried_out = e.made.steps && has_room(g, context, e.made);
+        if (e.made.steps && !carried_out && e.made.problem.empty())
+            say(e.made.problem = "the context has no room for the plan's copies");
+        if (is_new) {
+            draw(g, e, carried_out);
             give_back_memory();
         }
-        const bool roomy = has_room(g, context, e.made);
-        if (e.made.steps && !roomy && e.made.problem.empty())
-            say(e.made.problem = "the context has no room for the plan's copies");
-        if (e.made.steps && roomy) {
+        if (carried_out) {
             e.clones = rewrite(g, *e.made.steps, context);
             ++e.applied;
         }
@@ -122,6 +124,14 @@ private:
                 if (s && is_leaf(s) && !inside(s)) all.insert(s);
         }
         return all;
+    }
+
+    void draw(const graph& g, const entry& e, bool carried_out) {
+        try {
+            report_.draw(g, e, carried_out);
+        } catch (const std::exception& caught) {
+            say(std::string("the graph cannot be drawn: ") + caught.what(), carried_out);
+        }
     }
 
     /// What planning took and freed stays with the C library otherwise, and counts as the process's memory.

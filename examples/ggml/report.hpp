@@ -53,10 +53,10 @@ public:
 
     /// Of a graph that is new, for a page: it and what will run, before anything is changed. What cannot be written is
     /// said.
-    void draw(const graph& g, const entry& e) {
+    void draw(const graph& g, const entry& e, bool carried_out) {
         if (!is_page()) return;
         const echo::snapshot s = echo::read(g);
-        const echo::schedule steps = e.made.steps ? *e.made.steps : echo::baseline_schedule(s);
+        const echo::schedule steps = carried_out ? *e.made.steps : echo::baseline_schedule(s);
         const std::string name = stem(e);
         using echo::format::byte_sink;
         const bool good = save(name + ".graph.json",

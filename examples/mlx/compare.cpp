@@ -30,6 +30,7 @@ struct options {
 /// The plans of a training, by what the graph is: MLX makes its graph anew for each step.
 struct known_plans {
     std::unordered_map<std::string, std::optional<echo::plan>> by_graph{}; ///< none: the step stays as it is
+    bool other_mlx = false; ///< than this was built for: nothing is planned
     int made = 0, found = 0;
     double found_s = 0; ///< of the processor: to walk the graph, find its plan and write the new graph
 };
@@ -74,7 +75,6 @@ echo::plan made_plan(const echo::snapshot& s, const options& o) {
     if (o.budget > 0)
         how.budget = static_cast<std::uint64_t>(
             o.budget * static_cast<double>(echo::footprint(s, echo::baseline_schedule(s)).peak_bytes));
-    refuse_other(o.running);
     if (o.fail) throw std::runtime_error("asked to fail");
     echo::plan p = echo::make_plan(s, how);
     echo::verify(s, p);
@@ -93,6 +93,10 @@ echo::plan made_plan(const echo::snapshot& s, const options& o) {
 /// The step by Echo's plan, or as it was, with one line, where anything goes wrong.
 std::vector<mx::array> planned(std::vector<mx::array> results, const options& o, known_plans& known,
                                std::uint64_t& predicted) try {
+    if (known.other_mlx) return results;
+    known.other_mlx = true; // said once, and before anything of MLX's is walked
+    refuse_other(o.running);
+    known.other_mlx = false;
     const double start = processor_seconds();
     const tape g(results[0], {results.begin() + 1, results.end()});
     const echo::snapshot s = echo::read(g);

@@ -28,7 +28,8 @@ namespace mx = mlx::core;
 inline void refuse_other(std::string_view running) {
     const std::string built = std::to_string(MLX_VERSION_MAJOR) + '.' + std::to_string(MLX_VERSION_MINOR) +
                               '.' + std::to_string(MLX_VERSION_PATCH);
-    if (!running.starts_with(built))
+    const std::string_view rest = running.substr(std::min(running.size(), built.size()));
+    if (!running.starts_with(built) || (!rest.empty() && rest[0] >= '0' && rest[0] <= '9'))
         throw echo::error({}, "version",
                           "MLX " + std::string(running) + " may have other structures than " + built +
                               ", for which this was built",

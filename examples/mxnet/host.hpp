@@ -38,13 +38,13 @@ inline std::vector<echo::tensor> outputs_of(const Node& n) {
     for (const char* const end = c + at->second.size(); c < end && depth >= 0; ++c) {
         if (*c == '[' && ++depth == 2) found.emplace_back();
         if (*c == ']') --depth;
-        if (*c < '0' || *c > '9' || depth != 2) {
-            if (*c == '[' || *c == ']' || *c == ',' || *c == ' ') continue;
-            break;
-        }
-        c = std::from_chars(c, end, found.back().emplace_back()).ptr - 1;
+        if (std::string_view("[], ").find(*c) != std::string_view::npos) continue;
+        if (depth != 2 || *c == '-') break;
+        const auto read = std::from_chars(c, end, found.back().emplace_back());
+        if (read.ec != std::errc()) break;
+        c = read.ptr - 1;
     }
-    if (depth != 0 || c != at->second.data() + at->second.size())
+    if (at->second.empty() || depth != 0 || c != at->second.data() + at->second.size())
         throw no_shapes(n, "'" + at->second + "' is no list of shapes");
     std::vector<echo::tensor> all;
     for (auto& s : found) all.push_back({.shape = echo::shape(std::move(s)), .type = echo::dtype::f32});

@@ -64,7 +64,7 @@ def headers(folder: pathlib.Path, fault: Fault) -> None:
     """A copy of the headers with the fault."""
     shutil.copytree(ROOT / "include", folder / "include")
     shutil.copytree(ROOT / "examples" / "ggml", folder / "examples" / "ggml")
-    shutil.copytree(ROOT / "examples" / "format", folder / "examples" / "format")
+    shutil.copytree(ROOT / "examples" / "tools", folder / "examples" / "tools")
     file = folder / fault.file
     text = file.read_text(encoding="utf-8")
     if text.count(fault.old) != 1:
@@ -80,7 +80,7 @@ def outcome(fault: Fault) -> str:
         libraries = sorted({str(p.parent) for p in (GGML / "shared").rglob("libggml*.so")})
         done = subprocess.run(
             ["g++", "-std=c++20", "-O1", "-Wno-deprecated-declarations", '-DECHO_GGML_VERSION="0"',
-             f"-I{folder / 'examples/ggml'}", f"-I{folder / 'examples'}", f"-I{folder / 'include'}",
+             f"-I{folder / 'examples/ggml'}", f"-I{folder / 'examples/tools'}", f"-I{folder / 'include'}",
              f"-isystem{SOURCE / 'include'}", ROOT / "tests" / "ggml" / f"{fault.test}.cpp", "-o", folder / "test",
              *(f"-L{at}" for at in libraries), *(f"-Wl,-rpath,{at}" for at in libraries),
              "-lggml", "-lggml-base", "-lggml-cpu", "-lCatch2WithMain"],
