@@ -283,7 +283,7 @@ class Plan(command.Command):
         self.assertIn("overhead %", self.good(graph, "--pareto"))
 
     def test_the_knee(self):
-        for name, *more in (("resnet50_b64",), ("bert_base_b32_t128", "--fuse"), ("tiny_cnn", "--no-encode")):
+        for name, *more in (("more/squeezenet_b128",), ("mlp", "--fuse"), ("tiny_cnn", "--no-encode")):
             with self.subTest(name):
                 graph, _ = self.committed(name)
                 found = json.loads(self.good(graph, "--knee", "--json", *more))
@@ -333,9 +333,11 @@ class Plan(command.Command):
         return file.read_text()
 
     def test_fusion_makes_nothing_worse(self):
-        for name in ("resnet50_b64", "densenet121_b32", "bert_base_b32_t128"):
+        light = ["--strategy", "echo"], ["--strategy", "min_cut"]
+        for name, ways in (("resnet50_b64", light), ("densenet121_b32", light), ("bert_base_b32_t128", light),
+                           ("more/unet_b16", [["--budget", "0.7"]])):
             graph, _ = self.committed(name)
-            for how in (["--strategy", "echo"], ["--strategy", "min_cut"], ["--budget", "0.7"]):
+            for how in ways:
                 with self.subTest(name, how=how):
                     plain, _, _ = self.under(graph, *how)
                     report, _, _ = self.under(graph, *how, "--fuse")
@@ -346,13 +348,14 @@ class Plan(command.Command):
                     self.assertLessEqual(report["lower_bound_bytes"], report["peak_bytes"])
 
     def test_fusion_is_shown(self):
-        graph = GRAPHS / "densenet121_b32.json.gz"
+        graph = GRAPHS / "more" / "squeezenet_b128.json.gz"
         self.assertIn("\nfused ", self.good(graph, "--fuse"))
         self.assertNotIn("fused", self.good(graph))
         head, *rows = (line.split() for line in self.good(graph, "--fuse", "--compare").splitlines())
         self.assertEqual([row[0] for row in rows], STRATEGIES)
         self.assertIn("fused", head)
         self.assertNotIn("fused", self.good(graph, "--compare"))
+        graph = GRAPHS / "densenet121_b32.json.gz"
         for report in json.loads(self.good(graph, "--fuse", "--compare", "--json")):
             self.assertEqual(report["fused_nodes"] > 0, report["recomputed_nodes"] > 0)
 
