@@ -267,6 +267,8 @@ class Plan(command.Command):
             self.assertLessEqual(report["recompute_time_ratio"], float(overhead) + 1e-12)
             peaks.append(report["peak_bytes"])
         self.assertEqual(peaks, sorted(peaks, reverse=True))
+        graph, _ = self.committed("mlp")
+        self.assertEqual(*(self.under(graph, "--max-overhead", text)[1]["schedule"] for text in ("0.125", "12.5%")))
 
     def test_the_front(self):
         graph, _ = self.committed("resnet50_b64")
@@ -580,7 +582,7 @@ class Plan(command.Command):
                      "1 ", "1  MiB", "0.5 0.5", "+1", " 1"):
             with self.subTest(text):
                 self.assertIn("--budget", self.bad(2, self.graph, f"--budget={text}"))
-        for text in ("-0.1", "nan", "inf", "5%", "", "x"):
+        for text in ("-0.1", "-1%", "nan", "inf", "5%%", "5 %", "%", "5 percent", "", "x"):
             with self.subTest(text):
                 self.assertIn("--max-overhead", self.bad(2, self.graph, f"--max-overhead={text}"))
         for option in ("--budget", "--max-overhead"):

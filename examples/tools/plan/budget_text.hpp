@@ -74,14 +74,15 @@ inline std::uint64_t parse_bytes(std::string_view option, std::string_view text)
     return static_cast<std::uint64_t>(bytes);
 }
 
-/// Errors: `usage_error`.
+/// A ratio, or a part in a hundred: `0.05` and `5%` are the same. Errors: `usage_error`.
 inline double parse_overhead(std::string_view text) {
     std::string_view rest = text;
     const double number = take_number("--max-overhead", rest);
-    if (!rest.empty() || !(number >= 0))
+    const bool in_hundred = rest == "%";
+    if ((!rest.empty() && !in_hundred) || !(number >= 0))
         throw usage_error(
-            fmt::format("--max-overhead {}: must be a ratio of at least 0, such as 0.05", text));
-    return number;
+            fmt::format("--max-overhead {}: must be a ratio of at least 0, such as 0.05 or 5%", text));
+    return in_hundred ? number / 100 : number;
 }
 
 } // namespace echo::format

@@ -52,8 +52,8 @@ OPTIONS
         a part of the peak without Echo (0.5). A graph that fits is left as it
         is. The strategies other than budget are only measured by it.
     --max-overhead RATIO
-        Recompute for at most this part of a step's time (default 0.05), and
-        need as little memory as that allows.
+        Recompute for at most this part of a step's time (default 0.05, which
+        is also 5%), and need as little memory as that allows.
     --keep PATTERN
         Never recompute the nodes whose name or layer matches, where * stands
         for any characters and ? for one. May be given several times.

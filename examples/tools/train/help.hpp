@@ -56,8 +56,8 @@ OPTIONS
         What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
         a part of the peak without Echo (0.5). Nothing is trained if it does.
     --max-overhead RATIO
-        Recompute for at most this part of a step's time (default 0.05), and
-        need as little memory as that allows.
+        Recompute for at most this part of a step's time (default 0.05, which
+        is also 5%), and need as little memory as that allows.
     --baseline paper|modern
         What a framework would do: paper has activations keep their inputs as
         well, and the strategies baseline and mirror place tensors in NNVM's
