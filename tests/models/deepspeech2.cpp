@@ -2,85 +2,16 @@
 /// @file
 /// DeepSpeech2's graph at its published size, its generated task and its measure, and a few steps of training with and
 /// without Echo.
-#include "engine/cpu/backend.hpp"
 #include "engine/models/deepspeech2.hpp"
-#include "engine/session.hpp"
-
-#include <catch2/catch.hpp>
-
-#include <cstring>
-#include <set>
-#include <string>
-#include <vector>
+#include "support/model_check.hpp"
 
 using namespace models;
+using namespace support;
 using engine::value;
 
 namespace {
 
-std::size_t elements(const engine::graph& g, engine::role role) {
-    std::size_t sum = 0;
-    for (const value& v : g.inputs(role)) sum += engine::elements(g[v]);
-    return sum;
-}
-
-template <class Op>
-std::size_t count(const engine::graph& g) {
-    std::size_t found = 0;
-    for (const engine::node* n : g.nodes()) found += std::holds_alternative<Op>(n->op);
-    return found;
-}
-
-value find(const engine::graph& g, const std::string& name) {
-    for (engine::node* n : g.nodes())
-        if (n->name == name) return {n, 0};
-    FAIL("no node " + name);
-    return {};
-}
-
-/// Whether `of` is computed from `from`.
-bool depends(value of, value from) {
-    std::set<const engine::node*> seen;
-    std::vector<const engine::node*> open{of.producer};
-    while (!open.empty()) {
-        const engine::node* n = open.back();
-        open.pop_back();
-        if (n == from.producer) return true;
-        for (const value& v : n->inputs)
-            if (seen.insert(v.producer).second) open.push_back(v.producer);
-    }
-    return false;
-}
-
 deepspeech2_options tiny() { return deepspeech2::preset("tiny"); }
-
-std::string refusal(const deepspeech2_options& o) {
-    engine::graph g;
-    try {
-        build_deepspeech2(g, o);
-    } catch (const echo::error& e) {
-        CHECK(g.size() == 0);
-        return e.what();
-    }
-    return "accepted";
-}
-
-std::vector<float> losses(echo::strategy how, int steps) {
-    engine::graph g;
-    const deepspeech2 model(g, tiny());
-    engine::train(g, model.loss(), deepspeech2::optimizer());
-    engine::cpu::backend cpu(2);
-    engine::session_options options;
-    options.plan.how = how;
-    engine::session<engine::cpu::backend> s(g, cpu, options);
-    std::vector<float> made;
-    for (int i = 1; i <= steps; ++i) {
-        model.fill(s.outside(), static_cast<std::uint64_t>(i));
-        made.push_back(s.step());
-    }
-    CHECK((s.execution().counts().recomputed > 0) == (how != echo::strategy::baseline));
-    return made;
-}
 
 } // namespace
 
@@ -193,7 +124,7 @@ TEST_CASE("DeepSpeech2: bad options are refused in one line, before anything is 
     const auto with = [](auto change) {
         auto o = tiny();
         change(o);
-        return refusal(o);
+        return refusal<deepspeech2>(o);
     };
     CHECK(with([](auto& o) { o.batch = 0; }) == "batch: is 0; give 1 or more");
     CHECK(with([](auto& o) { o.layers = 0; }) == "layers: is 0; give 1 or more");
@@ -273,9 +204,11 @@ TEST_CASE("the best path merges repetitions and drops blanks") {
 }
 
 TEST_CASE("DeepSpeech2: tiny trains to the same bits with and without Echo") {
-    const auto without = losses(echo::strategy::baseline, 3), with = losses(echo::strategy::min_cut, 3);
-    REQUIRE(without.size() == with.size());
-    CHECK(std::memcmp(without.data(), with.data(), with.size() * sizeof(float)) == 0);
-    CHECK(with[0] > 0);
-    CHECK(with[0] != with[1]);
+    const curve without = learn<deepspeech2>(tiny(), 3),
+                with = learn<deepspeech2>(tiny(), 3, echo::strategy::min_cut);
+    CHECK(!without.recomputed);
+    CHECK(with.recomputed);
+    CHECK(same_bits(without.losses, with.losses));
+    CHECK(with.losses[0] > 0);
+    CHECK(with.losses[0] != with.losses[1]);
 }

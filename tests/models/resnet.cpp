@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// ResNet's graphs at their published sizes, its generated task, and a few steps of training with and without Echo.
-#include "engine/cpu/backend.hpp"
 #include "engine/models/resnet.hpp"
-#include "engine/session.hpp"
+#include "support/model_check.hpp"
 
-#include <catch2/catch.hpp>
-
-#include <cstring>
 #include <map>
 #include <numeric>
-#include <set>
-#include <string>
-#include <vector>
 
 using namespace models;
-using engine::value;
+using namespace support;
 
 namespace {
-
-std::size_t elements(const engine::graph& g, engine::role role) {
-    std::size_t sum = 0;
-    for (const value& v : g.inputs(role)) sum += engine::elements(g[v]);
-    return sum;
-}
 
 template <class Op>
 std::vector<engine::node*> all(const engine::graph& g) {
@@ -31,13 +18,6 @@ std::vector<engine::node*> all(const engine::graph& g) {
     for (engine::node* n : g.nodes())
         if (std::holds_alternative<Op>(n->op)) found.push_back(n);
     return found;
-}
-
-value find(const engine::graph& g, const std::string& name) {
-    for (engine::node* n : g.nodes())
-        if (n->name == name) return {n, 0};
-    FAIL("no node " + name);
-    return {};
 }
 
 /// Parameters and running statistics, written down from the paper's table rather than from the graph.
@@ -55,33 +35,7 @@ std::size_t published(std::size_t first, std::size_t second, std::size_t third, 
     return sum + norm(in) + in * 1000 + 1000;
 }
 
-std::string refusal(const resnet_options& o) {
-    engine::graph g;
-    try {
-        build_resnet(g, o);
-    } catch (const echo::error& e) {
-        CHECK(g.size() == 0);
-        return e.what();
-    }
-    return "accepted";
-}
-
-std::vector<float> losses(echo::strategy how, int steps) {
-    engine::graph g;
-    const resnet model(g, resnet::preset("tiny"));
-    engine::train(g, model.loss(), resnet::optimizer());
-    engine::cpu::backend cpu(2);
-    engine::session_options options;
-    options.plan.how = how;
-    engine::session<engine::cpu::backend> s(g, cpu, options);
-    std::vector<float> made;
-    for (int i = 1; i <= steps; ++i) {
-        model.fill(s.outside(), static_cast<std::uint64_t>(i));
-        made.push_back(s.step());
-    }
-    CHECK((s.execution().counts().recomputed > 0) == (how != echo::strategy::baseline));
-    return made;
-}
+std::string refused(const resnet_options& o) { return refusal<resnet>(o); }
 
 } // namespace
 
@@ -196,12 +150,12 @@ TEST_CASE("running statistics do not stop a batch normalisation from being recom
 }
 
 TEST_CASE("ResNet: bad options are refused in one line, before anything is built") {
-    CHECK(refusal({.depth = 34}) == "depth: no ResNet has 34 layers; give 50, 101, 152 or 200");
-    CHECK(refusal({.batch = 0}) == "batch: is 0; give 1 or more");
-    CHECK(refusal({.image = -224}) == "image: is -224; give 1 or more");
-    CHECK(refusal({.classes = 0}) == "classes: is 0; give 1 or more");
-    CHECK(refusal({.filters = 0}) == "filters: is 0; give 1 or more");
-    CHECK(refusal({.depth = 50, .batch = 1}) == "accepted");
+    CHECK(refused({.depth = 34}) == "depth: no ResNet has 34 layers; give 50, 101, 152 or 200");
+    CHECK(refused({.batch = 0}) == "batch: is 0; give 1 or more");
+    CHECK(refused({.image = -224}) == "image: is -224; give 1 or more");
+    CHECK(refused({.classes = 0}) == "classes: is 0; give 1 or more");
+    CHECK(refused({.filters = 0}) == "filters: is 0; give 1 or more");
+    CHECK(refused({.depth = 50, .batch = 1}) == "accepted");
     CHECK_THROWS_WITH(resnet::preset("huge"), "preset: resnet has no 'huge'; give tiny, small or paper");
     CHECK(resnet::preset("paper").depth == 152);
 }
@@ -251,9 +205,11 @@ TEST_CASE("accuracy counts rows whose largest score is the label's") {
 }
 
 TEST_CASE("ResNet: tiny trains to the same bits with and without Echo") {
-    const auto without = losses(echo::strategy::baseline, 3), with = losses(echo::strategy::min_cut, 3);
-    REQUIRE(without.size() == with.size());
-    CHECK(std::memcmp(without.data(), with.data(), with.size() * sizeof(float)) == 0);
-    CHECK(with[0] == Approx(std::log(8.0)).epsilon(0.3));
-    CHECK(with[0] != with[1]);
+    const auto tiny = resnet::preset("tiny");
+    const curve without = learn<resnet>(tiny, 3), with = learn<resnet>(tiny, 3, echo::strategy::min_cut);
+    CHECK(!without.recomputed);
+    CHECK(with.recomputed);
+    CHECK(same_bits(without.losses, with.losses));
+    CHECK(with.losses[0] == Approx(std::log(8.0)).epsilon(0.3));
+    CHECK(with.losses[0] != with.losses[1]);
 }
