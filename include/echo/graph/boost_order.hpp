@@ -21,8 +21,8 @@ namespace echo::detail {
 template <class Graph>
 using boost_vertex = typename boost::graph_traits<std::remove_const_t<Graph>>::vertex_descriptor;
 
-/// A vertex that stands on a cycle. What is left of the order, each with the number of edges that it still waits for, waits
-/// for something that is left: going back far enough ends on a cycle.
+/// A vertex that stands on a cycle. What is left of the order, each with the number of edges that it still waits for,
+/// waits for something that is left: going back far enough ends on a cycle.
 template <class Graph>
 boost_vertex<Graph> vertex_on_cycle(const Graph& g, const std::vector<boost_vertex<Graph>>& all,
                                     const std::unordered_map<boost_vertex<Graph>, std::size_t>& at,
