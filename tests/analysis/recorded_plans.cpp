@@ -74,7 +74,7 @@ echo::snapshot committed_graph(const std::string& name) {
 /// Of small graphs only, so that it takes seconds.
 std::map<std::string, std::string> all_figures() {
     std::map<std::string, std::string> all;
-    for (const std::string name : {"mlp", "tiny_cnn", "more/gan"})
+    for (const std::string name : {"mlp", "tiny_cnn", "more/squeezenet_b128"})
         add_figures(name, committed_graph(name), all);
     for (std::uint64_t i = 0; i < 12; ++i)
         add_figures("random graph " + std::to_string(i), support::numbered_graph(i), all);
