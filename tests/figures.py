@@ -225,6 +225,17 @@ class Figures(unittest.TestCase):
                     seen.add(name)
         self.assertEqual(set(makers) - seen, set())
 
+    def test_what_two_commands_measure_is_the_same(self):
+        """The default's peak of a graph, in MB with one digit."""
+        rows = {name: json.loads((ROOT / f"bench/results/{name}.json").read_text())["rows"]
+                for name in ("default", "strategies")}
+        by_default = {row["graph"]: row["default MB"] for row in rows["default"]}
+        compared = [row for row in rows["strategies"] if row["strategy"] == "budget 5 %"]
+        self.assertTrue(compared)
+        for row in compared:
+            with self.subTest(row["graph"]):
+                self.assertAlmostEqual(float(row["after MB"]), by_default[row["graph"]], delta=0.051)
+
     def test_figures_elsewhere_are_measured(self):
         allow, used = allowed(), set()
         found = [
