@@ -28,8 +28,8 @@ struct mark_verdict {
     std::uint64_t bytes = 0; ///< that the engine takes
     double copies_us = 0;    ///< what runs in addition
     std::size_t copies = 0;  ///< nodes that run in addition
-    std::size_t unsound =
-        0; ///< places where the marks may not be made: no set with one is taken for one without
+    /// Places where the marks may not be made: no set with one is taken for one without.
+    std::size_t unsound = 0;
 };
 
 /// The forward pass of such an engine.
