@@ -40,8 +40,8 @@ struct layer_profile {
 struct executor_options {
     bool check = false;   ///< what a step reads has the very bits that were written; O(bytes read)
     bool profile = false; ///< time each step
-    bool chain =
-        true; ///< on the host, run chains of element-wise steps together (chains.hpp); not while checking or profiling
+    /// On the host, run chains of element-wise steps together (chains.hpp); not while checking or profiling.
+    bool chain = true;
     bool record = true; ///< have the backend record a step, where it can; not while checking or profiling
 };
 

@@ -138,8 +138,8 @@ struct op_facts {
     storage_pairs views{};         ///< outputs that lie on an input's storage
     storage_pairs inplace{};       ///< outputs that may take over an input's storage
     bool gradient_inplace = false; ///< the gradient may overwrite the output's gradient with the input's
-    bool draws_by_element =
-        false; ///< seeded: what it draws hangs on seed and element alone, whatever kernel draws it
+    /// Seeded: what it draws hangs on seed and element alone, whatever kernel draws it.
+    bool draws_by_element = false;
     flops_function flops = nullptr;         ///< nullptr: none counted
     workspace_function workspace = nullptr; ///< nullptr: none
 };

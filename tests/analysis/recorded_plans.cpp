@@ -100,7 +100,8 @@ bool agree(const std::string& a, const std::string& b) {
 } // namespace
 
 TEST_CASE("plans of small graphs are neither worse nor better than recorded", "[graphs]") {
-    // Where plans are meant to change: test-plans "plans of small graphs are recorded", and see what the file says then.
+    // Where plans are meant to change: test-plans "plans of small graphs are recorded", and see what the file says
+    // then.
     std::ifstream file(recorded_plans);
     REQUIRE(file);
     std::map<std::string, std::string> recorded;

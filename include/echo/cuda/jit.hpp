@@ -144,8 +144,8 @@ private:
 struct compiler_options {
     std::filesystem::path cache = disk_cache::default_folder(); ///< empty: nothing is kept on disk
     std::string nvrtc{}; ///< the library's file; empty: wherever it is found
-    bool contract =
-        true; ///< a product and a sum may become one operation, rounded once, as nvcc does by default
+    /// A product and a sum may become one operation, rounded once, as nvcc does by default.
+    bool contract = true;
 };
 
 /// Makes kernels. Keeps what it made; may be used from several threads, which then wait for each other.

@@ -45,8 +45,8 @@ struct instruction {
     bool uniform = false;    ///< all lanes go the same way: `.uni`
     space where = space::generic;
     std::int32_t target = -1; ///< of a branch
-    std::int32_t reconverges =
-        -1; ///< where lanes that went different ways meet again; the end of the function: its size
+    /// Where lanes that went different ways meet again; the end of the function: its size.
+    std::int32_t reconverges = -1;
     std::uint32_t line = 0;
     std::string text;
 };

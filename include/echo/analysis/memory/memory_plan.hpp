@@ -28,8 +28,8 @@ struct memory_block {
 
 /// One of several arenas. All in bytes.
 struct memory_arena {
-    std::uint64_t first =
-        0; ///< its first offset where all arenas are numbered through: a multiple of `align`
+    /// Its first offset where all arenas are numbered through: a multiple of `align`.
+    std::uint64_t first = 0;
     std::uint64_t bytes = 0;    ///< what is needed of it
     std::uint64_t capacity = 0; ///< what it may have
     friend bool operator==(const memory_arena&, const memory_arena&) = default;

@@ -15,8 +15,8 @@ namespace echo {
 struct footprint_result {
     std::uint64_t peak_bytes = 0; ///< largest sum over the steps: live non-resident storages and workspace
     step_id peak_step{};          ///< the first step that reaches it
-    std::uint64_t stash_bytes =
-        0; ///< made before the first non-view backward or update step, read at or after it
+    /// Made before the first non-view backward or update step, read at or after it.
+    std::uint64_t stash_bytes = 0;
 };
 
 /// The first step of phase `backward` or `update` that is no view; `steps.size()` if there is none.

@@ -18,8 +18,8 @@ struct timing_of_step {
     std::uint8_t level = 0; ///< passes that must be over before it is known
     bool live = false;      ///< a result depends on it
     bool uniform = false;   ///< the same for all elements of a row
-    std::uint32_t needed_by =
-        0; ///< bit k: pass k evaluates it for each element; bit `passes`: so do the results
+    /// Bit k: pass k evaluates it for each element; bit `passes`: so do the results.
+    std::uint32_t needed_by = 0;
 };
 
 /// A row is read in `passes` passes for its reductions and once more where a result differs from element to element.

@@ -24,9 +24,9 @@ namespace echo {
 /// When to give up.
 struct eviction_options {
     std::size_t rounds = 30; ///< replays
-    ticks most =
-        std::numeric_limits<ticks>::max(); ///< of recomputation; a plan beyond is not worth going on with
-    bool patient = false;                  ///< goes on where the last round was too slow to arrive
+    /// Of recomputation; a plan beyond is not worth going on with.
+    ticks most = std::numeric_limits<ticks>::max();
+    bool patient = false;   ///< goes on where the last round was too slow to arrive
     bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
 };
 

@@ -198,8 +198,8 @@ private:
 
 /// A price of time: so many bytes may be kept to save so much time.
 struct time_price {
-    std::uint64_t bytes =
-        0; ///< 0: time is free, and of cuts of equal bytes the one of the fewest runs is taken
+    /// 0: time is free, and of cuts of equal bytes the one of the fewest runs is taken.
+    std::uint64_t bytes = 0;
     /// How much time that many bytes are worth.
     ticks time = 1;
 };
