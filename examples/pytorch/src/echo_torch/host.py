@@ -121,15 +121,16 @@ class Host:
                 found.add(by_description[mutated])
         return found
 
+    def _is_backward(self, node: fx.Node) -> bool:
+        """Whether the tracer marked the node as one of the backward pass."""
+        return node.meta.get("partitioner_tag") == "must_be_in_backward"
+
     def _order(self) -> list[fx.Node]:
         """The nodes of the forward half, then those of the backward half, else as they stood."""
         late = set(self.tangents)
         needed: set[fx.Node] = set()
         for node in self.joint.graph.nodes:
-            if (
-                late.intersection(node.all_input_nodes)
-                or node.meta.get("partitioner_tag") == "must_be_in_backward"
-            ):
+            if late.intersection(node.all_input_nodes) or self._is_backward(node):
                 late.add(node)
         writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
         open_nodes = [
