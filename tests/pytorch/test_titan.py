@@ -5,8 +5,9 @@ again what it tags, with the same bits.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import inspect
+import sys
 import unittest
 import unittest.mock
 import warnings
@@ -31,7 +32,14 @@ from measure import allocator_peak
 GRAPH_TRAINER = "torchtitan.experiments.graph_trainer."
 
 
+# Kernels in Triton, which the trainer imports with everything else; none of them runs here.
+KERNELS = "torchtitan.distributed.minimal_async_ep.kernels"
+
+
 def part_of_titan(name: str):
+    """A module of the trainer, without its kernels where there is no Triton."""
+    if importlib.util.find_spec("triton") is None:
+        sys.modules.setdefault(KERNELS, unittest.mock.MagicMock())
     try:
         return importlib.import_module(GRAPH_TRAINER + name)
     except ImportError as missing:
@@ -257,7 +265,11 @@ class Sharded(Case):
     def gathered_again(self, config):
         from ranks import gathered
 
-        graph = titan.tag(traced(module=gathered(6, 128), shape=(512, 128))[0], config=config, budget=0.5)
+        # Whole weights take far more than what the layers make, so half of it needs some of them.
+        graph = traced(module=gathered(6, 512), shape=(16, 512))[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a budget that needs them is not met without them
+            titan.tag(graph, config=config, budget=0.5)
         return any(
             node.meta.get("recompute") is CheckpointPolicy.MUST_RECOMPUTE
             for node in graph.graph.nodes
