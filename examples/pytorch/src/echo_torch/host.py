@@ -343,6 +343,9 @@ class Host:
 def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
     """The call of one node of a joint graph, with what its schema does not say."""
     call = read_call(node, phase, place_of)
+    writes = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    if writes and node.target is not aten.copy_.default:
+        raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if is_hidden_view(node):
         call.kind = "view"
         for output in call.outputs:
@@ -351,8 +354,6 @@ def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
         call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
     elif node.target is aten.copy_.default:
         call.outputs[0].inplace = 0
-    elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-        raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if not may_run_again(node):
         call.rerun = "never"
     return call
