@@ -38,6 +38,10 @@ class _Traced(Exception):
     """Leaves the tracer once the graph is there: nothing is to be compiled."""
 
 
+class _NotRun(Exception):
+    """The operator itself does not run here."""
+
+
 @dataclass
 class Findings:
     """What was watched. `wrong`: an operator, and what it does that Echo says it does not."""
@@ -79,8 +83,10 @@ class Watched(fx.Interpreter):
     def __init__(self, graph: fx.GraphModule, findings: Findings, where: str) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.findings, self.where = findings, where
+        self.at = ""  # the operator that is looked at
 
     def run_node(self, node: fx.Node) -> Any:
+        self.at = str(node.target)
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             return super().run_node(node)
         args, kwargs = self.fetch_args_kwargs_from_env(node)
@@ -88,7 +94,10 @@ class Watched(fx.Interpreter):
         read = [self.env[of] for of in call.reads]
         given = copied((args, kwargs))
         before = torch.get_rng_state()
-        made = node.target(*args, **kwargs)
+        try:
+            made = node.target(*args, **kwargs)
+        except Exception as fault:
+            raise _NotRun(_first_line(fault)) from fault
         self.findings.ran.add(str(node.target))
         outputs = list(made) if isinstance(made, tuple | list) else [made]
         self._storages(call, read, outputs)
@@ -230,18 +239,34 @@ def watch(entries: list[Any], samples: int) -> Findings:
     for entry in entries:
         name = entry.name + (f".{entry.variant_test_name}" if entry.variant_test_name else "")
         try:
-            for sample in samples_of(entry, samples):
-                torch.manual_seed(0)
-                graph, inputs = traced(entry.op, sample)
-                values = list(filled(graph, inputs))
-                with torch.no_grad():
-                    Watched(graph, findings, name).run(*values)
-                findings.traced.add(name)
-        except Unknown as unknown:
-            findings.untraced[name] = str(unknown)
+            ready = list(_ready(entry, samples))
         except Exception as fault:  # it needs data, a library or a device that is not there
-            findings.untraced[name] = f"{type(fault).__name__}: {str(fault).splitlines()[:1]}"
+            findings.untraced[name] = _first_line(fault)
+            continue
+        for graph, values in ready:
+            watched = Watched(graph, findings, name)
+            try:
+                torch.manual_seed(0)
+                with torch.no_grad():
+                    watched.run(*values)
+                findings.traced.add(name)
+            except (Unknown, _NotRun) as known:
+                findings.untraced[name] = str(known)
+            except Exception as fault:  # of what Echo says, or of what it would run
+                findings.wrong.setdefault((watched.at, f"raises {_first_line(fault)}"), name)
     return findings
+
+
+def _ready(entry: Any, samples: int) -> Iterator[tuple[fx.GraphModule, list[Any]]]:
+    """The graphs of sample inputs, and what their placeholders stand for."""
+    for sample in samples_of(entry, samples):
+        torch.manual_seed(0)
+        graph, inputs = traced(entry.op, sample)
+        yield graph, list(filled(graph, inputs))
+
+
+def _first_line(fault: Exception) -> str:
+    return f"{type(fault).__name__}: {next(iter(str(fault).splitlines()), '')}"
 
 
 def main() -> int:

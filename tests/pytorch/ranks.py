@@ -2,7 +2,7 @@
 and compares.
 
 RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py KIND
-KIND: ddp, fsdp, gathered, disagree, late or first_late.
+KIND: ddp, fsdp, gathered, disagree, late or first_late; titan compares tags alone.
 """
 
 from __future__ import annotations
@@ -81,9 +81,38 @@ def train(kind: str, backend: Any) -> list[torch.Tensor]:
     return [*values, *parameters, torch.tensor(peak)]
 
 
+def tag_alike() -> None:
+    """Whatever befalls one rank, both tag alike, and neither waits long for the other."""
+    from test_titan import tags, traced
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    from echo_torch import titan
+
+    def said(name: str, seconds: tuple[float, float] = (120.0, 120.0), rows=(512, 512)) -> bool:
+        rank = dist.get_rank()
+        graph = traced(module=blocks(4, 64, dropout=0.0), shape=(rows[rank], 64))[0]
+        begin = time.monotonic()
+        found = tags(titan.tag(graph, budget=0.6, seconds=seconds[rank]))
+        assert time.monotonic() - begin < 15, name
+        both: list[Any] = [None, None]
+        dist.all_gather_object(both, [str(one) for one in found])
+        assert both[0] == both[1], f"{name}: the ranks tag otherwise"
+        return CheckpointPolicy.MUST_RECOMPUTE in found
+
+    assert said("the same graph")
+    assert said("the second rank has no time", seconds=(120.0, 1e-9))
+    assert not said("the first rank has no time", seconds=(1e-9, 120.0))
+    assert not said("other graphs", rows=(512, 256))
+    assert said("the same graph again")
+
+
 def main(kind: str) -> None:
     dist.init_process_group("gloo")
     warnings.simplefilter("ignore")
+    if kind == "titan":
+        tag_alike()
+        dist.destroy_process_group()
+        return
     rank = dist.get_rank()
     wrap = {"first_late": "fsdp", "gathered": "gathered"}.get(kind, kind)
     wrap = wrap if wrap in ("fsdp", "gathered") else "ddp"

@@ -60,6 +60,9 @@ class Ranks(unittest.TestCase):
     def test_weights_that_are_gathered_again(self):
         run_ranks("gathered")
 
+    def test_tags_for_the_graph_trainer(self):
+        run_ranks("titan")
+
     def test_ranks_that_plan_otherwise_all_use_pytorchs_partition(self):
         run_ranks("disagree")
 

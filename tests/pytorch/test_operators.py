@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unittest
+import unittest.mock
 
 import support  # noqa: F401  makes the modules beside the package importable
 from operators import watch
 from torch.testing._internal.common_methods_invocations import op_db
 
-# Views and what looks like one, writes, random numbers, and what is planned as two.
+# Views and what looks like one, writes, random numbers, and as a whole what is planned as two parts.
 NAMED = ("unsafe_chunk", "unsafe_split", "reshape", "t", "expand", "conj_physical", "positive")
 NAMED += ("nn.functional.dropout", "nn.functional.batch_norm", "nn.functional.rrelu")
 NAMED += ("bernoulli", "softmax", "clone", "nn.functional.gelu", "add", "where", "to")
@@ -21,6 +22,28 @@ class Operators(unittest.TestCase):
         self.assertGreater(len(found.ran), 100)
         self.assertGreater(len(found.written_over), 20)
         self.assertEqual(found.wrong, {})
+
+    def test_a_fault_of_ours_is_a_finding(self):
+        gelu = [entry for entry in op_db if entry.name == "nn.functional.gelu"]
+        for place in ("operators.call_of", "echo_torch.reuse.writer_of", "echo_torch.reuse.fits"):
+            with unittest.mock.patch(place, side_effect=KeyError("broken")):
+                self.assertIn("broken", str(watch(gelu, 1).wrong))
+
+        def writes_nowhere(*_, **__):
+            raise TypeError("broken")
+
+        writer = (writes_nowhere, None)
+        with unittest.mock.patch("echo_torch.reuse.writer_of", return_value=writer):
+            self.assertIn("broken", str(watch(gelu, 1).wrong))
+
+    def test_what_does_not_run_here_is_no_finding(self):
+        def needs_what_is_missing(*_):
+            raise RuntimeError("no such library")
+
+        entry = next(entry for entry in op_db if entry.name == "nn.functional.gelu")
+        with unittest.mock.patch("operators.traced", side_effect=needs_what_is_missing):
+            found = watch([entry], 1)
+        self.assertEqual((found.wrong, list(found.untraced)), ({}, [entry.name]))
 
 
 if __name__ == "__main__":

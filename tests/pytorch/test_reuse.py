@@ -5,7 +5,10 @@ else reads.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import unittest.mock
+from pathlib import Path
 
 import torch
 from support import Case, default_backend
@@ -98,6 +101,35 @@ class Overloads(Case):
         self.assertFalse(taken([x.detach()]))
         self.assertFalse(taken([x.view(-1)]))
         self.assertFalse(taken([torch.randn(ROWS)], is_saved=True))  # no backward pass is running
+
+
+class Imported(Case):
+    """Whatever mode of the user's is open when the package is imported, holders are seen alike."""
+
+    def test_in_a_mode_of_the_users(self):
+        for mode in (
+            "torch.inference_mode()",
+            "torch._subclasses.fake_tensor.FakeTensorMode()",
+            "torch.device('meta')",
+        ):
+            program = (
+                "import support, torch, torch._subclasses.fake_tensor\n"
+                f"with {mode}:\n    from echo_torch import reuse\n"
+                "assert reuse._ALONE == reuse._holders_alone() and len(reuse._ALONE) == 2, reuse._ALONE\n"
+            )
+            with self.subTest(mode):
+                done = subprocess.run(
+                    [sys.executable, "-c", program],
+                    cwd=Path(__file__).parent,
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_was_never_measured_counts_as_held(self):
+        relu, relu_, x = aten.relu.default, aten.relu_.default, torch.randn(ROWS)
+        with unittest.mock.patch.object(reuse, "_ALONE", {}):
+            self.assertIsNot(reuse.run_over(x, False, relu, relu_, None, x), x)
 
 
 def used_elsewhere(value):

@@ -29,7 +29,9 @@ from torch.utils.checkpoint import (
 )
 
 import echo_torch
-from echo_torch import partition
+from echo_torch import hooks, partition
+from echo_torch.graph import Unknown
+from echo_torch.host import call_of
 from echo_torch.partition import EchoWarning, Options, warn_once
 
 TIGHT = {"budget": 0.4}
@@ -388,6 +390,57 @@ class SameBits(Case):
         self.assertIsNone(last().reason)
 
 
+class Calls(unittest.TestCase):
+    """What a host makes of single operators."""
+
+    def call_of(self, target, *more, tensors=1):
+        graph, value = torch.fx.Graph(), torch.empty(4, device="meta")
+        reads = [graph.placeholder(f"x{k}") for k in range(tensors)]
+        node = graph.call_function(target, (*reads[:1], *more, *reads[1:]))
+        for made in (*reads, node):
+            made.meta["val"] = value
+        return call_of(node, "forward", lambda read: (0, 0))
+
+    def test_what_writes_to_an_argument_is_unknown(self):
+        ops = torch.ops._c10d_functional
+        with self.assertRaisesRegex(Unknown, "writes to an argument"):
+            self.call_of(ops.all_reduce_.default, "sum", "0")
+        with self.assertRaisesRegex(Unknown, "writes to an argument"):
+            self.call_of(ops.broadcast_.default, 0, "0")
+        with self.assertRaisesRegex(Unknown, "writes to an argument"):
+            graph = torch.fx.Graph()
+            x, out = graph.placeholder("x"), graph.placeholder("out")
+            target = ops.all_gather_into_tensor_out.default
+            node = graph.call_function(target, (x, 1, "0"), {"out": out})
+            for made in (x, out, node):
+                made.meta["val"] = torch.empty(4, device="meta")
+            call_of(node, "forward", lambda read: (0, 0))
+        with self.assertRaisesRegex(Unknown, "writes to an argument"):
+            self.call_of(torch.ops.aten.relu_.default)
+
+    def test_what_does_not_and_a_copy_are_known(self):
+        ops = torch.ops._c10d_functional
+        made = self.call_of(ops.all_reduce.default, "sum", "0").outputs[0]
+        self.assertEqual((made.view_of, made.inplace), (None, None))
+        self.assertEqual(self.call_of(ops.wait_tensor.default).outputs[0].view_of, 0)
+        copied = self.call_of(torch.ops.aten.copy_.default, tensors=2).outputs[0]
+        self.assertEqual(copied.inplace, 0)
+
+
+class Inductor(unittest.TestCase):
+    def test_whatever_a_plan_depends_on_is_in_the_name_of_the_cache(self):
+        from echo_torch import inductor
+
+        partitioner = echo_torch.partitioner()
+        with unittest.mock.patch.object(inductor, "get_hash_for_files") as files:
+            partitioner.uuid()
+        names = {Path(name).stem for name in files.call_args.args[0]}
+        self.assertLessEqual({"graph", "halves", "hooks", "host", "partition", "reuse"}, names)
+        before = partitioner.uuid()
+        partitioner.distrust = "a part is missing"
+        self.assertNotEqual(before, partitioner.uuid())
+
+
 class Falls(Case):
     """What Echo does not know, or cannot do, is left to PyTorch, with one warning."""
 
@@ -423,36 +476,54 @@ class Falls(Case):
         self.assertTrue(last().cached)  # the time is not spent twice
         self.assertIn("took longer", last().reason)
 
+    def runs(self, program: str) -> str:
+        """Runs it in a process of its own; what that said on its error stream."""
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
     def test_a_version_that_is_not_tested_is_tried_first(self):
-        program = (
+        self.runs(
             "import support, torch, echo_torch; echo_torch.TESTED = ();"
             "m = torch.nn.Linear(8, 8);"
             "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
             "assert echo_torch._distrust() is None; assert len(echo_torch.reports()) == 1"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
+
+    def test_the_trial_is_the_same_whatever_the_users_defaults_are(self):
+        self.runs(
+            "import support, torch, echo_torch; echo_torch.TESTED = ();"
+            "torch.set_default_device('meta'); torch.set_default_dtype(torch.float16);"
+            "before = torch.get_rng_state();"
+            "assert echo_torch._distrust() is None, echo_torch._distrust();"
+            "assert torch.equal(before, torch.get_rng_state());"
+            "assert torch.empty(1).device.type == 'meta'"
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_version_that_lacks_what_its_own_partition_is_made_by(self):
+        makers = (echo_torch.backend, echo_torch.partition_fn, echo_torch.partitioner)
+        for part, path in (
+            ("default_partitioner", "min_cut_rematerialization_partition"),
+            ("functorch_config", "torch._functorch.config"),
+        ):
+            with unittest.mock.patch.dict(hooks._found, {part: None}):
+                for make in makers:
+                    with self.assertRaisesRegex(ImportError, path):
+                        make()
 
     def test_a_version_that_lacks_a_part(self):
-        program = (
+        said = self.runs(
             "import support, torch, warnings; del torch._C._storage_Use_Count; import echo_torch;"
             "m = torch.nn.Linear(8, 8); warnings.simplefilter('always');"
             "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
             "assert '_storage_Use_Count' in echo_torch.reports()[0].reason"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "EchoWarning.*has no torch._C._storage_Use_Count")
+        self.assertRegex(said, "EchoWarning.*has no torch._C._storage_Use_Count")
 
     def test_options_of_compile(self):
         def run(options):

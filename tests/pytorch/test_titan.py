@@ -4,59 +4,112 @@ again what it tags, with the same bits.
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import importlib.util
 import inspect
+import sys
 import unittest
+import unittest.mock
 import warnings
+from types import SimpleNamespace
 
 import torch
+import torch.distributed as dist
 from support import Case
 from test_safety import blocks
+from torch import nn
+from torch._functorch.partitioners import has_recomputable_rng_ops
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.traceback import preserve_node_meta
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import titan  # isort: split
+from echo_torch.partition import BudgetError, EchoWarning, warn_once  # isort: split
 from measure import allocator_peak
 
 GRAPH_TRAINER = "torchtitan.experiments.graph_trainer."
 
 
+# Kernels in Triton, which the trainer imports with everything else; none of them runs here.
+KERNELS = "torchtitan.distributed.minimal_async_ep.kernels"
+
+
 def part_of_titan(name: str):
+    """A module of the trainer, without its kernels where there is no Triton."""
+    if importlib.util.find_spec("triton") is None:
+        sys.modules.setdefault(KERNELS, unittest.mock.MagicMock())
     try:
         return importlib.import_module(GRAPH_TRAINER + name)
     except ImportError as missing:
         raise unittest.SkipTest(f"torchtitan does not import here: {missing}") from None
 
 
-def traced(dropout: float):
+MARKS = hasattr(torch.compiler, "_patch_engine_backward")  # PyTorch marks backward nodes by itself
+
+
+def gradients(loss, parameters):
+    """The gradients. Where PyTorch does not mark the nodes that make them, they are marked here, by
+    both of the names that passes look for.
+    """
+    nodes = get_proxy_mode().tracer.graph.nodes
+    forward = set(nodes)
+    made = torch.autograd.grad(loss, parameters)
+    for node in () if MARKS else nodes:
+        if node not in forward:
+            node.meta["autograd_backward"] = True
+            node.meta["custom"] = {"remat_pass_tag": "is_backward"}
+    return made
+
+
+def traced(dropout: float = 0.0, module: nn.Module | None = None, shape=(512, 64)):
     """One graph of a step with its gradients, traced and marked as the trainer does it, and its
     inputs.
     """
-    if not hasattr(torch.compiler, "_patch_engine_backward"):
-        raise unittest.SkipTest("this PyTorch does not mark backward nodes")
-    module = blocks(4, 64, dropout=dropout)
+    module = blocks(4, 64, dropout=dropout) if module is None else module
     names = [name for name, _ in module.named_parameters()]
 
     def step(x, *parameters):
         given = dict(zip(names, parameters, strict=True))
         loss = torch.func.functional_call(module, given, (x,)).square().mean()
-        return loss, *torch.autograd.grad(loss, parameters)
+        return loss, *gradients(loss, parameters)
 
     torch.manual_seed(1)
-    inputs = (torch.randn(512, 64), *module.parameters())
+    inputs = (torch.randn(shape), *module.parameters())
     mode = FakeTensorMode()
     fake = [mode.from_tensor(value) for value in inputs]
-    with (
-        mode,
-        preserve_node_meta(),
-        torch.autograd.set_multithreading_enabled(False),
-        torch.compiler._non_strict_tracing_context(),
-        torch.compiler._patch_engine_backward(),
-    ):
+    with contextlib.ExitStack() as open_ones:
+        open_ones.enter_context(mode)
+        open_ones.enter_context(preserve_node_meta())
+        open_ones.enter_context(torch.autograd.set_multithreading_enabled(False))
+        if MARKS:
+            open_ones.enter_context(torch.compiler._non_strict_tracing_context())
+            open_ones.enter_context(torch.compiler._patch_engine_backward())
         graph = make_fx(step, record_stack_traces=True)(*fake)
     return graph, inputs
+
+
+class Attention(nn.Module):
+    """Fused attention without dropout: it draws nothing, and yet its operator is marked as random."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        read = self.into(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        made = nn.functional.scaled_dot_product_attention(*read.unbind(0), is_causal=True)
+        return x + torch.tanh(self.out(made.transpose(1, 2).flatten(2)))
+
+
+def sharding(policy: str, pipelines: int = 1):
+    """What the trainer's configuration says of weights that were gathered."""
+    parallelism = SimpleNamespace(
+        fsdp_reshard_after_forward=policy, pipeline_parallel_degree=pipelines
+    )
+    return SimpleNamespace(parallelism=parallelism)
 
 
 def tags(graph):
@@ -65,6 +118,14 @@ def tags(graph):
 
 
 class Titan(Case):
+    def setUp(self):
+        super().setUp()
+        warn_once.cache_clear()
+
+    def all_are_kept(self, graph, why, **options):
+        with self.assertWarnsRegex(EchoWarning, why):
+            self.assertEqual(set(tags(titan.tag(graph, **options))), {CheckpointPolicy.MUST_SAVE})
+
     def test_the_signature(self):
         registry = part_of_titan("registry")
         titan.register(budget=0.5)
@@ -74,6 +135,31 @@ class Titan(Case):
         self.assertEqual(kinds["config"], inspect.Parameter.KEYWORD_ONLY)
         graph = traced(0.0)[0]
         self.assertIs(policy(graph, config=None), graph)
+        with self.assertRaisesRegex(ValueError, "measure"):
+            titan.register(measure=True)
+
+    def test_the_trainer_finds_the_policy(self):
+        """By its name in the configuration: the trainer's command line takes its own names alone."""
+        policies = part_of_titan("memory_policy")
+        titan.register(budget=0.6)
+        config = sharding("default")
+        config.compile = SimpleNamespace(memory_policy="echo")
+        graph = policies.tag_with_memory_policy_pass(traced(0.0)[0], config=config)
+        self.assertIn(CheckpointPolicy.MUST_RECOMPUTE, tags(graph))
+
+    def test_the_trainers_command_line_lets_the_name_pass(self):
+        """The other options are still taken from it, as the trainer's manager of configurations reads
+        them.
+        """
+        try:
+            configs, tyro = part_of_titan("configs"), importlib.import_module("tyro")
+        except ImportError as missing:
+            raise unittest.SkipTest(f"torchtitan does not import here: {missing}") from None
+        compile_of = configs.GraphTrainerCompileConfig
+        given = compile_of(enable=True)
+        given.memory_policy = "echo"
+        read = tyro.cli(compile_of, args=["--debug_graph_passes"], default=given)
+        self.assertEqual((read.memory_policy, read.debug_graph_passes), ("echo", True))
 
     def test_tags(self):
         graph = traced(0.0)[0]
@@ -104,16 +190,98 @@ class Titan(Case):
         remat = part_of_titan("selective_activation_remat")
         self.runs_again(remat.selective_activation_remat_pass)
 
+    def test_attention_that_is_marked_as_random_is_kept(self):
+        torch.manual_seed(0)
+        module = nn.Sequential(*(Attention() for _ in range(4)))
+        graph = traced(module=module, shape=(8, 64, 64))[0]
+        seeded = torch.Tag.nondeterministic_seeded
+        random = [n for n in graph.graph.nodes if seeded in getattr(n.target, "tags", ())]
+        self.assertTrue(random)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the budget is one that no plan meets
+            found = tags(titan.tag(graph, budget=1000))
+        self.assertIn(CheckpointPolicy.MUST_RECOMPUTE, found)
+        self.assertFalse(has_recomputable_rng_ops(graph))  # else passes raise
+
     def test_a_graph_that_writes_in_place_is_kept(self):
-        graph = traced(0.2)[0]
-        self.assertEqual(set(tags(titan.tag(graph, budget=0.6))), {CheckpointPolicy.MUST_SAVE})
+        self.all_are_kept(traced(0.2)[0], "keeps all", budget=0.6)
 
     def test_a_graph_without_gradients(self):
         graph = make_fx(lambda x: x.sin().cos(), tracing_mode="fake")(torch.randn(8))
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            self.assertEqual(set(tags(titan.tag(graph))), {CheckpointPolicy.MUST_SAVE})
-        self.assertRegex(str(said[-1].message), "nothing depends on a gradient")
+        self.all_are_kept(graph, "nothing depends on a gradient")
+
+    def test_a_fault_of_ours(self):
+        for place in ("echo_torch.titan.OneGraph", "echo_torch.titan.Agreement"):
+            for fault in (ValueError, KeyError, RuntimeError):
+                with unittest.mock.patch(place, side_effect=fault("broken")):
+                    warn_once.cache_clear()
+                    self.all_are_kept(traced()[0], "broken")
+
+    def test_the_graph_is_left_without_marks_of_ours(self):
+        for graph in (traced()[0], traced(0.2)[0]):  # planned, and unknown
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                titan.tag(graph, budget=0.6)
+            self.assertFalse([n for n in graph.graph.nodes if "partitioner_tag" in n.meta])
+
+    def test_tags_of_the_user_stay_where_echo_does_not_plan(self):
+        graph = traced()[0]
+        gelu = next(node for node in graph.graph.nodes if "gelu" in node.name)
+        gelu.meta["recompute"] = CheckpointPolicy.MUST_CPU_OFFLOAD
+        with self.assertWarnsRegex(EchoWarning, "offloaded"):
+            titan.tag(graph, budget=0.6)
+        self.assertEqual(gelu.meta["recompute"], CheckpointPolicy.MUST_CPU_OFFLOAD)
+        self.assertIn(CheckpointPolicy.MUST_SAVE, tags(graph))
+
+    def test_a_budget_that_cannot_be_met(self):
+        with self.assertWarnsRegex(EchoWarning, "cannot be met"):
+            self.assertIn(
+                CheckpointPolicy.MUST_RECOMPUTE, tags(titan.tag(traced()[0], budget=1000))
+            )
+        with self.assertRaisesRegex(BudgetError, "cannot be met"):
+            titan.tag(traced()[0], budget=1000, strict=True)
+        with self.assertRaisesRegex(BudgetError, "took longer"):
+            titan.tag(traced()[0], budget=0.6, strict=True, seconds=1e-9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EchoWarning)
+            titan.tag(traced()[0], budget=0.6, strict=True)
+
+    def test_options_that_make_no_sense(self):
+        for options in ({"measure": True}, {"budget": "much"}, {"strategy": "best"}):
+            with self.assertRaises(ValueError):
+                titan.tag(traced()[0], **options)
+        titan.tag(traced()[0], measure=False)
+
+
+class Sharded(Case):
+    """Weights that the graph gathers from 64 ranks, in one process."""
+
+    def setUp(self):
+        super().setUp()
+        part_of_titan("memory_policy")
+        dist.init_process_group("fake", rank=0, world_size=64, store=FakeStore())
+        self.addCleanup(dist.destroy_process_group)
+
+    def gathered_again(self, config):
+        from ranks import gathered
+
+        # Whole weights take far more than what the layers make, so half of it needs some of them.
+        graph = traced(module=gathered(6, 512), shape=(16, 512))[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a budget that needs them is not met without them
+            titan.tag(graph, config=config, budget=0.5)
+        return any(
+            node.meta.get("recompute") is CheckpointPolicy.MUST_RECOMPUTE
+            for node in graph.graph.nodes
+            if "all_gather" in node.name
+        )
+
+    def test_weights_are_gathered_again_where_the_configuration_says_so(self):
+        self.assertTrue(self.gathered_again(None))
+        self.assertTrue(self.gathered_again(sharding("always", 2)))
+        self.assertTrue(self.gathered_again(sharding("default")))
+        self.assertFalse(self.gathered_again(sharding("default", 2)))
+        self.assertFalse(self.gathered_again(sharding("never")))
 
 
 if __name__ == "__main__":

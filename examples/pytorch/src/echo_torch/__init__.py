@@ -19,9 +19,13 @@ TESTED = ("2.11", "2.13")  # other versions are tried first: see `_distrust`
 
 
 def partition_fn(**options: Any) -> Callable[..., Any]:
-    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense."""
+    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense. ImportError:
+    this PyTorch lacks what even its own partition is made by.
+    """
+    from echo_torch import hooks
     from echo_torch.partition import Options, partition
 
+    hooks.require(*hooks.TO_PARTITION)
     return functools.partial(partition, options=Options(**options), distrust=_distrust())
 
 
@@ -33,8 +37,7 @@ def backend(**options: Any) -> Callable[..., Any]:
 def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
     from echo_torch import hooks
 
-    if not (hooks.aot_autograd and hooks.boxed_nop and hooks.default_partitioner):
-        raise ImportError(f"Echo cannot run: {hooks.fault()}")
+    hooks.require("aot_autograd", "boxed_nop", *hooks.TO_PARTITION)
 
     def echo_backend(
         graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any
@@ -64,20 +67,23 @@ def _distrust() -> str | None:
     from echo_torch.partition import Options, partition, reports
 
     def gradients(backend: Any) -> list[Any]:
-        torch.default_generator.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # the weights of both trials are the same
+        kind = torch.float32
         layers = [
-            torch.nn.Linear(32, 32),
+            torch.nn.Linear(32, 32, dtype=kind),
             torch.nn.GELU(),
             torch.nn.Dropout(0.3),
-            torch.nn.LayerNorm(32),
+            torch.nn.LayerNorm(32, dtype=kind),
         ] * 2
         module = torch.nn.Sequential(*layers)
-        torch.compile(module, backend=backend)(torch.randn(256, 32)).square().sum().backward()
+        x = torch.randn(256, 32, dtype=kind)
+        torch.compile(module, backend=backend)(x).square().sum().backward()
         return [p.grad for p in module.parameters()]
 
     before = len(reports)
     try:
-        with torch.random.fork_rng(devices=[]):
+        # On the CPU, whatever the user's default device is: its generator would be drawn from.
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             divide = functools.partial(partition, options=Options(budget=0.7, measure=False))
             pairs = zip(gradients("aot_eager"), gradients(_backend(divide)), strict=True)
             if all(torch.equal(a, b) for a, b in pairs) and reports[-1].reason is None:

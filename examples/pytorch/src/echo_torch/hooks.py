@@ -55,12 +55,20 @@ def _look_up(path: str, needed: bool = True) -> Any:
 
 _found = {name: _look_up(path) for name, path in _PARTS.items()}
 _found |= {name: _look_up(path, needed=False) for name, path in _OPTIONAL.items()}
+TO_PARTITION = ("default_partitioner", "functorch_config")  # PyTorch's own partition is made by them
 
 
 def __getattr__(name: str) -> Any:
     if name in _found:
         return _found[name]
     raise AttributeError(f"module 'echo_torch.hooks' has no attribute '{name}'")
+
+
+def require(*names: str) -> None:
+    """ImportError: this PyTorch lacks one of these parts, without which nothing can be compiled."""
+    if lacking := [name for name in names if _found[name] is None]:
+        paths = ", no ".join(_PARTS[name].replace(":", ".") for name in lacking)
+        raise ImportError(f"Echo cannot run: PyTorch {torch.__version__} has no {paths}")
 
 
 def fault() -> str | None:

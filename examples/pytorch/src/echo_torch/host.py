@@ -121,15 +121,16 @@ class Host:
                 found.add(by_description[mutated])
         return found
 
+    def _is_backward(self, node: fx.Node) -> bool:
+        """Whether the tracer marked the node as one of the backward pass."""
+        return node.meta.get("partitioner_tag") == "must_be_in_backward"
+
     def _order(self) -> list[fx.Node]:
         """The nodes of the forward half, then those of the backward half, else as they stood."""
         late = set(self.tangents)
         needed: set[fx.Node] = set()
         for node in self.joint.graph.nodes:
-            if (
-                late.intersection(node.all_input_nodes)
-                or node.meta.get("partitioner_tag") == "must_be_in_backward"
-            ):
+            if late.intersection(node.all_input_nodes) or self._is_backward(node):
                 late.add(node)
         writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
         open_nodes = [
@@ -342,6 +343,9 @@ class Host:
 def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
     """The call of one node of a joint graph, with what its schema does not say."""
     call = read_call(node, phase, place_of)
+    writes = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    if writes and node.target is not aten.copy_.default:
+        raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if is_hidden_view(node):
         call.kind = "view"
         for output in call.outputs:
@@ -350,8 +354,6 @@ def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
         call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
     elif node.target is aten.copy_.default:
         call.outputs[0].inplace = 0
-    elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-        raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if not may_run_again(node):
         call.rerun = "never"
     return call

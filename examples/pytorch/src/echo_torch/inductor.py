@@ -6,7 +6,7 @@ from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
-from echo_torch import _core, _distrust, costs, graph, halves, host, partition, reuse
+from echo_torch import _core, _distrust, agree, costs, graph, halves, hooks, host, partition, reuse
 
 
 class Partitioner(CustomPartitionerFn):
@@ -15,6 +15,7 @@ class Partitioner(CustomPartitionerFn):
     """
 
     def __init__(self, options: partition.Options) -> None:
+        hooks.require(*hooks.TO_PARTITION)
         self.options, self.distrust = options, _distrust()
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
@@ -25,5 +26,6 @@ class Partitioner(CustomPartitionerFn):
         return partition.partition(joint, inputs, **more)
 
     def uuid(self) -> Any:
-        sources = tuple(module.__file__ for module in (costs, graph, halves, host, partition, reuse))
-        return _core.version, repr(self.options), get_hash_for_files(sources)
+        modules = (agree, costs, graph, halves, hooks, host, partition, reuse)
+        sources = get_hash_for_files(tuple(module.__file__ for module in modules))
+        return _core.version, repr(self.options), self.distrust, sources

@@ -150,11 +150,15 @@ def _like_run_over(
 
 
 def _holders_alone(run: Callable[..., tuple[int, ...]] = _like_run_over) -> dict[int, Any]:
-    """What `run_over` finds of tensors that the graph alone holds: one, and a view of another."""
-    value = torch.empty(1)
-    counts = run(value, False, None, None, None, value)
-    value = value.view(-1)
-    viewed = run(value, False, None, None, None, value)
+    """What `run_over` finds of tensors that the graph alone holds: one, and a view of another. They
+    are real tensors of the CPU whatever mode of the user's is open, such as one that makes fake ones
+    or that of inference, where a view does not know what it is a view of.
+    """
+    with torch.inference_mode(False), hooks.without_modes():
+        value = torch.empty(1, device="cpu")
+        counts = run(value, False, None, None, None, value)
+        value = value.view(-1)
+        viewed = run(value, False, None, None, None, value)
     return {len(counts): counts, len(viewed): viewed}
 
 
@@ -184,7 +188,8 @@ def run_over(
     if _is_in_vmap():
         return target(*args, **kwargs)
     holders = _holders(over, *args)
-    shared = any(n > alone for n, alone in zip(holders, _ALONE[len(holders)], strict=True))
+    alone = _ALONE.get(len(holders))
+    shared = alone is None or any(n > one for n, one in zip(holders, alone, strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
     shared = shared or not over.untyped_storage().resizable()
     if shared or (is_saved and hooks.keeps_graph()):

@@ -1,67 +1,158 @@
-"""A memory policy for torchtitan's graph trainer: `--compile.memory_policy echo`.
+"""A memory policy for torchtitan's graph trainer, which a configuration asks for by its name:
 
     import echo_torch.titan
     echo_torch.titan.register()                    # or register(budget="20GiB")
 
+    def my_config():
+        config = graph_trainer_llama3_8b()
+        config.compile.memory_policy = "echo"      # the command line knows the trainer's own alone
+        return config
+
 The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the
 forward nodes, and runs again those that are tagged so, each once, before its first reader of the
 backward pass. So of a plan only the choice is taken, not its order, and peaks are not what the plan
-predicts. Costs are modelled, not measured: all ranks choose alike.
+predicts. Costs are modelled, not measured.
+
+The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of
+them keep what they make: else some would wait for weights that the others do not gather again.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
-from echo_torch.graph import Unknown, gathers, is_getitem
-from echo_torch.host import Host
-from echo_torch.partition import Options, warn_once
+from echo_torch.agree import Agreement
+from echo_torch.graph import Call, Unknown, gathers, is_getitem
+from echo_torch.host import Host, is_random
+from echo_torch.partition import BudgetError, Options, Report, _agree, _check_budget, warn_once
 
 
 class OneGraph(Host):
-    """A whole step in one graph, whose backward nodes are marked."""
+    """A whole step in one graph, whose backward nodes are marked. `gathers_again`: weights that were
+    gathered from all ranks may be gathered once more.
+    """
 
-    def __init__(self, graph: fx.GraphModule, keep: Any = ()) -> None:
-        for node in graph.graph.nodes:
-            if node.meta.get("autograd_backward"):
-                node.meta["partitioner_tag"] = "must_be_in_backward"
+    def __init__(self, graph: fx.GraphModule, keep: Any = (), gathers_again: bool = True) -> None:
+        self.gathers_again = gathers_again
         super().__init__(graph, 0, traced=True, keep=keep)
+
+    def _is_backward(self, node: fx.Node) -> bool:
+        return bool(node.meta.get("autograd_backward"))
 
     def _may_split(self, node: fx.Node) -> bool:
         return False  # a tag is that of a whole operator
 
+    def _is_kept(self, node: fx.Node, layer: str) -> bool:
+        by_sharding = not self.gathers_again and gathers(node)
+        return super()._is_kept(node, layer) or by_sharding
+
+    def _append(self, node: fx.Node, call: Call, made: tuple[int, ...] | None = None) -> int:
+        # The passes that read the tags refuse a graph in which an operator that is marked as random
+        # is to run again, also where it draws nothing, as attention without dropout.
+        if is_random(node):
+            call.rerun = "never"
+        return super()._append(node, call, made)
+
 
 def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.GraphModule:
     """Tags every forward node of the graph: kept, or made again. Where Echo does not know enough,
-    all are kept, with a warning. ValueError: an option makes no sense.
+    or ranks do not agree, all are kept that nobody has tagged, with a warning.
+
+    `config` is the trainer's; the options are those of `echo_torch.partition.Options` but `measure`.
+    ValueError: an option makes no sense. BudgetError: with `strict`, the budget is not met.
     """
-    settings = Options(**options)
+    settings = _settings(options)
+    ranks = digest = why = None
     again: set[fx.Node] = set()
+    report = Report()
     try:
-        again = _made_again(OneGraph(graph, settings.keep), settings)
-    except (Unknown, RuntimeError) as why:
+        ranks = Agreement()
+        read = functools.cache(lambda: OneGraph(graph, settings.keep, _gathers_again(config)))
+        chosen = ranks.share(lambda: _chosen(read, settings))
+        if chosen["fault"] is not None:
+            raise Unknown(chosen["fault"])
+        report.default_peak, report.peak, report.bound = chosen["peaks"]
+        again = {read().calls[index].node for index in chosen["again"]}
+        digest = read().digest(chosen)
+    except Exception as fault:  # a fault of ours never stops training
+        why = _said(fault)
+    if not _agree(ranks, None if why else digest) and why is None:
+        why = "the ranks trace different graphs, or not all of them answer in time"
+    if why is None:
+        _check_budget(settings.bytes_of(report.default_peak), settings, report)
+    elif settings.strict and settings.budget is not None:
+        raise BudgetError(f"the budget is not met where all is kept: {why}")
+    else:
         warn_once(f"Echo keeps all that the forward pass makes: {why}")
-    save, recompute = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
-    for node in graph.graph.nodes:
-        if node.op == "call_function" and not node.meta.get("autograd_backward"):
-            maker = node.args[0] if is_getitem(node) else node
-            node.meta["recompute"] = recompute if maker in again else save
+    _write(graph, again if why is None else None)
     return graph
 
 
-def _made_again(host: OneGraph, settings: Options) -> set[fx.Node]:
-    core = host.core()
-    peak = core.replay(list(range(len(host.calls))), writes_over=False)[0]
-    budget = settings.bytes_of(peak)
-    if budget is not None and peak <= budget:
-        return set()
-    plan = core.plan(settings.strategy, budget, settings.max_overhead, settings.seconds)
-    made = {host.calls[index].node for index, is_again, *_ in plan.steps if is_again}
+def _settings(options: dict[str, Any]) -> Options:
+    if options.get("measure"):
+        raise ValueError("measure=True: this policy counts with modelled costs; leave it out")
+    return Options(**(options | {"measure": False}))
+
+
+def _gathers_again(config: Any) -> bool:
+    """Whether the trainer's configuration lets go of gathered weights after the forward pass."""
+    if config is None:
+        return True
+    from torchtitan.distributed.fsdp import get_fsdp_reshard_after_forward_policy
+
+    parallelism = config.parallelism
+    return get_fsdp_reshard_after_forward_policy(
+        parallelism.fsdp_reshard_after_forward,
+        pp_enabled=parallelism.pipeline_parallel_degree > 1,
+    )
+
+
+def _write(graph: fx.GraphModule, again: set[fx.Node] | None) -> None:
+    """The tags of all forward nodes. None: there is no plan, and tags that are there already stay."""
+    save, recompute = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
+    for node in graph.graph.nodes:
+        if node.op != "call_function" or node.meta.get("autograd_backward"):
+            continue
+        if again is None:
+            node.meta.setdefault("recompute", save)
+        else:
+            maker = node.args[0] if is_getitem(node) else node
+            node.meta["recompute"] = recompute if maker in again else save
+
+
+def _said(fault: Exception) -> str:
+    return str(fault) if isinstance(fault, Unknown) else f"{type(fault).__name__}: {fault}"
+
+
+def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
+    """What one rank tells all: the calls to make again, the peaks where all is kept and of the plan,
+    and the certified bound; or why there is no plan, so that nobody waits for one.
+    """
+    try:
+        host = read()
+        core = host.core()
+        kept = core.replay(list(range(len(host.calls))), writes_over=False)[0]
+        budget = settings.bytes_of(kept)
+        if budget is not None and kept <= budget:
+            return {"fault": None, "again": [], "peaks": [kept, kept, kept]}
+        plan = core.plan(settings.strategy, budget, settings.max_overhead, settings.seconds)
+        peaks = [kept, plan.peak_bytes, plan.lower_bound_bytes]
+        return {"fault": None, "again": _made_again(host, plan), "peaks": peaks}
+    except Exception as fault:
+        return {"fault": _said(fault), "again": [], "peaks": []}
+
+
+def _made_again(host: OneGraph, plan: Any) -> list[int]:
+    calls = {index for index, is_again, *_ in plan.steps if is_again}
+    made = {host.calls[index].node for index in calls}
     # What is gathered from all ranks and the wait for it are one.
-    return made - {node for node in made if gathers(node) and not _whole(node, made)}
+    made -= {node for node in made if gathers(node) and not _whole(node, made)}
+    return sorted(index for index in calls if host.calls[index].node in made)
 
 
 def _whole(node: fx.Node, made: set[fx.Node]) -> bool:
@@ -74,7 +165,7 @@ def register(**options: Any) -> None:
     """Makes the policy known as "echo". ImportError: there is no torchtitan."""
     from torchtitan.experiments.graph_trainer.registry import register_memory_policy
 
-    Options(**options)
+    _settings(options)
 
     def policy(graph: fx.GraphModule, *, config: Any) -> fx.GraphModule:
         return tag(graph, config=config, **options)
