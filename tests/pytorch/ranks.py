@@ -93,7 +93,7 @@ def tag_alike() -> None:
         graph = traced(module=blocks(4, 64, dropout=0.0), shape=(rows[rank], 64))[0]
         begin = time.monotonic()
         found = tags(titan.tag(graph, budget=0.6, seconds=seconds[rank]))
-        assert time.monotonic() - begin < 15, name
+        assert time.monotonic() - begin < agree.SECONDS / 2, name  # nobody waited in vain
         both: list[Any] = [None, None]
         dist.all_gather_object(both, [str(one) for one in found])
         assert both[0] == both[1], f"{name}: the ranks tag otherwise"
