@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 import echo_torch
 from echo_torch import agree
 
-agree.SECONDS = 20.0
+agree.SECONDS = 60.0
 
 
 class Gathered(nn.Module):
