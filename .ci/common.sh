@@ -83,8 +83,9 @@ start_counting() {
 }
 
 summary() {
-    local status=$?
+    local status=$? beside
     trap - EXIT
+    for beside in $(jobs -p); do kill "$beside" 2>/dev/null || true; done # it ends behind the host that it is at
     if ((status)); then failed=$((failed + 1)); fi
     printf '\n%d s in all; the logs are in build/log\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
     exit $((failed > 0))
