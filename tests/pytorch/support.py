@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -45,6 +46,17 @@ class Case(unittest.TestCase):
         self.assertEqual(len(one), len(other))
         for position, (a, b) in enumerate(zip(one, other, strict=True)):
             self.assertTrue(torch.equal(a, b), f"value {position} differs")
+
+    def runs(self, program: str) -> str:
+        """Runs it in a process of its own; what that said on its error stream."""
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
 
     def trains_alike(self, train: Callable[[Any], list[torch.Tensor]], *backends: Any) -> None:
         torch._dynamo.reset()

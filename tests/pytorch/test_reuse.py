@@ -5,10 +5,7 @@ else reads.
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 import unittest.mock
-from pathlib import Path
 
 import torch
 from support import Case, default_backend
@@ -118,13 +115,7 @@ class Imported(Case):
                 "assert reuse._ALONE == reuse._holders_alone() and len(reuse._ALONE) == 2, reuse._ALONE\n"
             )
             with self.subTest(mode):
-                done = subprocess.run(
-                    [sys.executable, "-c", program],
-                    cwd=Path(__file__).parent,
-                    capture_output=True,
-                    text=True,
-                )
-                self.assertEqual(done.returncode, 0, done.stderr)
+                self.runs(program)
 
     def test_what_was_never_measured_counts_as_held(self):
         relu, relu_, x = aten.relu.default, aten.relu_.default, torch.randn(ROWS)

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import subprocess
-import sys
 import unittest
 import unittest.mock
 import warnings
@@ -475,17 +473,6 @@ class Falls(Case):
             self.train(seconds=1e-9, max_overhead=0.31)
         self.assertTrue(last().cached)  # the time is not spent twice
         self.assertIn("took longer", last().reason)
-
-    def runs(self, program: str) -> str:
-        """Runs it in a process of its own; what that said on its error stream."""
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stderr
 
     def test_a_version_that_is_not_tested_is_tried_first(self):
         self.runs(
