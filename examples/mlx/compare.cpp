@@ -30,7 +30,7 @@ struct options {
 /// The plans of a training, by what the graph is: MLX makes its graph anew for each step.
 struct known_plans {
     std::unordered_map<std::string, std::optional<echo::plan>> by_graph{}; ///< none: the step stays as it is
-    bool other_mlx = false; ///< than this was built for: nothing is planned
+    bool of_this_mlx = true;                                               ///< false: nothing is planned
     int made = 0, found = 0;
     double found_s = 0; ///< of the processor: to walk the graph, find its plan and write the new graph
 };
@@ -93,10 +93,7 @@ echo::plan made_plan(const echo::snapshot& s, const options& o) {
 /// The step by Echo's plan, or as it was, with one line, where anything goes wrong.
 std::vector<mx::array> planned(std::vector<mx::array> results, const options& o, known_plans& known,
                                std::uint64_t& predicted) try {
-    if (known.other_mlx) return results;
-    known.other_mlx = true; // said once, and before anything of MLX's is walked
-    refuse_other(o.running);
-    known.other_mlx = false;
+    if (!known.of_this_mlx) return results; // before anything of MLX's is walked
     const double start = processor_seconds();
     const tape g(results[0], {results.begin() + 1, results.end()});
     const echo::snapshot s = echo::read(g);
@@ -120,10 +117,19 @@ std::string fixed(double seconds) {
     return text;
 }
 
+/// Whether the MLX that runs is the one that this was built for. Says so, in one line, where it is not.
+bool is_this_mlx(const options& o) try {
+    refuse_other(o.running);
+    return true;
+} catch (const echo::error& fault) {
+    std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
+    return false;
+}
+
 bool compare(const model& m, const options& o) {
     const measured before = evaluate(lazy_step(m));
     std::uint64_t predicted = 0;
-    known_plans known;
+    known_plans known{.of_this_mlx = is_this_mlx(o)};
     mx::reset_peak_memory();
     const measured after = evaluate(planned(lazy_step(m), o, known, predicted));
     bool same = before.bits == after.bits;

@@ -6,8 +6,11 @@ import argparse
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Callable, List, NamedTuple
 
+SETUP = Path(__file__).resolve().parents[2] / "examples" / "mlx" / "setup"
+BUILT_FOR = re.search(r"mlx==([\d.]+)", SETUP.read_text(encoding="utf-8"))[1]
 ROW = re.compile(
     r"(\w+) +MLX +([\d.]+) MB .* Echo +([\d.]+) MB .*predicted +([\d.]+) MB\).* bits (\w+)"
 )
@@ -88,9 +91,12 @@ def fault(program: str) -> None:
 
 
 def other_version(program: str) -> None:
-    ran = run(program, "--running", "0.33.0")
-    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
-    assert len(ran.errors) == 2 and all("MLX 0.33.0 may have other" in line for line in ran.errors), ran
+    for version in ("0.33.0", BUILT_FOR + "0"):
+        ran = run(program, "--running", version, "--steps", "2")
+        assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+        said = f"MLX {version} may have other"
+        assert len(ran.errors) == 2 and all(said in line for line in ran.errors), ran  # once for a model
+    assert not run(program, "--running", BUILT_FOR + ".dev1").errors
 
 
 def bad_overhead(program: str) -> None:
