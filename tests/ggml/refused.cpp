@@ -107,6 +107,25 @@ TEST_CASE("a context without room for more tensors stays as it is") {
     std::filesystem::remove(report);
 }
 
+TEST_CASE("what is drawn of a graph is what runs") {
+    const chain whole;
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("echo-ggml-page." + std::to_string(::getpid()));
+    std::filesystem::create_directory(folder);
+    for (const bool tight : {false, true}) {
+        auto asked = cheap();
+        asked.report = (folder / "page.html").string();
+        echo_ggml::engine e(asked);
+        chain c(256, tight ? ggml_used_mem(whole.context.get()) + 2 * ggml_tensor_overhead() : 4 << 20);
+        CHECK(c.plan(e).problem.empty() != tight);
+        std::ifstream written(folder / "page.plan.json");
+        const std::string plan{std::istreambuf_iterator<char>(written), {}};
+        CHECK(plan.find("\"schedule\"") != std::string::npos);
+        CHECK((plan.find("\"recompute\"") == std::string::npos) == tight);
+    }
+    std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("an op that nobody knows is kept and reported") {
     echo_ggml::engine e(cheap());
     chain with(256, 4 << 20, true);
