@@ -2,13 +2,12 @@
 // The laws that every plan keeps, on random training graphs, for every strategy and every kind of host. What
 // the random graphs and their plans cover is printed at the end, and asserted.
 #include "support/laws.hpp"
+#include "support/processor_time.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/fused_profile.hpp>
-
-#include <ctime>
 
 namespace {
 
@@ -259,13 +258,6 @@ TEST_CASE("graphs at the edges keep the laws", "[laws]") {
 
 namespace {
 
-/// Of the processor: other tests run beside this one.
-double seconds(const auto& run) {
-    const std::clock_t start = std::clock();
-    run();
-    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-}
-
 /// A chain of light ops and its gradients; each op reads what the last made.
 echo::snapshot chain(std::size_t length) {
     support::toy_graph g;
@@ -326,7 +318,7 @@ void require_scales(std::size_t small, std::size_t large, double most_seconds) {
             const auto time = [&, make = make](std::size_t size) {
                 const auto s = make(size / 2);
                 echo::plan p;
-                const double took = seconds([&] { p = echo::make_plan(s, options); });
+                const double took = support::processor_seconds([&] { p = echo::make_plan(s, options); });
                 CHECK_NOTHROW(echo::verify(s, p));
                 return took;
             };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The flow network against Boost.Graph's maximum flow, the cut it reports against its own definition, and the
 // chains and ladders on which augmenting paths take quadratic time.
+#include "support/processor_time.hpp"
 #include "support/properties.hpp"
 
 #include <echo/graph/max_flow.hpp>
@@ -13,7 +14,6 @@
 #include <boost/graph/push_relabel_max_flow.hpp>
 
 #include <algorithm>
-#include <ctime>
 #include <random>
 #include <vector>
 
@@ -112,13 +112,6 @@ network random_network(std::mt19937_64& dice, std::size_t most) {
     return n;
 }
 
-/// Of the processor: other tests run beside this one.
-double seconds(const auto& run) {
-    const std::clock_t start = std::clock();
-    run();
-    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-}
-
 /// What a recurrence gives: one required end, a small leak at every vertex, bytes on every second arc.
 network chain(std::uint32_t length) {
     network n;
@@ -199,7 +192,7 @@ TEST_CASE("leaky chains and ladders take no quadratic time", "[max_flow]") {
         const auto n = make(make == chain ? 40000 : 20000);
         fill(flow, n);
         capacity found = 0;
-        CHECK(seconds([&] { found = flow.cut(); }) < 1);
+        CHECK(support::processor_seconds([&] { found = flow.cut(); }) < 1);
         CHECK(found == crossing(flow, n));
     }
 }
