@@ -144,7 +144,7 @@ private:
         if (limit >= least_bytes_) {
             const bool met = plans_.search(limit);
             if (!met && !is_reduced()) plans_.search(limit, true);
-            plans_.lead_from_above(limit);
+            plans_.lead_from_above(limit, tuning::led_to_limit);
             search_neighbours(near);
         }
         if (!known_.within(limit)) {
@@ -160,7 +160,7 @@ private:
     /// the way down, from which much can be kept again.
     void search_where_dear(std::uint64_t limit, std::size_t near) {
         search_below(near, tuning::rungs_below_dear);
-        plans_.lead_from_above(limit);
+        plans_.lead_from_above(limit, tuning::led_to_limit);
         down_.down_to(limit, least_bytes_);
         const rated_decision& deepest = down_.deepest();
         if (deepest.footprint.peak_bytes <= limit)
@@ -218,8 +218,8 @@ private:
         plans_.exchange(limit);
     }
 
-    /// Local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn
-    /// give nothing.
+    /// The plans next above are led to a rung below the lowest plan within `most`, and local search goes on from what
+    /// they come to; rung by rung, until `tuning::rungs_failed` of them in turn give nothing.
     void polish_down(ticks most) {
         const std::size_t replays = plans_.effort().polishing_replays();
         if (replays == 0) return;
@@ -228,7 +228,7 @@ private:
         for (std::size_t failed = 0; failed < tuning::rungs_failed && ladder_.limit(rung) >= least_bytes_;
              ++rung) {
             const std::uint64_t before = lowest();
-            search_rung(rung);
+            plans_.lead_from_above(ladder_.limit(rung), tuning::led_to_rung);
             front_.search_around(ladder_.limit(rung), replays);
             plans_.exchange(ladder_.limit(rung));
             failed = lowest() < before ? 0 : failed + 1;

@@ -100,12 +100,12 @@ public:
         }
         return met;
     }
-    /// Leads the known plans whose peaks lie next above the limit to it.
-    void lead_from_above(std::uint64_t limit) {
+    /// Leads the known plans whose peaks lie next above the limit to it, `most` of them.
+    void lead_from_above(std::uint64_t limit, std::ptrdiff_t most) {
         const auto all = known_.all();
         const auto end = std::ranges::partition_point(
             all, [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
-        const auto count = std::min(end - all.begin(), tuning::led_from_above);
+        const auto count = std::min(end - all.begin(), most);
         const std::vector<rated_decision> nearest(end - count, end); // what is found moves the others
         for (auto start = nearest.rbegin(); start != nearest.rend(); ++start)
             static_cast<void>(lead(*start, limit, no_limit / 2, true));

@@ -71,7 +71,8 @@ inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on
 inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts that are led down alone
 /// Rounds of evictions that lead a start down.
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
-inline constexpr std::ptrdiff_t led_from_above = 2; ///< plans whose peaks lie next above a limit
+/// Plans whose peaks lie next above a limit: led to one that is asked for, and to a rung on the way to the lowest.
+inline constexpr std::ptrdiff_t led_to_limit = 2, led_to_rung = 6;
 /// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
