@@ -88,6 +88,14 @@ class Common(unittest.TestCase):
         )
         self.assertIn("Takes over", self.spoken("    a(a&& other) noexcept;"))
 
+    def test_what_is_deleted_is_no_copy(self):
+        for line, words in (
+            ("a(const a&) = delete; // it points into itself", "There is none: it points into itself."),
+            ("a& operator=(const a&) = delete;", "There is none."),
+            ("a(a&& other) = delete;", "There is none."),
+        ):
+            self.assertEqual(self.spoken(line), f"/** {words} */ {line}")
+
     def test_own_words_are_kept(self):
         for line in (
             "    a(a&& other); ///< Own.",
