@@ -32,6 +32,14 @@ def packed_data(page: str) -> dict:
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
+def show_bytes(number: float) -> str:
+    """As the page's head says it: three digits that count."""
+    unit = next(at for at in range(7) if number < 1024 ** (at + 1))
+    value = number / 1024 ** unit
+    digits = 0 if unit == 0 or value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{digits}f} {['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}"
+
+
 class Page(unittest.TestCase):
     """One report of one graph, in one browser for all tests."""
 
@@ -43,6 +51,12 @@ class Page(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.resnet = cls.report("resnet50_b64")
         cls.browser = cls.enterClassContext(browser.Browser())
+
+    @classmethod
+    def said(cls, *arguments: object) -> str:
+        """What the program prints."""
+        return subprocess.run([cls.program, *map(str, arguments)], check=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, text=True).stdout
 
     @classmethod
     def report(cls, graph: str, *more: str) -> pathlib.Path:
@@ -77,8 +91,7 @@ class Page(unittest.TestCase):
         self.assertEqual(packed_data(text)["format"], "echo-report/1")
 
     def test_curves_reach_the_peaks_of_the_report(self) -> None:
-        said = json.loads(subprocess.run([self.program, GRAPHS / "resnet50_b64.json.gz", "--json"], check=True,
-                                         stdin=subprocess.DEVNULL, capture_output=True).stdout)
+        said = json.loads(self.said(GRAPHS / "resnet50_b64.json.gz", "--json"))
         for mode in ("structure", "layer", "op"):
             self.run_js(f"document.querySelector('#stack input[value={mode}]').click()")
             peaks = self.run_js("echoReport.stack.sides.map((s) => Math.max(...s.total))")
@@ -241,14 +254,71 @@ class Page(unittest.TestCase):
             self.browser.open(self.report(graph, *more))
             self.assertEqual(self.browser.problems(), [], graph)
 
-    def test_two_plans(self) -> None:
+    def difference(self, *arguments: object) -> list[dict]:
+        """Opens the page of two plans. Returns the figures of each, as `echo-plan diff --json` states them."""
         target = pathlib.Path(self.folder.name, "two")
-        pair = [GRAPHS / f"{name}.json.gz" for name in ("resnet50_b64", "mobilenet_v3_large_b64")]
-        subprocess.run([self.program, "diff", *pair, "--report", target], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL)
+        said = json.loads(self.said("diff", *arguments, "--report", target, "--json"))
         self.browser.open(target / "index.html")
-        self.assertEqual(self.run_js("document.querySelectorAll('#peak-table tbody tr').length > 0"), True)
+        return [{row["name"]: row[side] for row in said["figures"]} for side in ("a", "b")]
+
+    def tiles(self) -> dict[str, list[str]]:
+        """Figure and note by label."""
+        return dict(self.run_js("[...document.querySelectorAll('.tile')].map((t) => [t.querySelector('dt').textContent, "
+                                "[t.querySelector('strong').textContent, t.querySelector('span').textContent]])"))
+
+    def check_difference(self, figures: list[dict]) -> None:
+        """The tiles, curves and the table of the peaks say what the command says."""
+        tiles, (before, after) = self.tiles(), figures
+        for label, key in (("Peak", "peak"), ("Without Echo", "peak without Echo"), ("Waits for gradients", "stash"),
+                           ("Resident", "resident")):
+            self.assertEqual(tiles[label][0], show_bytes(after[key]), label)
+            change = "unchanged" if before[key] == after[key] else \
+                f"{100 * abs(after[key] / before[key] - 1):.1f} % {'less' if after[key] < before[key] else 'more'}"
+            self.assertEqual(tiles[label][1], f"from {show_bytes(before[key])}, {change}", label)
+        self.assertEqual(tiles["Recomputation"][0], f"{100 * after['recomputation']:.2f} %")
+        self.assertEqual(tiles["Time of a step"][0], f"{after['time of a step'] / 1000:.3f} ms")
+        self.assertTrue(tiles["Time of a step"][1].startswith(f"from {before['time of a step'] / 1000:.3f} ms"))
+        self.assertEqual(self.run_js("echoReport.stack.sides.map((s) => Math.max(...s.total))"),
+                         [side["peak"] for side in figures])
+        rows = "((s) => [...bytesAtPeak(s, echoReport.mode, echoReport.stack.depth).values()].reduce((a, b) => a + b, 0))"
+        self.assertEqual(self.run_js(f"echoReport.model.sides.map({rows})"), [side["peak"] for side in figures])
         self.run_js("document.querySelector('[data-zoom=in]').click()")
+
+    def test_two_graphs(self) -> None:
+        pair = [GRAPHS / f"{name}.json.gz" for name in ("resnet50_b64", "mobilenet_v3_large_b64")]
+        self.check_difference(self.difference(*pair))
+        self.assertEqual(self.run_js("echoReport.model.graphs.length"), 2)
+
+    def test_two_plans_of_one_graph(self) -> None:
+        graph, folder = GRAPHS / "resnet50_b64.json.gz", pathlib.Path(self.folder.name)
+        plans = [folder / "default.json.gz", folder / "half.json.gz"]
+        reports = [json.loads(self.said(graph, "--json", "--emit-plan", plan, *how))
+                   for plan, how in zip(plans, ([], ["--budget", "0.5"]))]
+        self.check_difference(self.difference(*plans, "--graph", graph))
+        self.assertEqual(self.run_js("echoReport.model.graphs.length"), 1)
+        sentences = self.run_js("[...document.querySelectorAll('.sentences p')].map((p) => p.textContent)")
+        for plan, sentence, report in zip(plans, sentences, reports, strict=True):
+            self.assertTrue(sentence.startswith(f"{plan.name}: The peak falls from "), sentence)
+            for figure in (show_bytes(report["peak_bytes"]), f"{100 * report['recompute_time_ratio']:.2f} %"):
+                self.assertIn(figure, sentence)
+        for section in ("values", "again"):
+            titles = f"[...document.querySelectorAll('#{section}-table h3')].map((h) => h.textContent)"
+            self.assertEqual(self.run_js(titles), [plan.name for plan in plans])
+            counts = self.run_js(f"[...document.querySelectorAll('#{section}-table table')].map((t) => t.tBodies[0].rows.length)")
+            self.assertTrue(len(counts) == 2 and all(counts), counts)
+        times = "[0, 1].map((s) => againRows(echoReport.model, s).reduce((sum, r) => sum + r.ns, 0) / " \
+                "echoReport.model.graphs[0].ns.reduce((sum, ns) => sum + ns, 0))"
+        for time, report in zip(self.run_js(times), reports, strict=True):
+            self.assertAlmostEqual(time, report["recompute_time_ratio"], places=4)
+        self.assertEqual(self.run_js("document.getElementById('arena-title').textContent"), "The arena of half.json.gz")
+        self.assertIn("Both: the plan was read from a file",
+                      self.run_js("[...document.querySelectorAll('#notes li')].map((li) => li.textContent)"))
+        lives = self.run_js("Array.from({ length: echoReport.model.sides[0].storages.count }, (_, i) => "
+                            "storageLines(echoReport.model, 0, i).join(' '))")
+        self.assertTrue(any(text.endswith("more: in half.json.gz it does not wait") for text in lives))
+        shown = " ".join([self.run_js("document.querySelector('main').innerText"), *lives])
+        for word in ("with Echo", "undefined", "NaN"):
+            self.assertFalse(word in shown, word)
 
     def test_a_large_graph_is_painted_in_time(self) -> None:
         file = self.report("nmt_b128_t50")
