@@ -44,18 +44,23 @@ inline double parse_part(std::string_view option, std::string_view text) {
     return rest.empty() ? number : number / 100;
 }
 
-/// `arguments` begin with the program's name and "diff". Errors: `usage_error`.
-inline diff_options parse_diff(int count, const char* const* arguments) {
-    diff_options chosen;
-    std::string above;
-    CLI::App app;
+/// The options of `echo-plan diff` that do not say how to plan. `above`: what `--fail-above` names.
+inline void add_options(CLI::App& app, diff_options& chosen, std::string& above) {
     app.add_option("A", chosen.before)->required();
     app.add_option("B", chosen.after)->required();
     app.add_option("--graph", chosen.planning.graph);
     app.add_option("--fail-above", above);
     app.add_option("--report", chosen.planning.report_dir);
+}
+
+/// `arguments` begin with the program's name and "diff". Errors: `usage_error`.
+inline diff_options parse_diff(int count, const char* const* arguments, const completer& complete) {
+    diff_options chosen;
+    std::string above;
+    CLI::App app;
+    add_options(app, chosen, above);
     const planning_options planning(app, chosen.planning);
-    chosen.print = parse(app, count - 1, arguments + 1, "echo-plan", diff_help_text());
+    chosen.print = parse(app, count - 1, arguments + 1, "echo-plan", diff_help_text(), complete);
     if (!chosen.print.empty()) return chosen;
     planning.read(chosen.planning);
     check_report(app, chosen.planning);
