@@ -57,9 +57,9 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch = (
+    paper, peers, engine, pytorch, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
-        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py")
+        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py", "gpu/tables.py")
     )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
@@ -78,6 +78,7 @@ def generated():
             for name in host_pages.SPECIALISED
         },
         **of_report(),
+        "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
@@ -109,6 +110,20 @@ def module_of(file):
 
 def documents():
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+NO_CARD = "**No card yet.**"
+OF_A_CARD = ("gpu.json", "cuda.json")  # what bench/gpu --all measures
+
+
+def card_problem(text, measured):
+    """What docs/results/gpu.md claims wrongly of the results that there are; "" where it is right."""
+    if not measured:
+        return "" if NO_CARD in text else f"nothing was measured on a GPU: say {NO_CARD}"
+    if NO_CARD in text:
+        return f"it says {NO_CARD} beside {', '.join(measured)}"
+    silent = [name for name in measured if f"bench/results/{name}" not in text]
+    return f"it does not name {', '.join(silent)}" if silent else ""
 
 
 def sections(text):
@@ -225,6 +240,13 @@ class Figures(unittest.TestCase):
                     seen.add(name)
         self.assertEqual(set(makers) - seen, set())
 
+    def test_a_page_says_whether_a_gpu_was_had(self):
+        page = (ROOT / "docs" / "results" / "gpu.md").read_text(encoding="utf-8")
+        there = [name for name in OF_A_CARD if (RESULTS / name).exists()]
+        self.assertEqual(card_problem(page, there), "")
+        for document in documents() if there else ():
+            self.assertNotIn("no card yet", document.read_text(encoding="utf-8").lower(), document)
+
     def test_what_two_commands_measure_is_the_same(self):
         """The default's peak of a graph, in MB with one digit."""
         rows = {name: json.loads((ROOT / f"bench/results/{name}.json").read_text())["rows"]
@@ -254,6 +276,16 @@ class Figures(unittest.TestCase):
             self.assertGreater(len(reason), 10, f"{figure}: say why it is no measurement")
 
     # The checks find what is planted.
+
+    def test_a_wrong_claim_about_a_gpu_is_found(self):
+        for text, measured, word in (
+            ("1.5 × on a card", [], "nothing was measured"),
+            (f"{NO_CARD} Measured: bench/results/gpu.json", ["gpu.json"], "it says"),
+            ("Measured: bench/results/gpu.json", ["gpu.json", "cuda.json"], "name cuda.json"),
+        ):
+            with self.subTest(text):
+                self.assertIn(word, card_problem(text, measured))
+        self.assertEqual(card_problem("Measured: bench/results/gpu.json", ["gpu.json"]), "")
 
     def test_figures_are_found(self):
         for text, number, unit in (
