@@ -87,7 +87,7 @@ class Page(unittest.TestCase):
         text = self.resnet.read_text(encoding="utf-8")
         self.assertNotRegex(text, r'(src|href)="(?!#)')
         self.assertNotIn("{{", re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL))
-        self.assertIn("Copyright (c) 2021 Leon Sorokin", text)
+        self.assertIn("Copyright (c) 2022 Leon Sorokin", text)
         self.assertEqual(packed_data(text)["format"], "echo-report/1")
 
     def test_curves_reach_the_peaks_of_the_report(self) -> None:
