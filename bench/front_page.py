@@ -60,7 +60,12 @@ def of_mxnet(result):
             for (model, way), row in reversed(by.items()) if way == "baseline"]
 
 
-HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "mxnet": of_mxnet, "onnx": of_onnx}
+def of_mlx(result):
+    return [(f"MLX {result['mlx']}", row["model"], row["mlx MB"], row["echo MB"], row["echo s"] / row["mlx s"], row["same bits"])
+            for row in result["rows"] if row["way"] == "as it comes"]
+
+
+HOSTS = {"pytorch": of_pytorch, "ggml": of_ggml, "mxnet": of_mxnet, "mlx": of_mlx, "onnx": of_onnx}
 
 
 def hosts():

@@ -26,7 +26,7 @@ import unittest
 import replay
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FENCE = re.compile(r"^```(\w*)$")
+FENCE = re.compile(r"^```([\w+]*)$")
 FRAME = re.compile(r"^<!-- frame: (\S+) -->$")
 HOLE = re.compile(r"^ *// block$")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -250,7 +250,7 @@ class Docs(unittest.TestCase):
     def test_blocks_say_what_they_are(self):
         for document in documents():
             for block in blocks_of(document, document.read_text()):
-                self.assertIn(block.language, ("cpp", "sh", "json", "text", "python", "mermaid"), str(block))
+                self.assertIn(block.language, ("cpp", "c++", "sh", "json", "text", "python", "mermaid"), str(block))
 
     # The checks themselves find what is planted.
 

@@ -77,6 +77,10 @@ def generated():
             f"bench/host_pages lines {name}": (lambda name=name: host_pages.lines(name))
             for name in host_pages.SPECIALISED
         },
+        **{
+            f"bench/host_pages traits {name}": (lambda name=name: host_pages.traits(name))
+            for name in host_pages.SPECIALISED
+        },
         **of_report(),
         "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),

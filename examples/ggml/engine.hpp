@@ -69,6 +69,8 @@ public:
                 e.made.problem = caught.what();
             }
             if (!e.made.problem.empty()) say(e.made.problem, e.made.steps.has_value());
+            for (const std::string& op : e.made.unknown_ops)
+                std::fprintf(stderr, "echo: unknown op %s is left alone\n", op.c_str());
         }
         const bool carried_out = e.made.steps && has_room(g, context, e.made);
         if (e.made.steps && !carried_out && e.made.problem.empty())

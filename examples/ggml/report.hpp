@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text, as JSON, or as a page. The
-/// page of a name that ends in .html holds the text; each graph and its plan stand beside it as files that `echo-plan
-/// --report` draws, and the line that does so is said and stands in the page.
+/// page of a name that ends in .html holds the text; each graph and its plan stand beside it as files. `echo-plan` draws
+/// them, where there is one, into pages that this one links to; the line that does so is said and stands in the page.
 #pragma once
 
 #include "choose.hpp"
-#include "format/write_graph.hpp"
-#include "format/write_plan.hpp"
+#include "format/saved_step.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -56,20 +55,17 @@ public:
     void draw(const graph& g, const entry& e, bool carried_out) {
         if (!is_page()) return;
         const echo::snapshot s = echo::read(g);
-        const echo::schedule steps = carried_out ? *e.made.steps : echo::baseline_schedule(s);
-        const std::string name = stem(e);
-        using echo::format::byte_sink;
-        const bool good = save(name + ".graph.json",
-                               [&](const byte_sink& to) { echo::format::write_graph(to, s, name); }) &&
-                          save(name + ".plan.json", [&](const byte_sink& to) {
-                              echo::format::write_plan(to, s,
-                                                       {.graph = name,
-                                                        .strategy = "budget",
-                                                        .steps = steps,
-                                                        .stash = echo::format::stash_of(s, steps)});
-                          });
-        if (!good) file_.clear(); // which was said, once
-        if (good) std::fprintf(stderr, "echo: to draw graph %zu: %s\n", e.number + 1, command(e).c_str());
+        const echo::format::saved_step step(file_, e.number);
+        const std::string failed = step.write(s, carried_out ? *e.made.steps : echo::baseline_schedule(s));
+        if (!failed.empty()) {
+            std::fprintf(stderr, "echo: ECHO_REPORT: '%s' cannot be written\n", failed.c_str());
+            file_.clear();
+            return;
+        }
+        drawn_.resize(e.number + 1);
+        drawn_[e.number] = step.draw();
+        if (drawn_[e.number].empty())
+            std::fprintf(stderr, "echo: to draw graph %zu: %s\n", e.number + 1, step.line().c_str());
     }
 
 private:
@@ -120,35 +116,6 @@ private:
     }
 
     bool is_page() const { return file_.ends_with(".html"); }
-    /// Files beside the page begin with this.
-    std::string stem(const entry& e) const {
-        const std::string name = file_.substr(0, file_.size() - std::string_view(".html").size());
-        return e.number == 0 ? name : name + '.' + std::to_string(e.number + 1);
-    }
-    /// The line that makes DIR/index.html.
-    std::string command(const entry& e) const {
-        const auto in_quotes = [](const std::string& name) {
-            std::string all = "'";
-            for (const char c : name) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
-            return all + "'";
-        };
-        return "echo-plan " + in_quotes(stem(e) + ".graph.json") + " --plan " +
-               in_quotes(stem(e) + ".plan.json") + " --report " + in_quotes(stem(e));
-    }
-
-    template <class Write>
-    static bool save(const std::string& file, const Write& write) {
-        std::FILE* const out = std::fopen(file.c_str(), "w");
-        bool good = out != nullptr;
-        if (out)
-            write([&](std::string_view bytes) {
-                good &= std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
-            });
-        if (out) good &= std::fclose(out) == 0;
-        if (!good) std::fprintf(stderr, "echo: ECHO_REPORT: '%s' cannot be written\n", file.c_str());
-        return good;
-    }
-
     void page(std::FILE* out, const std::vector<const entry*>& entries) const {
         std::fputs("<!doctype html>\n<meta charset=\"utf-8\">\n<title>Echo in ggml</title>\n<pre>\n", out);
         char* said = nullptr;
@@ -157,7 +124,8 @@ private:
         if (memory) {
             text(memory, entries);
             std::fputs("\nMemory over a step, tensor by tensor:\n", memory);
-            for (const entry* const e : entries) std::fprintf(memory, "  %s\n", command(*e).c_str());
+            for (const entry* const e : entries)
+                std::fprintf(memory, "  %s\n", echo::format::saved_step(file_, e->number).line().c_str());
             std::fclose(memory);
             for (const char* c = said; *c; ++c)
                 *c == '<'   ? std::fputs("&lt;", out)
@@ -166,6 +134,22 @@ private:
         }
         std::free(said);
         std::fputs("</pre>\n", out);
+        for (std::size_t i = 0; i < drawn_.size(); ++i)
+            if (!drawn_[i].empty())
+                std::fprintf(out, "<p><a href=\"%s\">graph %zu, drawn</a>\n", link(drawn_[i]).c_str(), i + 1);
+    }
+
+    /// From the page to a page below its own folder.
+    static std::string link(const std::string& page) {
+        const std::size_t folder = page.rfind('/', page.rfind('/') - 1);
+        std::string all;
+        for (const char c : page.substr(folder + 1)) // as a URL has it
+            all += c == ' '   ? "%20"
+                   : c == '%' ? "%25"
+                   : c == '#' ? "%23"
+                   : c == '"' ? "%22"
+                              : std::string(1, c);
+        return all;
     }
 
     /// What became of the graph itself: a plan that found no room was not carried out.
@@ -182,6 +166,7 @@ private:
     }
 
     std::string file_;
+    std::vector<std::string> drawn_{}; ///< by graph: its page; empty where it was not drawn
 };
 
 } // namespace echo_ggml

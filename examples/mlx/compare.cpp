@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 // A training step in MLX as MLX runs it, and as Echo writes it: bytes by MLX's own `get_peak_memory`, loss and
 // gradients bit for bit.
-//   compare [--small] [--json] [--wait] [--each] [--steps N] [--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]
+//   compare [--small] [--json] [--wait] [--each] [--unordered] [--steps N] [--max-overhead RATIO] [--budget RATIO]
+//           [--fail] [--unknown]
 // --wait: a memory limit of 1 byte makes MLX wait for what runs before it starts what comes next; without it, its main
 // thread allocates up to a hundred primitives ahead. --each: every primitive is finished before the next begins.
+// --unordered: without `depends`; MLX chooses when a copy is made.
 // --steps: so many steps, each a graph made anew; the plan is made once and then found again.
+// ECHO_REPORT=FILE.html in the environment: each graph and its plan as FILE.MODEL.…, drawn where there is an echo-plan.
+#include "format/saved_step.hpp"
 #include "host.hpp"
 #include "models.hpp"
 
 #include <echo/graph/snapshot_key.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <iostream>
@@ -21,18 +26,22 @@ namespace {
 using namespace echo_mlx;
 
 struct options {
-    bool small = false, fail = false, wait = false, unknown = false, each = false, json = false;
+    bool small = false, fail = false, wait = false, unknown = false, json = false;
+    execution how = execution::lazily;
     double max_overhead = 0.05, budget = 0; ///< budget: a ratio of the peak of Echo's order; 0: none
     int steps = 1;
     std::string running = mx::version(); ///< of MLX
+    std::string report{};                ///< FILE.html, from ECHO_REPORT: graphs and plans as FILE.MODEL.…
 };
 
 /// The plans of a training, by what the graph is: MLX makes its graph anew for each step.
 struct known_plans {
     std::unordered_map<std::string, std::optional<echo::plan>> by_graph{}; ///< none: the step stays as it is
     bool of_this_mlx = true;                                               ///< false: nothing is planned
+    std::string report{};                                                  ///< FILE.html; empty: none
     int made = 0, found = 0;
-    double found_s = 0; ///< of the processor: to walk the graph, find its plan and write the new graph
+    /// Of the processor: to walk the graph, make or find its plan and write the new graph.
+    double made_s = 0, found_s = 0;
 };
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -68,7 +77,24 @@ std::vector<mx::array> lazy_step(const model& m) {
     return results;
 }
 
-/// A plan for a graph that was not seen before.
+std::string fixed(double number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", number);
+    return text;
+}
+
+/// What ECHO_REPORT asks for: the graph and its plan as files, and drawn where there is an `echo-plan`.
+void draw(const echo::snapshot& s, const echo::plan& p, const known_plans& known) {
+    if (known.report.empty()) return;
+    const echo::format::saved_step step(known.report, static_cast<std::size_t>(known.made));
+    const std::string failed = step.write(s, p.steps());
+    if (!failed.empty())
+        std::fprintf(stderr, "echo: ECHO_REPORT: '%s' cannot be written\n", failed.c_str());
+    else if (step.draw().empty())
+        std::fprintf(stderr, "echo: to draw it: %s\n", step.line().c_str());
+}
+
+/// A plan for a graph that was not seen before. Errors: none can keep the budget.
 echo::plan made_plan(const echo::snapshot& s, const options& o) {
     echo::plan_options how{.max_overhead = o.max_overhead, .encode = false};
     how.host.encode = false;
@@ -78,10 +104,12 @@ echo::plan made_plan(const echo::snapshot& s, const options& o) {
     if (o.fail) throw std::runtime_error("asked to fail");
     echo::plan p = echo::make_plan(s, how);
     echo::verify(s, p);
+    const auto mb = [](std::uint64_t bytes) { return fixed(static_cast<double>(bytes) / 1e6) + " MB"; };
+    if (!p.met() && p.lower_bound() > how.budget)
+        throw std::runtime_error("a budget of " + mb(how.budget) + " is below what any plan takes, " +
+                                 mb(p.lower_bound()));
     if (!p.met())
-        std::fprintf(stderr,
-                     "echo: the budget is below what can be reached, %.1f MB; the least found is %.1f MB\n",
-                     double(p.lower_bound()) / 1e6, double(p.best()) / 1e6);
+        std::fprintf(stderr, "echo: the budget is not met; the least found is %s\n", mb(p.best()).c_str());
     for (const std::string& op : p.report().unknown_ops)
         std::fprintf(stderr, "echo: unknown primitive %s is left alone\n", op.c_str());
     if (!o.json)
@@ -101,20 +129,17 @@ std::vector<mx::array> planned(std::vector<mx::array> results, const options& o,
     std::optional<echo::plan>& p = entry->second;
     if (is_new) p = made_plan(s, o); // where it throws there will be none, and nobody says so again
     if (!p) return results;
+    if (is_new) draw(s, *p, known);
     predicted = p->report().resident_bytes + p->best();
-    auto all = written(g, s, *p, o.each ? execution::step_by_step : execution::lazily);
+    const double found = processor_seconds();
+    auto all = written(g, s, *p, o.how); // step by step it also runs
+    const double end = o.how == execution::step_by_step ? found : processor_seconds();
     ++(is_new ? known.made : known.found);
-    if (!is_new) known.found_s += processor_seconds() - start;
+    (is_new ? known.made_s : known.found_s) += end - start;
     return all;
 } catch (const std::exception& fault) {
     std::fprintf(stderr, "echo: the step stays as it is: %s\n", fault.what());
     return results;
-}
-
-std::string fixed(double seconds) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f", seconds);
-    return text;
 }
 
 /// Whether the MLX that runs is the one that this was built for. Says so, in one line, where it is not.
@@ -130,6 +155,8 @@ bool compare(const model& m, const options& o) {
     const measured before = evaluate(lazy_step(m));
     std::uint64_t predicted = 0;
     known_plans known{.of_this_mlx = is_this_mlx(o)};
+    if (o.report.ends_with(".html"))
+        known.report = o.report.substr(0, o.report.size() - 4) + m.name + ".html";
     mx::reset_peak_memory();
     const measured after = evaluate(planned(lazy_step(m), o, known, predicted));
     bool same = before.bits == after.bits;
@@ -145,12 +172,13 @@ bool compare(const model& m, const options& o) {
                     known.made, known.found, share);
     const auto mb = [](auto bytes) { return static_cast<double>(bytes) / 1e6; };
     if (o.json) {
-        std::printf(R"({"model": "%s", "mlx MB": %.1f, "mlx s": %.2f, "echo MB": %.1f, "echo s": %s, )"
-                    R"("predicted MB": %.1f, "plans": %d, "found": %d, "found %%": %.2f, "same bits": %s})"
-                    "\n",
-                    m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak),
-                    after.seconds < 0 ? "null" : fixed(after.seconds).c_str(), mb(predicted), known.made,
-                    known.found, share, same ? "true" : "false");
+        std::printf(
+            R"({"model": "%s", "mlx MB": %.1f, "mlx s": %.2f, "echo MB": %.1f, "echo s": %s, )"
+            R"("predicted MB": %.1f, "plans": %d, "plan s": %.3f, "found": %d, "found %%": %.2f, "same bits": %s})"
+            "\n",
+            m.name.c_str(), mb(before.peak), before.seconds, mb(after.peak),
+            after.seconds < 0 ? "null" : fixed(after.seconds).c_str(), mb(predicted), known.made,
+            known.made_s, known.found, share, same ? "true" : "false");
         return same;
     }
     const std::string seconds = after.seconds < 0 ? "-" : fixed(after.seconds) + " s";
@@ -165,6 +193,7 @@ bool compare(const model& m, const options& o) {
 
 int main(int count, char** words) try {
     options o;
+    if (const char* const report = std::getenv("ECHO_REPORT")) o.report = report;
     for (int i = 1; i < count; ++i) {
         const std::string_view word = words[i];
         if (word == "--small")
@@ -172,7 +201,9 @@ int main(int count, char** words) try {
         else if (word == "--unknown") // a primitive that the facts do not name
             o.unknown = true;
         else if (word == "--each")
-            o.each = true;
+            o.how = execution::step_by_step;
+        else if (word == "--unordered")
+            o.how = execution::unordered;
         else if (word == "--wait")
             o.wait = true;
         else if (word == "--json") // a line for each model
@@ -204,7 +235,7 @@ int main(int count, char** words) try {
     return same ? 0 : 1;
 } catch (const std::exception& fault) {
     std::cerr << "compare: " << fault.what()
-              << "\nusage: compare [--small] [--json] [--wait] [--each] [--steps N] [--max-overhead RATIO] "
-                 "[--budget RATIO] [--fail] [--unknown]\n";
+              << "\nusage: compare [--small] [--json] [--wait] [--each] [--unordered] [--steps N] "
+                 "[--max-overhead RATIO] [--budget RATIO] [--fail] [--unknown]\n";
     return 2;
 }

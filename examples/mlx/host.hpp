@@ -170,8 +170,9 @@ inline echo::op_facts facts_of(const tape& g, const tape_node& n) {
 }
 
 /// Who runs the new graph. `lazily`: MLX, at the next `eval`. `step_by_step`: we do, one primitive after the other,
-/// each finished before the next begins; slower, but nothing is allocated ahead of its time.
-enum class execution { lazily, step_by_step };
+/// each finished before the next begins; slower, but nothing is allocated ahead of its time. `unordered`: MLX, and
+/// without `depends` in an order of its own; to see what recomputation saves then.
+enum class execution { lazily, step_by_step, unordered };
 
 /// The graph of a plan: new arrays for every step, each behind the one before. Only the results are kept.
 inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, const echo::plan& p,
@@ -202,7 +203,8 @@ inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, co
             if (last_reader[x.step.index()] == ~t.index()) made[x.step.index()].clear();
         const bool own = std::any_of(inputs.begin(), inputs.end(),
                                      [&](const mx::array& x) { return before && x.id() == before->id(); });
-        if (before && !inputs.empty() && !own) inputs[0] = mx::depends({inputs[0]}, {*before})[0];
+        if (how != execution::unordered && before && !inputs.empty() && !own)
+            inputs[0] = mx::depends({inputs[0]}, {*before})[0];
         std::vector<mx::Shape> shapes;
         std::vector<mx::Dtype> types;
         for (const mx::array& y : n.outputs) {
@@ -211,7 +213,7 @@ inline std::vector<mx::array> written(const tape& g, const echo::snapshot& s, co
         }
         auto& outputs = made[t.index()];
         outputs = mx::array::make_arrays(std::move(shapes), types, n.outputs[0].primitive_ptr(), inputs);
-        if (how == execution::lazily) {
+        if (how != execution::step_by_step) {
             if (!inputs.empty()) before = outputs[0]; // what reads nothing waits for nobody
             continue;
         }

@@ -107,6 +107,26 @@ def compare(
     return rows
 
 
+def bars_of(rows: List[Dict[str, object]]) -> List[Dict[str, object]]:
+    """What must hold of models of full size."""
+    megabytes = {(row["model"], row["way"]): row["megabytes"] for row in rows if not row["options"]}
+    steps = {row["model"]: row.get("step_seconds") for row in rows if row["way"] == "baseline"}
+    held = {"rows whose bits differ": (sum(row.get("same_bits") is False for row in rows), 0)}
+    for model, step in steps.items():
+        of_mirror = megabytes[model, "echo"] / megabytes[model, "mirror"]
+        held[f"{model}: megabytes, of its mirror's"] = (of_mirror, 0.999)
+        if step:
+            plans = [row["plan_seconds"] for row in rows if row["model"] == model]
+            held[f"{model}: first plan, in steps"] = (max(plans) / step, 1)
+    if "nmt" in steps:
+        of_all = megabytes["nmt", "echo"] / megabytes["nmt", "baseline"]
+        held["nmt: megabytes, of those without Echo"] = (of_all, 0.60)
+    return [
+        {"bar": f"MXNet, {bar}", "value": round(value, 4), "limit": limit, "passed": value <= limit}
+        for bar, (value, limit) in held.items()
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", required=True)
@@ -138,6 +158,9 @@ def main() -> int:
                 f"{row.get('step_seconds', '-'):>8} {row['plan_seconds']:6}",
                 flush=True,
             )
+    bars = [] if given.small else bars_of(rows)
+    if bars:
+        results.table(bars)
     if given.json:
         given.json.write_text(
             json.dumps(
@@ -146,12 +169,13 @@ def main() -> int:
                     "machine": results.machine(),
                     "mxnet": mx.__version__,
                     "rows": rows,
+                    "bars": bars,
                 },
                 indent=1,
             )
         )
     wrong = [row for row in rows if row.get("same_bits") is False]
-    return 1 if wrong else 0
+    return int(bool(wrong) or not all(bar["passed"] for bar in bars))
 
 
 if __name__ == "__main__":

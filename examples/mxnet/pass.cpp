@@ -122,7 +122,7 @@ REGISTER_PASS(echo).setBody(pass);
 } // namespace
 
 mxnet::ext::MXReturnValue initialize(int version) {
-    if (version >= 10700 && version < 20000) return mxnet::ext::MX_SUCCESS;
+    if (version >= 10900 && version < 11000) return mxnet::ext::MX_SUCCESS;
     MX_ERROR_MSG << "echo: built for MXNet 1.9, not for version " << version;
     return mxnet::ext::MX_FAIL;
 }

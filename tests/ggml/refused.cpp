@@ -126,6 +126,17 @@ TEST_CASE("what is drawn of a graph is what runs") {
     std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("where planning itself fails the graph stays as it is, and nobody tries again") {
+    echo_ggml::engine e({.max_overhead = -1}); // which no setting can ask for
+    chain c;
+    const auto& made = c.plan(e);
+    CHECK(made.problem.find("max_overhead") != std::string::npos);
+    CHECK(c.is_unchanged());
+    const auto judged = made.judged;
+    CHECK(c.plan(e).judged == judged);
+    CHECK(c.is_unchanged());
+}
+
 TEST_CASE("an op that nobody knows is kept and reported") {
     echo_ggml::engine e(cheap());
     chain with(256, 4 << 20, true);

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Callable, List, NamedTuple
 
 SETUP = Path(__file__).resolve().parents[2] / "examples" / "mlx" / "setup"
+ECHO_PLAN = SETUP.parents[2] / "build" / "release" / "examples" / "echo-plan"
 BUILT_FOR = re.search(r"mlx==([\d.]+)", SETUP.read_text(encoding="utf-8"))[1]
 ROW = re.compile(
     r"(\w+) +MLX +([\d.]+) MB .* Echo +([\d.]+) MB .*predicted +([\d.]+) MB\).* bits (\w+)"
@@ -68,6 +72,13 @@ def waiting(program: str) -> None:
     assert all(a.after < b.after for a, b in zip(ran.rows, free.rows)), (ran, free)
 
 
+def unordered(program: str) -> None:
+    """Without `depends` the bits are the same, and less is saved: MLX makes copies when it likes."""
+    ran, ordered = run(program, "--unordered"), run(program)
+    assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
+    assert sum(row.after for row in ran.rows) > sum(row.after for row in ordered.rows), (ran, ordered)
+
+
 def budget(program: str) -> None:
     """A looser budget never raises the peak, but for what MLX itself allocates ahead."""
     ran = run(program, "--wait", "--budget", "0.9")
@@ -76,9 +87,34 @@ def budget(program: str) -> None:
 
 
 def out_of_reach(program: str) -> None:
-    ran = run(program, "--budget", "0.01")
+    """Below the certified bound the step stays as it is, and one line for each graph says what the bound is."""
+    ran = run(program, "--budget", "0.01", "--steps", "2")
     assert ran.code == 0 and all(row.bits == "same" for row in ran.rows), ran
-    assert len(ran.errors) == 2 and all("the least found is" in line for line in ran.errors), ran
+    assert all(row.predicted == 0 for row in ran.rows), ran  # nothing was planned
+    assert len(ran.errors) == 2 and all("is below what any plan takes" in line for line in ran.errors), ran
+
+
+def report(program: str) -> None:
+    """Each planned graph and its plan are files, and the line that draws them is printed; `echo-plan` draws them itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "a step.html")
+        os.environ.update(ECHO_REPORT=str(page), ECHO_PLAN="/nowhere/echo-plan")
+        ran = run(program)
+        assert len(ran.errors) == 2 and all("to draw it: echo-plan '" in line for line in ran.errors), ran
+        for model in ("transformer", "convnet"):
+            graph, plan = (
+                json.loads(Path(folder, f"a step.{model}.{what}.json").read_text(encoding="utf-8"))
+                for what in ("graph", "plan")
+            )
+            assert len(plan["schedule"]) > len(graph["nodes"]) > 50, model
+        if ECHO_PLAN.exists():
+            os.environ["ECHO_PLAN"] = str(ECHO_PLAN)
+            ran = run(program)
+            assert not ran.errors and Path(folder, "a step.convnet", "index.html").exists(), ran
+        os.environ.update(ECHO_REPORT="/nowhere/step.html")
+        ran = run(program)
+        assert ran.code == 0 and all("cannot be written" in line for line in ran.errors), ran
+    del os.environ["ECHO_REPORT"], os.environ["ECHO_PLAN"]
 
 
 def fault(program: str) -> None:
@@ -151,8 +187,10 @@ def main() -> int:
         default,
         prediction,
         waiting,
+        unordered,
         budget,
         out_of_reach,
+        report,
         fault,
         other_version,
         bad_overhead,

@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -163,8 +164,29 @@ def other_version(library: str) -> None:
     """MXNet asks at load: versions with other structures are refused, and say so."""
     initialize = ctypes.CDLL(library).initialize
     initialize.argtypes, initialize.restype = [ctypes.c_int], ctypes.c_int
-    assert [initialize(v) for v in (10699, 20000)] == [0, 0]
-    assert initialize(10901) == 1
+    assert [initialize(v) for v in (10699, 10802, 11000, 20000)] == [0] * 4
+    assert [initialize(v) for v in (10900, 10901)] == [1, 1]
+
+
+def refused_library(library: str) -> None:
+    """Where the library cannot be loaded: one line, and training goes on with the symbol as it is."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import echo_mxnet, models;"
+        "echo_mxnet.load(sys.argv[2]);"
+        "model = models.resnet(**models.SMALL['resnet']);"
+        "assert echo_mxnet.optimize(model.symbol, model.shapes) is model.symbol"
+    )
+    examples = str(Path(compare.__file__).parent)
+    with tempfile.NamedTemporaryFile(suffix=".so") as other:
+        other.write(b"no library")
+        other.flush()
+        for file in (other.name, library + ".gone"):
+            done = subprocess.run(
+                [sys.executable, "-c", program, examples, file], capture_output=True, text=True
+            )
+            lines = [line for line in done.stderr.splitlines() if line.startswith("echo: ")]
+            assert done.returncode == 0 and len(lines) == 1, done.stderr
+            assert "symbols stay as they are" in lines[0] and file in lines[0], lines
 
 
 def unread_layer_norm() -> None:
@@ -185,7 +207,10 @@ def main() -> int:
         for check in (predictions, bits)
         for name in models.MODELS
     ]
-    checks += [("other_version", lambda: other_version(library))]
+    checks += [
+        (check.__name__, lambda check=check: check(library))
+        for check in (other_version, refused_library)
+    ]
     checks += [
         (check.__name__, check)
         for check in (

@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,7 @@ struct mark_options {
     double max_overhead = 0.05;      ///< time of the copies ÷ time of the step
     bool names_overhead = false;     ///< by the user; else what the engine itself would mark may lift it
     std::uint64_t budget = any_peak; ///< bytes; then the least time that keeps them
-    std::size_t trials = 1200;       ///< that the judge is asked about, more or less
+    std::size_t trials = 1200;       ///< sets of marks that the judge is asked about at most, but for a few
 };
 
 /// What a search has found.
@@ -78,32 +79,38 @@ public:
         group();
     }
 
-    /// The best marks found. Asks the judge some hundred times.
+    /// The best marks found; of what the engine itself would mark and no marks at all, none is better. Asks the judge
+    /// about no set twice.
     mark_decision run() {
-        const mark_verdict baseline = judge_(none_), mirror = judge_(g_.mirrored);
+        const mark_verdict baseline = verdict(none_), mirror = verdict(g_.mirrored);
         baseline_bytes_ = baseline.bytes;
         best_ = {none_, baseline};
         consider(g_.mirrored, mirror);
         for (const double overhead : {options_.max_overhead, 0.3 * options_.max_overhead})
             for (const auto how : {strategy::budget, strategy::min_cut}) {
                 const marks proposed = completed(how, overhead);
-                consider(proposed, judge_(proposed));
+                consider(proposed, verdict(proposed));
             }
         // Bytes and time at several exchange rates, dearer and dearer, each from where the last one ended; then by the
         // wish.
         const auto by_wish = [this](const mark_verdict& a, const mark_verdict& b) { return better(a, b); };
+        const std::size_t explored = options_.trials - options_.trials / 5; // the last fifth is for the best
         for (marks now : {marks(best_.marked), g_.may_be_marked})
             for (const double rate : {0.5, 1.5, 3.0, 5.0, 8.0, 14.0}) {
-                now = improve(now, [&, rate](const mark_verdict& a, const mark_verdict& b) {
-                    return priced(a, rate) < priced(b, rate);
-                });
-                if (options_.budget != any_peak) improve(now, by_wish);
+                now = improve(
+                    now,
+                    [&, rate](const mark_verdict& a, const mark_verdict& b) {
+                        return priced(a, rate) < priced(b, rate);
+                    },
+                    explored);
+                if (options_.budget != any_peak) improve(now, by_wish, explored);
             }
-        improve(marks(best_.marked), by_wish);
+        improve(marks(best_.marked), by_wish, options_.trials);
         if (options_.budget == any_peak && !options_.names_overhead &&
             best_.got.bytes > mirror.bytes) { // it takes longer than the default allows
             limit_us_ = std::max(limit_us_, mirror.copies_us);
-            improve(g_.mirrored, by_wish);
+            consider(g_.mirrored, mirror); // it may have been too slow before
+            improve(g_.mirrored, by_wish, trials_ + options_.trials / 10);
         }
         return {std::move(best_.marked), best_.got, baseline, mirror, step_us_, trials_};
     }
@@ -134,8 +141,17 @@ private:
                rate * v.copies_us / step_us_ + static_cast<double>(v.unsound);
     }
 
+    /// What the judge says; it is asked once about each set.
+    const mark_verdict& verdict(const marks& marked) {
+        const auto [at, is_new] = known_.try_emplace(marked);
+        if (is_new) {
+            at->second = judge_(marked);
+            ++trials_;
+        }
+        return at->second;
+    }
+
     void consider(const marks& marked, const mark_verdict& got) {
-        ++trials_;
         if (better(got, best_.got)) best_ = {marked, got};
     }
 
@@ -176,11 +192,13 @@ private:
                 if (g_.may_be_marked[n] && g_.may_be_marked[x]) readers_[group_of[x]].insert(group_of[n]);
     }
 
-    /// Turns groups around, alone or with the groups whose gradients read them, while that helps.
+    /// Turns groups around, alone or with the groups whose gradients read them, while that helps. Asks the judge a tenth
+    /// of all questions at most, and none where that many were asked before.
     template <class Better>
-    marks improve(const marks& start, const Better& is_better) {
-        trial now{start, judge_(start)};
-        const std::size_t end = trials_ + options_.trials / 10;
+    marks improve(const marks& start, const Better& is_better, std::size_t most_trials) {
+        const std::size_t end = std::min(trials_ + options_.trials / 10, most_trials);
+        if (trials_ >= end) return start;
+        trial now{start, verdict(start)};
         for (bool moved = true; moved && trials_ < end;) {
             moved = false;
             for (std::size_t g = 0; g < groups_.size() && trials_ < end; ++g) {
@@ -204,7 +222,7 @@ private:
         for (const std::size_t g : groups)
             for (const std::size_t n : groups_[g]) next[n] = to;
         if (next == now.marked) return false;
-        const mark_verdict got = judge_(next);
+        const mark_verdict got = verdict(next);
         consider(next, got);
         if (!is_better(got, now.got)) return false;
         now = {std::move(next), got};
@@ -220,6 +238,7 @@ private:
     std::vector<std::vector<std::size_t>> groups_; // nodes of each
     std::vector<std::set<std::size_t>> readers_;   // by group: the groups whose gradients read it
     trial best_;
+    std::unordered_map<marks, mark_verdict> known_; // by set
     std::size_t trials_ = 0;
 };
 
