@@ -105,6 +105,7 @@ class Page(unittest.TestCase):
         for word in ("Step ", "Runs ", "Made by aten.", "Read by ", "Feature maps"):
             self.assertIn(word, said)
         self.assertRegex(said, r"\d\s(KiB|MiB|GiB), steps [\d,]+ to [\d,]+")
+        self.assertRegex(said, r"running (it|[\d,]+ ops?) again (needs|would take) .*\d\s(µs|ms)")  # why it stays
         self.browser.mouse("mouseMoved", 1, 1)
         self.browser.wait_for("document.querySelector('#after .tip').hidden")
 
@@ -117,6 +118,44 @@ class Page(unittest.TestCase):
                 seen.add(self.run_js("document.querySelector('#arena .tip').innerText"))
         self.assertTrue(any("Lies at offset" in text for text in seen), seen)
         self.assertTrue(any("again" in text for text in seen), seen)
+
+    def test_bound_and_gap_are_those_of_the_command(self) -> None:
+        said = json.loads(self.said(GRAPHS / "resnet50_b64.json.gz", "--json"))
+        bound, peak = said["lower_bound_bytes"], said["peak_bytes"]
+        sentence = self.run_js("document.querySelectorAll('.sentences p')[1].textContent")
+        self.assertTrue(sentence.endswith(f" than {show_bytes(bound)}. The peak lies {100 * (peak - bound) / bound:.1f} % above "
+                                          "that bound."), sentence)
+        self.assertIn("no plan within 5 % of recomputation", sentence)
+        self.assertEqual(self.tiles()["Above the bound"], [f"{100 * (peak - bound) / bound:.1f} %", f"certified: {show_bytes(bound)}"])
+
+    def test_the_front_has_the_plan_in_its_table_and_its_label(self) -> None:
+        graph = "mobilenet_v3_large_b64"
+        for percent, row in (("0.05", "the plan: 5 %"), ("0", "the plan: 0 %"), ("0.12", "the plan: 10 %")):
+            self.browser.open(self.report(graph, "--max-overhead", percent))
+            said = json.loads(self.said(GRAPHS / f"{graph}.json.gz", "--json", "--max-overhead", percent))
+            chosen = self.run_js("[...document.querySelectorAll('#steps-table tr.chosen')].map((r) => [...r.cells].map("
+                                 "(c) => c.textContent))")
+            self.assertEqual([cells[0] for cells in chosen], [row])
+            label = self.run_js("document.getElementById('front').getAttribute('aria-label')").replace("\u00a0", " ")
+            self.assertIn(f"the chosen plan has {show_bytes(said['peak_bytes'])} at {100 * said['recompute_time_ratio']:.2f} %", label)
+            rows = self.run_js("percentRows(echoReport.model)")
+            least = next(r["least"] for r in rows if r["chosen"])
+            self.assertLessEqual(least, said["peak_bytes"])
+            self.assertEqual(chosen[0][1].replace("\u00a0", " "), show_bytes(least))
+
+    def test_an_unknown_op_stands_in_the_notes(self) -> None:
+        size = [{"dtype": "f32", "shape": [1024]}]
+        source = pathlib.Path(self.folder.name, "odd.json")
+        source.write_text(json.dumps({"format": "echo-graph/1", "outputs": [[2, 0]], "nodes": [
+            {"op": "data", "phase": "input", "inputs": [], "outputs": size},
+            {"op": "odd", "phase": "forward", "inputs": [[0, 0]], "outputs": size},
+            {"op": "odder", "phase": "backward", "inputs": [[1, 0]], "outputs": size}]}), encoding="utf-8")
+        said = json.loads(self.said(source, "--json", "--report", source.with_suffix("")))
+        self.assertEqual(said["unknown_ops"], ["odd", "odder"])
+        self.browser.open(source.with_suffix("") / "index.html")
+        notes = self.run_js("[...document.querySelectorAll('#notes li')].map((li) => li.textContent)")
+        self.assertEqual([note for note in notes if note.startswith("Nothing")],
+                         [f"Nothing is known of the op {op}: it was left alone." for op in said["unknown_ops"]])
 
     def test_dragging_zooms_all_charts_and_a_double_click_shows_all(self) -> None:
         begin, steps = self.run_js("[echoReport.model.sides[1].begin, echoReport.model.sides[1].steps]")
