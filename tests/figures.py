@@ -113,7 +113,22 @@ def module_of(file):
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "examples" / "pytorch" / "README.md"]
+    return [*pages, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def wrong_sizes(text, rows):
+    """Lines of a table `| graph | nodes | peak MB | … |` that say other sizes than `rows`, by graph."""
+    wrong = []
+    for name, *said in re.findall(r"^\| (\w+) \| ([\d,]+) \| ([\d,.]+) \|", text, re.MULTILINE):
+        row = rows.get(name)
+        true = row and [
+            f"{row['nodes']:,}",
+            f"{row['baseline MB']:,.{0 if row['baseline MB'] >= 10 else 1}f}",
+        ]
+        if said != true:
+            wrong.append(f"{name}: {said} instead of {true}")
+    return wrong
 
 
 NO_CARD = "**No card yet.**"
@@ -230,7 +245,7 @@ class Figures(unittest.TestCase):
 
     def test_generated_sections_are_what_the_results_say(self):
         makers, seen = generated(), set()
-        for document in [*documents(), ROOT / "examples" / "pytorch" / "README.md"]:
+        for document in documents():
             text = document.read_text(encoding="utf-8")
             self.assertEqual(
                 text.count(BEGIN),
@@ -250,6 +265,13 @@ class Figures(unittest.TestCase):
         self.assertEqual(card_problem(page, there), "")
         for document in documents() if there else ():
             self.assertNotIn("no card yet", document.read_text(encoding="utf-8").lower(), document)
+
+    def test_sizes_of_graphs_are_those_that_were_measured(self):
+        page = (ROOT / "examples" / "pytorch" / "README.md").read_text(encoding="utf-8")
+        rows = {row["graph"]: row for row in load("default")["rows"]}
+        self.assertEqual(wrong_sizes(page, rows), [])
+        for name in rows:
+            self.assertIn(f"\n| {name} | ", page)
 
     def test_what_two_commands_measure_is_the_same(self):
         """The default's peak of a graph, in MB with one digit."""
@@ -280,6 +302,12 @@ class Figures(unittest.TestCase):
             self.assertGreater(len(reason), 10, f"{figure}: say why it is no measurement")
 
     # The checks find what is planted.
+
+    def test_wrong_sizes_are_found(self):
+        rows = {"mlp": {"nodes": 1053, "baseline MB": 0.41}}
+        self.assertEqual(wrong_sizes("| mlp | 1,053 | 0.4 | words |", rows), [])
+        for line in ("| mlp | 1,054 | 0.4 | |", "| mlp | 1,053 | 0.5 | |", "| other | 1,053 | 0.4 | |"):
+            self.assertEqual(len(wrong_sizes(line, rows)), 1, line)
 
     def test_a_wrong_claim_about_a_gpu_is_found(self):
         for text, measured, word in (
