@@ -5,7 +5,8 @@
 ///
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
-/// time per byte first, until the limit is met, and `retain` keeps again what there is room for. At last,
+/// time per byte first, until the limit is met, and `retain` keeps again what there is room for; so it does from the
+/// plans that are known just above the limit. At last,
 /// `local_search` tries runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a
 /// lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks
 /// again, by another figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever
@@ -60,7 +61,7 @@ public:
     }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
-    /// at the limit and one at the rung above it, and what the starts cost.
+    /// at the limit, two where none of its starts arrives, and what the starts cost.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -141,8 +142,9 @@ private:
     void search_towards(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         if (limit >= least_bytes_) {
-            search_rung(near); // what others found there may be as low
-            plans_.search(limit);
+            const bool met = plans_.search(limit);
+            if (!met && !is_reduced()) plans_.search(limit, true);
+            plans_.lead_from_above(limit);
             search_neighbours(near);
         }
         if (!known_.within(limit)) {
@@ -152,7 +154,17 @@ private:
         }
         if (is_reduced()) return;
         lower_by_light_ops(limit);
-        if (is_dear(limit)) search_below(near, tuning::rungs_below_dear);
+        if (is_dear(limit)) search_where_dear(limit, near);
+    }
+    /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then, and
+    /// the way down, from which much can be kept again.
+    void search_where_dear(std::uint64_t limit, std::size_t near) {
+        search_below(near, tuning::rungs_below_dear);
+        plans_.lead_from_above(limit);
+        down_.down_to(limit, least_bytes_);
+        const rated_decision& deepest = down_.deepest();
+        if (deepest.footprint.peak_bytes <= limit)
+            plans_.add(plans_.retain()(evaluate_(deepest.decided), limit, tuning::retained_from_deepest));
     }
 
     /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be
@@ -168,8 +180,7 @@ private:
         for (std::size_t k = 1; k <= count; ++k)
             search_rung((i / tuning::rungs_apart + k) * tuning::rungs_apart);
     }
-    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more. There,
-    /// searches end far from each other, and who pays so much may wait.
+    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more.
     bool is_dear(std::uint64_t limit) const {
         const rated_decision* found = known_.within(limit);
         return found && found->recompute >= evaluate_.facts().times.total / tuning::dear_part;

@@ -40,6 +40,9 @@ public:
         }
     }
 
+    /// The last plan on that way, which must have been gone.
+    const rated_decision& deepest() const { return *deepest_; }
+
 private:
     /// The lowest of the plans to which the lowest starts lead, and cuts at prices too cheap for other limits.
     rated_decision lowest_led_down() {

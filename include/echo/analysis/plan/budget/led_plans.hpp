@@ -74,25 +74,41 @@ public:
     }
 
     /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are
-    /// those of the lowest plan on the way, where none meets the limit.
-    [[nodiscard]] evaluated_plan lead(const rated_decision& start, std::uint64_t limit, ticks most) {
+    /// those of the lowest plan on the way, where none meets the limit. `patient`: also where it gets on slowly.
+    [[nodiscard]] evaluated_plan lead(const rated_decision& start, std::uint64_t limit, ticks most,
+                                      bool patient = false) {
         const bool small = effort_.whole_front();
         auto [plan, met] = evict_(evaluate_(start.decided), limit,
                                   {.rounds = small ? tuning::rounds_of_lead_in_small : tuning::rounds_of_lead,
                                    .most = most,
+                                   .patient = patient,
                                    .everywhere = small});
         if (met) plan = retain_(std::move(plan), limit, tuning::retained_after_lead);
         known_.add(plan.rated());
         return std::move(plan);
     }
-    /// Leads every start to the limit.
-    void search(std::uint64_t limit) {
+    /// Leads every start to the limit. Whether one has arrived.
+    bool search(std::uint64_t limit, bool patient = false) {
         tell();
         ticks cheapest = no_limit / 2;
+        bool met = false;
         for (const rated_decision& start : starts_) {
-            const auto plan = lead(start, limit, cheapest + cheapest / 2);
-            if (plan.peak_bytes() <= limit) cheapest = std::min(cheapest, plan.recompute());
+            const auto plan = lead(start, limit, cheapest + cheapest / 2, patient);
+            if (plan.peak_bytes() > limit) continue;
+            cheapest = std::min(cheapest, plan.recompute());
+            met = true;
         }
+        return met;
+    }
+    /// Leads the known plans whose peaks lie next above the limit to it.
+    void lead_from_above(std::uint64_t limit) {
+        const auto all = known_.all();
+        const auto end = std::ranges::partition_point(
+            all, [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
+        const auto count = std::min(end - all.begin(), tuning::led_from_above);
+        const std::vector<rated_decision> nearest(end - count, end); // what is found moves the others
+        for (auto start = nearest.rbegin(); start != nearest.rend(); ++start)
+            static_cast<void>(lead(*start, limit, no_limit / 2, true));
     }
     /// From the cheapest plan known at the limit: what there is room for is kept again, and then swapped.
     void exchange(std::uint64_t limit) {

@@ -70,11 +70,12 @@ inline constexpr std::size_t rungs_apart = 3;   ///< of limits that are neighbou
 inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on, of the cuts to start from
 inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts that are led down alone
 /// Rounds of evictions that lead a start down.
-inline constexpr std::size_t rounds_of_lead = 8, rounds_of_lead_in_small = 30;
+inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
+inline constexpr std::ptrdiff_t led_from_above = 2; ///< plans whose peaks lie next above a limit
 /// Rounds.
-inline constexpr int retained_after_lead = 3, retained_at_end = 4;
+inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
-inline constexpr std::size_t rungs_below_dear = 5; ///< more limits that are searched then
+inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
 inline constexpr std::size_t rungs_failed = 4;     ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
