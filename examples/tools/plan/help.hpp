@@ -61,7 +61,7 @@ SYNOPSIS
               [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--memory-snapshot FILE] [--report DIR]
               [--compare | --pareto | --knee]
-    echo-plan diff A B [--fail-above PERCENT] ...
+    echo-plan diff A B [--graph GRAPH] [--fail-above PERCENT] ...
     echo-plan --help | diff --help | --version
 
 DESCRIPTION
