@@ -114,8 +114,8 @@ inline page_head head_of(const subject& before, const subject& after) {
                       tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes),
                       {"Recomputation", fmt::format("{:.2f} %", 100 * b.recompute_time_ratio),
                        fmt::format("from {:.2f} % of a step's time", 100 * a.recompute_time_ratio)},
-                      {"Time of a step", fmt::format("{:.3f} ms", step_us(after) / 1000),
-                       fmt::format("from {:.3f} ms, as the plans count it", step_us(before) / 1000)},
+                      {"Time of a step", fmt::format("{:#.4g} ms", step_us(after) / 1000),
+                       fmt::format("from {:#.4g} ms, as the plans count it", step_us(before) / 1000)},
                       tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes),
                       tile_of("Resident", a.resident_bytes, b.resident_bytes)},
             .sentences = {named_sentences(before), named_sentences(after)}};
