@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Every bar of speed, arena, laws, limits and defaults beside what was measured, and what fused recomputation saves, from
+"""Every bar of speed, arena, laws, limits, defaults, the report and hosts beside what was measured, and what fused recomputation saves, from
 bench/results: prints the tables, and writes them into docs/results. The bars against peers have a page of their own
 (bench/peers), and so has what users see first (bench/front_page.py)."""
 import results
 from results import ROOT, load
 
 
-def bar(what, value, limit):
-    return {"bar": what, "value": value, "limit": limit, "passed": value <= limit}
+def bar(what, value, limit, sense="≤"):
+    passed = value >= limit if sense == "≥" else value <= limit
+    return {"bar": what, "value": value, "limit": limit, "sense": sense, "passed": passed}
 
 
 def counters(result, benchmark):
@@ -33,9 +34,32 @@ def of_plan_memory(result):
     return [bar("60,000 buffers at limit 0, ms", worst, 300)]
 
 
+def of_report(result):
+    """Making is what planning and the report take together."""
+    made = []
+    for graph, words, seconds, megabytes in (("nmt_b128_t50", "report of NMT", 2, 3),
+                                             ("transformer_100000", "report of 100,000 steps", 10, 10)):
+        row = next(row for row in result["rows"] if row["graph"] == graph)
+        made += [bar(f"{words}: planned and made, s", row["planning s"] + row["report s"], seconds),
+                 bar(f"{words}, MB", row["MB"], megabytes)]
+        if graph == "nmt_b128_t50":
+            made += [bar(f"{words}: first paint, ms", row["first paint ms"], 1000),
+                     bar(f"{words}: frames/s while zooming", row["zoom frames/s"], 20, "≥")]
+    return made
+
+
+def of_host(name):
+    """Those that a host's own run has set, where it has set any."""
+    def made(result):
+        return [one | {"bar": one["bar"] if one["bar"].startswith(f"{name}: ") else f"{name}: {one['bar']}"}
+                for one in result.get("bars", [])]
+    return made
+
+
 SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
            "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
-           "default": lambda result: result["bars"]}
+           "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
+           "mxnet": of_host("MXNet"), "mlx": of_host("MLX")}
 
 
 def measured(*loaded):
@@ -46,10 +70,10 @@ def measured(*loaded):
 
 def bars():
     lines = ["| bar | measured | asked | |", "|---|--:|--:|--:|"]
-    loaded = {name: result for name in SOURCES if (result := load(name)) is not None}
+    loaded = {name: result for name in SOURCES if (result := load(name)) is not None and SOURCES[name](result)}
     for name, result in loaded.items():
         for one in SOURCES[name](result):
-            sign = "≥" if one["limit"] >= 1_000_000 else "≤"
+            sign = one.get("sense", "≥" if one["limit"] >= 1_000_000 else "≤")
             lines.append(f"| {one['bar']} | {one['value']:,.6g} | {sign} {one['limit']:,g} | "
                          f"{'passed' if one['passed'] else '**failed**'} |")
     return [measured(*loaded.values()), "", *lines]

@@ -3,6 +3,7 @@
 # A page of the manual is written from `--help` by Python; a completion the command prints itself, from the options that
 # it reads. echo-train is not among them: it is compiled for the machine that builds it.
 set(commands echo-plan echo-arena)
+set(words_of_echo-plan diff) # which stand first, and have pages of their own
 install(TARGETS ${commands} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 install(FILES examples/tools/report/page/uplot_licence.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/echo COMPONENT tools)
 if(CMAKE_CROSSCOMPILING OR ECHO_SANITIZE) # they would have to run here
@@ -27,6 +28,12 @@ foreach(command IN LISTS commands)
     set(page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/packaging/man_page.py $<TARGET_FILE:${command}>
       ${folder}/${command}.1)
     install(FILES ${folder}/${command}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+    foreach(word IN LISTS words_of_${command})
+      list(APPEND results ${folder}/${command}-${word}.1)
+      list(APPEND page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/packaging/man_page.py $<TARGET_FILE:${command}>
+        ${folder}/${command}-${word}.1 --word ${word})
+      install(FILES ${folder}/${command}-${word}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+    endforeach()
   endif()
   add_custom_command(OUTPUT ${results}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${command}> -DFOLDER=${folder}

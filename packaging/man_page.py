@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Writes a page of the manual from what a command prints for --help, which has the sections of one.
 
-    packaging/man_page.py PROGRAM [FILE]
+    packaging/man_page.py PROGRAM [FILE] [--word WORD]
 
+The page of `PROGRAM WORD` is called PROGRAM-WORD.
 A line that begins at the left edge is a heading; 4 spaces are a paragraph or an option, and 8 are
 what an option does. Lines indented further, and those with columns, are printed as they are.
 """
@@ -86,6 +87,7 @@ def page(text: str, version: str, date: str) -> str:
     if " - " not in name:
         raise ValueError("the help page has no section NAME with 'command - what it does'")
     command, purpose = name.split(" - ", 1)
+    command = command.replace(" ", "-")
     out = [
         f'.TH {command.upper()} 1 "{date}" "Echo {version}" "User Commands"',
         ".SH NAME",
@@ -113,19 +115,22 @@ def page(text: str, version: str, date: str) -> str:
     return "\n".join(out) + "\n"
 
 
-def said(program: pathlib.Path, option: str) -> str:
+def said(program: pathlib.Path, *words: str) -> str:
     """What the program prints."""
-    return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("file", nargs="?", type=pathlib.Path)
+    parser.add_argument("--word", action="append", default=[])
     given = parser.parse_args()
     version = said(given.program.resolve(), "--version").split()[-1]
     text = page(
-        said(given.program.resolve(), "--help"), version, os.environ.get("ECHO_PAGE_DATE", "")
+        said(given.program.resolve(), *given.word, "--help"),
+        version,
+        os.environ.get("ECHO_PAGE_DATE", ""),
     )
     if given.file:
         given.file.write_text(text, encoding="utf-8")

@@ -57,9 +57,9 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch = (
+    paper, peers, engine, pytorch, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
-        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py")
+        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py", "gpu/tables.py")
     )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
@@ -82,6 +82,7 @@ def generated():
             for name in host_pages.SPECIALISED
         },
         **of_report(),
+        "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
@@ -112,7 +113,36 @@ def module_of(file):
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "examples" / "pytorch" / "README.md"]
+    return [*pages, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def wrong_sizes(text, rows):
+    """Lines of a table `| graph | nodes | peak MB | … |` that say other sizes than `rows`, by graph."""
+    wrong = []
+    for name, *said in re.findall(r"^\| (\w+) \| ([\d,]+) \| ([\d,.]+) \|", text, re.MULTILINE):
+        row = rows.get(name)
+        true = row and [
+            f"{row['nodes']:,}",
+            f"{row['baseline MB']:,.{0 if row['baseline MB'] >= 10 else 1}f}",
+        ]
+        if said != true:
+            wrong.append(f"{name}: {said} instead of {true}")
+    return wrong
+
+
+NO_CARD = "**No card yet.**"
+OF_A_CARD = ("gpu.json", "cuda.json")  # what bench/gpu --all measures
+
+
+def card_problem(text, measured):
+    """What docs/results/gpu.md claims wrongly of the results that there are; "" where it is right."""
+    if not measured:
+        return "" if NO_CARD in text else f"nothing was measured on a GPU: say {NO_CARD}"
+    if NO_CARD in text:
+        return f"it says {NO_CARD} beside {', '.join(measured)}"
+    silent = [name for name in measured if f"bench/results/{name}" not in text]
+    return f"it does not name {', '.join(silent)}" if silent else ""
 
 
 def sections(text):
@@ -215,7 +245,7 @@ class Figures(unittest.TestCase):
 
     def test_generated_sections_are_what_the_results_say(self):
         makers, seen = generated(), set()
-        for document in [*documents(), ROOT / "examples" / "pytorch" / "README.md"]:
+        for document in documents():
             text = document.read_text(encoding="utf-8")
             self.assertEqual(
                 text.count(BEGIN),
@@ -228,6 +258,20 @@ class Figures(unittest.TestCase):
                     self.assertEqual(section, makers[name]())
                     seen.add(name)
         self.assertEqual(set(makers) - seen, set())
+
+    def test_a_page_says_whether_a_gpu_was_had(self):
+        page = (ROOT / "docs" / "results" / "gpu.md").read_text(encoding="utf-8")
+        there = [name for name in OF_A_CARD if (RESULTS / name).exists()]
+        self.assertEqual(card_problem(page, there), "")
+        for document in documents() if there else ():
+            self.assertNotIn("no card yet", document.read_text(encoding="utf-8").lower(), document)
+
+    def test_sizes_of_graphs_are_those_that_were_measured(self):
+        page = (ROOT / "examples" / "pytorch" / "README.md").read_text(encoding="utf-8")
+        rows = {row["graph"]: row for row in load("default")["rows"]}
+        self.assertEqual(wrong_sizes(page, rows), [])
+        for name in rows:
+            self.assertIn(f"\n| {name} | ", page)
 
     def test_what_two_commands_measure_is_the_same(self):
         """The default's peak of a graph, in MB with one digit."""
@@ -258,6 +302,22 @@ class Figures(unittest.TestCase):
             self.assertGreater(len(reason), 10, f"{figure}: say why it is no measurement")
 
     # The checks find what is planted.
+
+    def test_wrong_sizes_are_found(self):
+        rows = {"mlp": {"nodes": 1053, "baseline MB": 0.41}}
+        self.assertEqual(wrong_sizes("| mlp | 1,053 | 0.4 | words |", rows), [])
+        for line in ("| mlp | 1,054 | 0.4 | |", "| mlp | 1,053 | 0.5 | |", "| other | 1,053 | 0.4 | |"):
+            self.assertEqual(len(wrong_sizes(line, rows)), 1, line)
+
+    def test_a_wrong_claim_about_a_gpu_is_found(self):
+        for text, measured, word in (
+            ("1.5 × on a card", [], "nothing was measured"),
+            (f"{NO_CARD} Measured: bench/results/gpu.json", ["gpu.json"], "it says"),
+            ("Measured: bench/results/gpu.json", ["gpu.json", "cuda.json"], "name cuda.json"),
+        ):
+            with self.subTest(text):
+                self.assertIn(word, card_problem(text, measured))
+        self.assertEqual(card_problem("Measured: bench/results/gpu.json", ["gpu.json"]), "")
 
     def test_figures_are_found(self):
         for text, number, unit in (

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """The reference of docs/reference: every public entity of include/echo has words, and what has none
-is found.
+is found. Free functions say what they cost and what they throw, but for those whose body is one line,
+operators, and what the compiler runs.
 """
 
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -47,6 +49,85 @@ def said(text: str) -> list[str]:
         return run.warnings_of(include, pathlib.Path(folder) / "out")
 
 
+# Folders whose functions are what ops compute, rows of a vocabulary, or made for a device.
+ASIDE = {"ops", "symbol", "vocabulary", "kernel", "cuda"}
+NO_FUNCTION = re.compile(
+    r"[/#{})\s]|$|(namespace|template|requires|class|struct|enum|using|concept|static_assert|union"
+    r"|public|private|protected)\b"
+)
+COST = re.compile(r"\bO\(|\bcosts?\b")
+ERRORS = re.compile(r"\bErrors?\b|\b[Tt]hrows?\b")
+
+
+def told_of(lines: list[str], at: int) -> str:
+    """The comment in front of line `at`, and in front of its template."""
+    told, before = [], at - 1
+    while before >= 0 and re.match(r"template\b|\s+\S|requires\b", lines[before]):
+        before -= 1
+    while before >= 0 and lines[before].startswith("///"):
+        told.insert(0, lines[before].removeprefix("///"))
+        before -= 1
+    return "".join(told)
+
+
+def silent_functions(text: str) -> list[tuple[str, str]]:
+    """Free functions of a header that do not say what they cost, or what they throw: name, and what
+    is missing. Members and what namespaces called detail hold are not looked at.
+    """
+    lines, inside, found = text.splitlines(), [], []
+    for at, line in enumerate(lines):
+        if (opened := re.match(r"(?:inline )?namespace ([\w:]*) ?\{", line)) and "}" not in line:
+            inside.append(opened[1].split("::")[-1])
+        elif line.startswith("} // namespace"):
+            inside.pop()
+        if NO_FUNCTION.match(line) or "detail" in inside:
+            continue
+        end = at
+        while not re.search(r"[;{}]\s*(//.*)?$", lines[end]) and end + 1 < len(lines):
+            end += 1
+        head = " ".join(lines[at : end + 1])
+        name = re.search(r"(\w+)\(", head)
+        if not name or re.search(r"\bconstexpr\b|\boperator\b|[;}]\s*(//.*)?$", head):
+            continue
+        body = next((k for k, one in enumerate(lines[end + 1 :]) if one.startswith("}")), 0)
+        told = told_of(lines, at)
+        if body > 1 and not COST.search(told):
+            found.append((name[1], "cost"))
+        if body > 1 and not ERRORS.search(told) and "noexcept" not in head:
+            found.append((name[1], "errors"))
+    return found
+
+
+class Functions(unittest.TestCase):
+    def test_each_says_what_it_costs_and_throws(self):
+        looked_at = 0
+        for header in sorted((ROOT / "include" / "echo").rglob("*.hpp")):
+            if not ASIDE & set(header.parts):
+                looked_at += 1
+                self.assertEqual(silent_functions(header.read_text(encoding="utf-8")), [], header)
+        self.assertGreater(looked_at, 100)
+
+    def test_what_says_nothing_is_found(self):
+        body = "{\n    int y = x;\n    return y;\n}\n"
+        for text, missing in (
+            (f"/// Words.\ninline int f(int x) {body}", ["cost", "errors"]),
+            (f"/// Words. O(1).\ninline int f(int x) {body}", ["errors"]),
+            (f"/// Words. Errors: none.\ninline int f(int x) {body}", ["cost"]),
+            (f"/// Words.\ninline int f(int x) noexcept {body}", ["cost"]),
+            (
+                f"/// Words.\ntemplate <class T>\n    requires a<T>\nint f(T a,\n      T b) {body}",
+                ["cost", "errors"],
+            ),
+            (f"/// Words. O(1). Errors: none.\ninline int f(int x) {body}", []),
+            ("/// Words.\ninline int f(int x) {\n    return x;\n}\n", []),
+            ("/// Words.\ninline int f(int x) { return x; }\n", []),
+            (f"namespace detail {{\ninline int f(int x) {body}}} // namespace detail\n", []),
+            (f"/// Words.\nconstexpr int f(int x) {body}", []),
+        ):
+            with self.subTest(text):
+                self.assertEqual(silent_functions(text), [("f", one) for one in missing])
+
+
 @unittest.skipUnless(shutil.which("doxygen"), "doxygen is not installed")
 class Pages(unittest.TestCase):
     def test_every_public_entity_has_words(self):
@@ -87,6 +168,14 @@ class Common(unittest.TestCase):
             "all members", self.spoken("    friend bool operator==(const a&, const a&) = default;")
         )
         self.assertIn("Takes over", self.spoken("    a(a&& other) noexcept;"))
+
+    def test_what_is_deleted_is_no_copy(self):
+        for line, words in (
+            ("a(const a&) = delete; // it points into itself", "There is none: it points into itself."),
+            ("a& operator=(const a&) = delete;", "There is none."),
+            ("a(a&& other) = delete;", "There is none."),
+        ):
+            self.assertEqual(self.spoken(line), f"/** {words} */ {line}")
 
     def test_own_words_are_kept(self):
         for line in (

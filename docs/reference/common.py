@@ -4,7 +4,8 @@ the header.
 
 They are what the language itself gives (a move, a comparison), and what a customisation point asks
 for: `graph_traits` and `op_traits` describe their members once, at the head of their headers. Lines
-keep their numbers. A member that has words of its own keeps them.
+keep their numbers. A member that has words of its own keeps them; of a deleted one, the reason beside
+it is said.
 """
 
 import pathlib
@@ -217,6 +218,7 @@ def has_words(lines: list[str], at: int) -> bool:
 NAME = r"\w+(?:\{[^{}]*\}| = [^,;{}]+)?"
 KIND = r"(?:inline constexpr )?[\w:]+(?:<[^;=]*>)?"
 SEVERAL = re.compile(rf"^(\s*)({KIND}) ({NAME}(?:, {NAME})+);(?:\s*///< (.*))?$")
+DELETED = re.compile(r"= delete;(?:\s*// (.*))?$")
 
 
 def parted(line: str, before: str, rules: list[tuple[str, str]], used: set[str]) -> str:
@@ -255,8 +257,10 @@ def spoken(header: pathlib.Path, text: str, used: set[str] | None = None) -> str
                 first = at
                 while first > 0 and re.match(r"\s*(?:template\b|requires\b)", lines[first - 1]):
                     first -= 1
-                if not (line.strip().endswith("delete;")):
-                    lines[first] = f"/** {sentence} */ {lines[first]}"
+                if deleted := DELETED.search(line):
+                    sentence = f"There is none: {deleted[1]}." if deleted[1] else "There is none."
+                else:
                     used.add(pattern)
+                lines[first] = f"/** {sentence} */ {lines[first]}"
                 break
     return "\n".join(lines) + "\n"

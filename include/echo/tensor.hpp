@@ -151,7 +151,7 @@ inline std::uint64_t byte_count(const tensor& t) {
 }
 
 /// Elements of a tensor for one-bit encoding: from the shape, else from bytes and type, else bytes ÷ 4
-/// rounded up.
+/// rounded up. O(rank). Errors: as `element_count` and `byte_count`.
 inline std::uint64_t encodable_elements(const tensor& t) {
     if (t.shape.known()) return element_count(t.shape);
     const std::uint64_t size = size_of(t.type) ? size_of(t.type) : 4;

@@ -18,6 +18,13 @@ if(HOW STREQUAL "find_package")
     -DECHO_BUILD_EXAMPLES=OFF -DECHO_BUILD_TESTS=OFF -DECHO_BUILD_BENCH=OFF)
   step(${CMAKE_COMMAND} --install ${BUILD}/echo)
   list(APPEND options -DCMAKE_PREFIX_PATH=${BUILD}/prefix)
+
+  # A component that Echo does not have is refused, in one sentence.
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD}/refused ${toolchain} -DHOW=${HOW}
+    -DVERSION=${VERSION} -DMORE_COMPONENTS=opencl ${options} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE said)
+  if(status EQUAL 0 OR NOT said MATCHES "echo has no component opencl: there is cuda")
+    message(FATAL_ERROR "The component opencl is not refused: ${status}\n${said}")
+  endif()
 endif()
 
 step(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD}/consumer ${toolchain}

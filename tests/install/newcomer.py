@@ -126,16 +126,18 @@ class Newcomer:
         )
         if judged.violations:
             sys.exit(f"the plan of the installed echo-plan is refused: {judged.violations}")
-        for command in ("echo-plan", "echo-arena"):
+        pages_of = {"echo-plan": ("echo-plan", "echo-plan-diff"), "echo-arena": ("echo-arena",)}
+        for command, names in pages_of.items():
             if version() not in step(prefix / "bin" / command, "--version"):
                 sys.exit(f"{command} has another version than the headers, {version()}")
-            pages = list((prefix / "share/man/man1").glob(f"{command}.1*"))
+            manual = prefix / "share/man/man1"
+            pages = [page for name in names for page in manual.glob(f"{name}.1*")]
             shells = [
                 prefix / f"share/bash-completion/completions/{command}",
                 prefix / f"share/fish/vendor_completions.d/{command}.fish",
                 *prefix.glob(f"share/zsh/*/_{command}"),
             ]
-            if len(pages) != 1 or len(shells) != 3 or not all(file.is_file() for file in shells):
+            if len(pages) != len(names) or len(shells) != 3 or not all(file.is_file() for file in shells):
                 sys.exit(f"{command} has the pages {pages} and the completions {shells}")
 
     def packaged(self, generator: str) -> list[pathlib.Path]:

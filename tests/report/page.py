@@ -32,6 +32,14 @@ def packed_data(page: str) -> dict:
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
+def show_bytes(number: float) -> str:
+    """As the page's head says it: three digits that count."""
+    unit = next(at for at in range(7) if number < 1024 ** (at + 1))
+    value = number / 1024 ** unit
+    digits = 0 if unit == 0 or value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{digits}f} {['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}"
+
+
 class Page(unittest.TestCase):
     """One report of one graph, in one browser for all tests."""
 
@@ -43,6 +51,12 @@ class Page(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.resnet = cls.report("resnet50_b64")
         cls.browser = cls.enterClassContext(browser.Browser())
+
+    @classmethod
+    def said(cls, *arguments: object) -> str:
+        """What the program prints."""
+        return subprocess.run([cls.program, *map(str, arguments)], check=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, text=True).stdout
 
     @classmethod
     def report(cls, graph: str, *more: str) -> pathlib.Path:
@@ -73,12 +87,11 @@ class Page(unittest.TestCase):
         text = self.resnet.read_text(encoding="utf-8")
         self.assertNotRegex(text, r'(src|href)="(?!#)')
         self.assertNotIn("{{", re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL))
-        self.assertIn("Copyright (c) 2021 Leon Sorokin", text)
+        self.assertIn("Copyright (c) 2022 Leon Sorokin", text)
         self.assertEqual(packed_data(text)["format"], "echo-report/1")
 
     def test_curves_reach_the_peaks_of_the_report(self) -> None:
-        said = json.loads(subprocess.run([self.program, GRAPHS / "resnet50_b64.json.gz", "--json"], check=True,
-                                         stdin=subprocess.DEVNULL, capture_output=True).stdout)
+        said = json.loads(self.said(GRAPHS / "resnet50_b64.json.gz", "--json"))
         for mode in ("structure", "layer", "op"):
             self.run_js(f"document.querySelector('#stack input[value={mode}]').click()")
             peaks = self.run_js("echoReport.stack.sides.map((s) => Math.max(...s.total))")
@@ -92,6 +105,7 @@ class Page(unittest.TestCase):
         for word in ("Step ", "Runs ", "Made by aten.", "Read by ", "Feature maps"):
             self.assertIn(word, said)
         self.assertRegex(said, r"\d\s(KiB|MiB|GiB), steps [\d,]+ to [\d,]+")
+        self.assertRegex(said, r"running (it|[\d,]+ ops?) again (needs|would take) .*\d\s(µs|ms)")  # why it stays
         self.browser.mouse("mouseMoved", 1, 1)
         self.browser.wait_for("document.querySelector('#after .tip').hidden")
 
@@ -104,6 +118,44 @@ class Page(unittest.TestCase):
                 seen.add(self.run_js("document.querySelector('#arena .tip').innerText"))
         self.assertTrue(any("Lies at offset" in text for text in seen), seen)
         self.assertTrue(any("again" in text for text in seen), seen)
+
+    def test_bound_and_gap_are_those_of_the_command(self) -> None:
+        said = json.loads(self.said(GRAPHS / "resnet50_b64.json.gz", "--json"))
+        bound, peak = said["lower_bound_bytes"], said["peak_bytes"]
+        sentence = self.run_js("document.querySelectorAll('.sentences p')[1].textContent")
+        self.assertTrue(sentence.endswith(f" than {show_bytes(bound)}. The peak lies {100 * (peak - bound) / bound:.1f} % above "
+                                          "that bound."), sentence)
+        self.assertIn("no plan within 5 % of recomputation", sentence)
+        self.assertEqual(self.tiles()["Above the bound"], [f"{100 * (peak - bound) / bound:.1f} %", f"certified: {show_bytes(bound)}"])
+
+    def test_the_front_has_the_plan_in_its_table_and_its_label(self) -> None:
+        graph = "mobilenet_v3_large_b64"
+        for percent, row in (("0.05", "the plan: 5 %"), ("0", "the plan: 0 %"), ("0.12", "the plan: 10 %")):
+            self.browser.open(self.report(graph, "--max-overhead", percent))
+            said = json.loads(self.said(GRAPHS / f"{graph}.json.gz", "--json", "--max-overhead", percent))
+            chosen = self.run_js("[...document.querySelectorAll('#steps-table tr.chosen')].map((r) => [...r.cells].map("
+                                 "(c) => c.textContent))")
+            self.assertEqual([cells[0] for cells in chosen], [row])
+            label = self.run_js("document.getElementById('front').getAttribute('aria-label')").replace("\u00a0", " ")
+            self.assertIn(f"the chosen plan has {show_bytes(said['peak_bytes'])} at {100 * said['recompute_time_ratio']:.2f} %", label)
+            rows = self.run_js("percentRows(echoReport.model)")
+            least = next(r["least"] for r in rows if r["chosen"])
+            self.assertLessEqual(least, said["peak_bytes"])
+            self.assertEqual(chosen[0][1].replace("\u00a0", " "), show_bytes(least))
+
+    def test_an_unknown_op_stands_in_the_notes(self) -> None:
+        size = [{"dtype": "f32", "shape": [1024]}]
+        source = pathlib.Path(self.folder.name, "odd.json")
+        source.write_text(json.dumps({"format": "echo-graph/1", "outputs": [[2, 0]], "nodes": [
+            {"op": "data", "phase": "input", "inputs": [], "outputs": size},
+            {"op": "odd", "phase": "forward", "inputs": [[0, 0]], "outputs": size},
+            {"op": "odder", "phase": "backward", "inputs": [[1, 0]], "outputs": size}]}), encoding="utf-8")
+        said = json.loads(self.said(source, "--json", "--report", source.with_suffix("")))
+        self.assertEqual(said["unknown_ops"], ["odd", "odder"])
+        self.browser.open(source.with_suffix("") / "index.html")
+        notes = self.run_js("[...document.querySelectorAll('#notes li')].map((li) => li.textContent)")
+        self.assertEqual([note for note in notes if note.startswith("Nothing")],
+                         [f"Nothing is known of the op {op}: it was left alone." for op in said["unknown_ops"]])
 
     def test_dragging_zooms_all_charts_and_a_double_click_shows_all(self) -> None:
         begin, steps = self.run_js("[echoReport.model.sides[1].begin, echoReport.model.sides[1].steps]")
@@ -241,14 +293,71 @@ class Page(unittest.TestCase):
             self.browser.open(self.report(graph, *more))
             self.assertEqual(self.browser.problems(), [], graph)
 
-    def test_two_plans(self) -> None:
+    def difference(self, *arguments: object) -> list[dict]:
+        """Opens the page of two plans. Returns the figures of each, as `echo-plan diff --json` states them."""
         target = pathlib.Path(self.folder.name, "two")
-        pair = [GRAPHS / f"{name}.json.gz" for name in ("resnet50_b64", "mobilenet_v3_large_b64")]
-        subprocess.run([self.program, "diff", *pair, "--report", target], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL)
+        said = json.loads(self.said("diff", *arguments, "--report", target, "--json"))
         self.browser.open(target / "index.html")
-        self.assertEqual(self.run_js("document.querySelectorAll('#peak-table tbody tr').length > 0"), True)
+        return [{row["name"]: row[side] for row in said["figures"]} for side in ("a", "b")]
+
+    def tiles(self) -> dict[str, list[str]]:
+        """Figure and note by label."""
+        return dict(self.run_js("[...document.querySelectorAll('.tile')].map((t) => [t.querySelector('dt').textContent, "
+                                "[t.querySelector('strong').textContent, t.querySelector('span').textContent]])"))
+
+    def check_difference(self, figures: list[dict]) -> None:
+        """The tiles, curves and the table of the peaks say what the command says."""
+        tiles, (before, after) = self.tiles(), figures
+        for label, key in (("Peak", "peak"), ("Without Echo", "peak without Echo"), ("Waits for gradients", "stash"),
+                           ("Resident", "resident")):
+            self.assertEqual(tiles[label][0], show_bytes(after[key]), label)
+            change = "unchanged" if before[key] == after[key] else \
+                f"{100 * abs(after[key] / before[key] - 1):.1f} % {'less' if after[key] < before[key] else 'more'}"
+            self.assertEqual(tiles[label][1], f"from {show_bytes(before[key])}, {change}", label)
+        self.assertEqual(tiles["Recomputation"][0], f"{100 * after['recomputation']:.2f} %")
+        self.assertEqual(tiles["Time of a step"][0], f"{after['time of a step'] / 1000:#.4g} ms")
+        self.assertTrue(tiles["Time of a step"][1].startswith(f"from {before['time of a step'] / 1000:#.4g} ms"))
+        self.assertEqual(self.run_js("echoReport.stack.sides.map((s) => Math.max(...s.total))"),
+                         [side["peak"] for side in figures])
+        rows = "((s) => [...bytesAtPeak(s, echoReport.mode, echoReport.stack.depth).values()].reduce((a, b) => a + b, 0))"
+        self.assertEqual(self.run_js(f"echoReport.model.sides.map({rows})"), [side["peak"] for side in figures])
         self.run_js("document.querySelector('[data-zoom=in]').click()")
+
+    def test_two_graphs(self) -> None:
+        pair = [GRAPHS / f"{name}.json.gz" for name in ("resnet50_b64", "mobilenet_v3_large_b64")]
+        self.check_difference(self.difference(*pair))
+        self.assertEqual(self.run_js("echoReport.model.graphs.length"), 2)
+
+    def test_two_plans_of_one_graph(self) -> None:
+        graph, folder = GRAPHS / "resnet50_b64.json.gz", pathlib.Path(self.folder.name)
+        plans = [folder / "default.json.gz", folder / "half.json.gz"]
+        reports = [json.loads(self.said(graph, "--json", "--emit-plan", plan, *how))
+                   for plan, how in zip(plans, ([], ["--budget", "0.5"]))]
+        self.check_difference(self.difference(*plans, "--graph", graph))
+        self.assertEqual(self.run_js("echoReport.model.graphs.length"), 1)
+        sentences = self.run_js("[...document.querySelectorAll('.sentences p')].map((p) => p.textContent)")
+        for plan, sentence, report in zip(plans, sentences, reports, strict=True):
+            self.assertTrue(sentence.startswith(f"{plan.name}: The peak falls from "), sentence)
+            for figure in (show_bytes(report["peak_bytes"]), f"{100 * report['recompute_time_ratio']:.2f} %"):
+                self.assertIn(figure, sentence)
+        for section in ("values", "again"):
+            titles = f"[...document.querySelectorAll('#{section}-table h3')].map((h) => h.textContent)"
+            self.assertEqual(self.run_js(titles), [plan.name for plan in plans])
+            counts = self.run_js(f"[...document.querySelectorAll('#{section}-table table')].map((t) => t.tBodies[0].rows.length)")
+            self.assertTrue(len(counts) == 2 and all(counts), counts)
+        times = "[0, 1].map((s) => againRows(echoReport.model, s).reduce((sum, r) => sum + r.ns, 0) / " \
+                "echoReport.model.graphs[0].ns.reduce((sum, ns) => sum + ns, 0))"
+        for time, report in zip(self.run_js(times), reports, strict=True):
+            self.assertAlmostEqual(time, report["recompute_time_ratio"], places=4)
+        self.assertEqual(self.run_js("document.getElementById('arena-title').textContent"), "The arena of half.json.gz")
+        self.assertIn("Both: the plan was read from a file",
+                      self.run_js("[...document.querySelectorAll('#notes li')].map((li) => li.textContent)"))
+        lives = self.run_js("Array.from({ length: echoReport.model.sides[0].storages.count }, (_, i) => "
+                            "storageLines(echoReport.model, 0, i).join(' '))")
+        self.assertTrue(any(text.endswith("more: in half.json.gz it does not wait") for text in lives))
+        shown = " ".join([self.run_js("document.querySelector('main').innerText"), *lives])
+        for word in ("with Echo", "undefined", "NaN"):
+            self.assertFalse(word in shown, word)
 
     def test_a_large_graph_is_painted_in_time(self) -> None:
         file = self.report("nmt_b128_t50")

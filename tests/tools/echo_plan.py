@@ -566,6 +566,38 @@ class Plan(command.Command):
         self.assertEqual(self.call("diff", *plans, "--fail-above=2%").returncode, 4)
         self.assertIn("NAME", self.good("diff", "--help"))
 
+    def test_diff_of_two_plans_of_one_graph(self):
+        graph = GRAPHS / "resnet50_b64.json.gz"
+        plans = [self.folder / "default.json", self.folder / "half.json.gz"]
+        said = [json.loads(self.good(graph, "--json", "--emit-plan", plan, *how))
+                for plan, how in zip(plans, ([], ["--budget", "0.5"]))]
+        found = json.loads(self.good("diff", *plans, "--graph", graph, "--json"))
+        self.assertEqual((found["a"], found["b"]), ("default.json", "half.json.gz"))
+        figures = {row["name"]: (row["a"], row["b"]) for row in found["figures"]}
+        for name, key in (("peak", "peak_bytes"), ("peak without Echo", "baseline_peak_bytes"), ("arena", "arena_bytes"),
+                          ("resident", "resident_bytes"), ("stash", "stash_bytes"), ("recomputation", "recompute_time_ratio")):
+            self.assertEqual(figures[name], tuple(one[key] for one in said), name)
+        times = [time / (1 + one["recompute_time_ratio"]) for time, one in zip(figures["time of a step"], said)]
+        self.assertGreater(figures["time of a step"][1], figures["time of a step"][0])
+        self.assertAlmostEqual(times[0], times[1], delta=1e-9 * times[0])
+        layers = {row["name"]: (row["a"], row["b"]) for row in found["layers"]}
+        for side, one in enumerate(said):
+            self.assertEqual(sum(row[side] for row in layers.values()), one["peak_bytes"] + one["resident_bytes"])
+        self.assertIn("at the peak, by layer", self.good("diff", *plans, "--graph", graph))
+        line = self.call("diff", *plans, "--graph", graph, "--fail-above", "1%").stderr.decode()
+        self.assertRegex(line, r"^echo-plan: time of a step grew by \d+\.\d\d % ")
+        mixed = json.loads(self.good("diff", graph, plans[1], "--graph", graph, "--json"))["figures"]
+        self.assertEqual({row["name"]: (row["a"], row["b"]) for row in mixed}, figures)
+
+    def test_diff_of_plans_and_another_graph(self):
+        plan = self.folder / "plan.json"
+        self.good(self.graph, "--emit-plan", plan)
+        other = self.bad(1, "diff", plan, plan, "--graph", GRAPHS / "mlp.json.gz", words=("plan.json: node ", "for this very graph"))
+        self.assertEqual(other.count("plan.json"), 1)
+        self.bad(1, "diff", plan, plan, "--graph", self.folder / "none.json", words=("none.json",))
+        self.bad(1, "diff", self.graph, self.graph, "--graph", self.graph, words=("--graph", "both files are graphs"))
+        self.bad(2, "diff", plan, plan, "--graph", "", words=("--graph names no file",))
+
     def test_diff_of_what_cannot_be_compared(self):
         plan = self.folder / "plan.json"
         self.good(self.graph, "--emit-plan", plan)
@@ -577,7 +609,7 @@ class Plan(command.Command):
         self.bad(1, "diff", self.graph, self.write("bad.json", "{}"), words=("bad.json",))
         self.bad(1, "diff", plan, self.write("old.json", '{"format": "echo-plan/1"}'), words=("old.json", "peak_bytes"))
         if self.can_report():
-            self.bad(1, "diff", plan, plan, "--report", self.folder / "r", words=("give the graphs",))
+            self.bad(1, "diff", plan, plan, "--report", self.folder / "r", words=("--graph GRAPH",))
 
     def test_budgets_that_mean_nothing(self):
         for text in ("0", "-1", "-0.5", "nan", "inf", "1e999", "", "half", "0,5", "50%", "12QB", "512mib", "512 MiB x", "MiB", "0x10",

@@ -188,7 +188,7 @@ def of_torch(result):
 
 def section(result):
     if result is None:
-        return "\n".join([BEGIN, "", "Not run on a GPU: `bench/gpu` waits for a card, and writes its tables here.", "", END])
+        return "\n".join([BEGIN, "", "**No card yet.** `bench/gpu` waits for one, and writes its tables here.", "", END])
     card = result["card"]
     clocks = [row["busy_clock_MHz"] for rows in result["models"].values() for row in rows if row["busy_clock_MHz"] is not None]
     clock = f"{min(clocks)} to {max(clocks)} MHz in steps" if clocks else "clock unknown"

@@ -14,13 +14,25 @@ import browser
 POINTS = 100_000
 ROUNDS = 5
 
-# name: package, file in its wheel, what draws `xs` and `ys` in `host`, what shows the range from `a` to `b`
+# name: package, files in its wheel, what draws `xs` and `ys` in `host`, what shows the range from `a` to `b`
 LIBRARIES = {
-    "uPlot": ("metaflow-card-uplot==1.0.0", "uPlot.iife.min.js",
+    "uPlot": ("youplot==1.0.0", ["uplot.iife.min.js"],
               "window.plot = new uPlot({width: 1200, height: 300, scales: {x: {time: false}}, series: [{}, "
               "{stroke: 'navy', fill: 'skyblue'}]}, [xs, ys], host)",
               "plot.setScale('x', {min: a, max: b})"),
-    "Plotly": ("plotly==6.3.0", "plotly.min.js",
+    "ECharts": ("vizly==1.0.1", ["echarts.min.js"],
+                "window.plot = echarts.init(host, null, {width: 1200, height: 300}); plot.setOption({animation: false, "
+                "xAxis: {type: 'value', min: 0, max: xs.length}, yAxis: {type: 'value'}, dataZoom: [{type: 'inside'}], "
+                "series: [{type: 'line', showSymbol: false, areaStyle: {}, data: xs.map((x, i) => [x, ys[i]])}]})",
+                "plot.dispatchAction({type: 'dataZoom', startValue: a, endValue: b})"),
+    "Vega-Lite": ("altair-viewer==0.4.0", ["vega-5.21.0.js", "vega-lite-4.17.0.js", "vega-embed-6.20.0.js"],
+                  "window.plot = (await vegaEmbed(host, {width: 1200, height: 300, mark: {type: 'area', clip: true}, "
+                  "data: {values: xs.map((x, i) => ({x, y: ys[i]}))}, params: [{name: 'a', value: 0}, "
+                  "{name: 'b', value: xs.length}], encoding: {x: {field: 'x', type: 'quantitative', "
+                  "scale: {domain: [{expr: 'a'}, {expr: 'b'}], nice: false}}, y: {field: 'y', type: 'quantitative'}}}, "
+                  "{renderer: 'canvas', actions: false})).view",
+                  "await plot.signal('a', a).signal('b', b).runAsync()"),
+    "Plotly": ("plotly==6.3.0", ["plotly.min.js"],
                "await Plotly.newPlot(host, [{x: xs, y: ys, fill: 'tozeroy', mode: 'lines'}], {width: 1200, height: 300}); "
                "window.plot = host",
                "await Plotly.relayout(plot, {'xaxis.range': [a, b]})"),
@@ -47,28 +59,28 @@ DRAW = """
 """
 
 
-def script_of(package: str, name: str, folder: pathlib.Path) -> bytes | None:
-    """The script in the package's wheel; None where it cannot be had."""
+def scripts_of(package: str, names: list[str], folder: pathlib.Path) -> list[bytes] | None:
+    """The scripts in the package's wheel; None where they cannot be had."""
     target = folder / package
     done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                            "--dest", target, package], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     for wheel in target.glob("*.whl") if done.returncode == 0 else ():
         with zipfile.ZipFile(wheel) as files:
-            for inside in files.namelist():
-                if inside.endswith("/" + name):
-                    return files.read(inside)
+            found = [files.read(inside) for name in names for inside in files.namelist() if inside.endswith("/" + name)]
+            if len(found) == len(names):
+                return found
     return None
 
 
 def measure(folder: pathlib.Path) -> list[dict[str, object]]:
     rows = []
-    for name, (package, file, draw, zoom) in LIBRARIES.items():
-        script = script_of(package, file, folder)
-        if script is None:
+    for name, (package, files, draw, zoom) in LIBRARIES.items():
+        scripts = scripts_of(package, files, folder)
+        if scripts is None:
             print(f"{name}: {package} cannot be had", file=sys.stderr)
             continue
         page = folder / f"{name}.html"
-        page.write_bytes(b"<!DOCTYPE html><meta charset=utf-8><body><script>" + script + b"</script>")
+        page.write_bytes(b"<!DOCTYPE html><meta charset=utf-8><body>" + b"".join(b"<script>" + script + b"</script>" for script in scripts))
         drawn, again = [], []
         for _ in range(ROUNDS):
             with browser.Browser(1280, 900) as chromium:
@@ -76,7 +88,7 @@ def measure(folder: pathlib.Path) -> list[dict[str, object]]:
                 first, then = chromium.run(DRAW % (POINTS, draw, zoom))
                 drawn.append(first)
                 again.append(then)
-        rows.append({"library": name, "package": package, "kB": round(len(script) / 1000),
+        rows.append({"library": name, "package": package, "scripts": len(scripts), "kB": round(sum(map(len, scripts)) / 1000),
                      "100,000 points, ms": round(statistics.median(drawn)),
                      "another range, ms": round(statistics.median(again))})
     return rows

@@ -18,10 +18,19 @@ def markdown(rows: list[dict[str, object]], left: int = 1) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def beside_the_first(rows: list[dict[str, object]]) -> str:
+    """A sentence on each library: how many times the bytes and the time of the first."""
+    size, time = "kB", "100,000 points, ms"
+    sentences = [f"{row['library']} has {row[size] / rows[0][size]:.0f} times the bytes of {rows[0]['library']} and takes "
+                 f"{row[time] / rows[0][time]:.1f} times as long until the curve is there." for row in rows[1:]]
+    return "\n".join(sentences)
+
+
 def section(name: str, found: dict, rows: list[dict[str, object]]) -> str:
+    more = f"\n\n{beside_the_first(rows)}" if name == "libraries" else ""
     machine = found["machine"]
     return (f"<!-- table: bench/report {name} -->\n\nMeasured on {found['date']} on {machine['cores']} cores of an "
-            f"{machine['cpu']}, which had other work (a load of {found['load_of_machine']}).\n\n{markdown(rows)}\n\n"
+            f"{machine['cpu']}, which had other work (a load of {found['load_of_machine']}).\n\n{markdown(rows)}{more}\n\n"
             f"{results.END_OF_TABLE}")
 
 

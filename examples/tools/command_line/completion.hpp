@@ -27,7 +27,14 @@ struct completed_option {
     bool repeats = false;
     bool positional = false;
 
-    bool takes_file() const { return value == "FILE" || value == "DIR" || positional; }
+    bool takes_file() const { return value == "FILE" || value == "DIR" || value == "GRAPH" || positional; }
+};
+
+/// A word that stands first and has options of its own, such as `diff`.
+struct completed_word {
+    std::string name{};
+    std::string meaning{};
+    std::vector<completed_option> options{};
 };
 
 /// A line of the help page without its indent, or nothing if it is indented otherwise.
@@ -118,13 +125,37 @@ inline std::string shell_quoted(std::string_view text) {
     return out + '\'';
 }
 
-inline std::string bash_completion(std::string_view program, const std::vector<completed_option>& options) {
-    std::string function(program), all, cases, files, others;
+/// `--strategy --budget …`
+inline std::string long_names(const std::vector<completed_option>& options) {
+    std::string all;
+    for (const auto& option : options)
+        if (!option.positional) all += (all.empty() ? "--" : " --") + option.name;
+    return all;
+}
+
+/// The options of all: one that several have stands there once.
+inline std::vector<completed_option> united(std::vector<completed_option> options,
+                                            const std::vector<completed_word>& first_words) {
+    for (const auto& word : first_words)
+        for (const auto& option : word.options)
+            if (std::ranges::find(options, option.name, &completed_option::name) == options.end())
+                options.push_back(option);
+    return options;
+}
+
+inline std::string bash_completion(std::string_view program, const std::vector<completed_option>& options,
+                                   const std::vector<completed_word>& first_words) {
+    std::string function(program), cases, files, others, chosen, words;
     std::replace(function.begin(), function.end(), '-', '_');
-    for (const auto& option : options) {
-        if (option.positional) continue;
-        all += (all.empty() ? "--" : " --") + option.name;
-        if (option.value.empty()) continue;
+    for (const auto& word : first_words) {
+        chosen += fmt::format("\n    if [[ ${{COMP_WORDS[1]}} == {} ]]; then options='{}'; fi", word.name,
+                              long_names(word.options));
+        words += (words.empty() ? "" : " ") + word.name;
+    }
+    if (!words.empty())
+        words = fmt::format("; if ((COMP_CWORD == 1)); then compgen -W '{}' -- \"$word\"; fi", words);
+    for (const auto& option : united(options, first_words)) {
+        if (option.positional || option.value.empty()) continue;
         if (option.words.empty()) {
             std::string& list = option.takes_file() ? files : others;
             list += (list.empty() ? "--" : " | --") + option.name;
@@ -136,31 +167,37 @@ inline std::string bash_completion(std::string_view program, const std::vector<c
     return fmt::format(R"(# bash completion of {0}
 _{1}() {{
     local words=FILE word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}
+    local options='{2}'{4}
     COMPREPLY=()
     if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${{COMP_WORDS[COMP_CWORD - 2]}}; fi
     case $before in
-{3}        *) if [[ $word == -* ]]; then words='{2}'; fi ;;
+{3}        *) if [[ $word == -* ]]; then words=$options; fi ;;
     esac
     if [[ $words == FILE ]]; then
         compopt -o filenames
-        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        mapfile -t COMPREPLY < <(compgen -f -- "$word"{5})
     else
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
     fi
 }}
 complete -F _{1} {0}
 )",
-                       program, function, all, cases);
+                       program, function, long_names(options), cases, chosen, words);
 }
 
-inline std::string zsh_completion(std::string_view program, const std::vector<completed_option>& options) {
-    std::string out = fmt::format("#compdef {}\n_arguments", program);
+/// What zsh is told of a command line: its options, and what stands without a name, with `first_words` at its place.
+inline std::string zsh_arguments(const std::vector<completed_option>& options,
+                                 const std::vector<completed_word>& first_words) {
+    std::string out = "_arguments", words;
+    for (const auto& word : first_words) words += fmt::format("{}{}", words.empty() ? "" : " ", word.name);
     for (const auto& option : options) {
         std::string action;
         if (!option.words.empty())
             action = fmt::format("({})", fmt::join(option.words, " "));
         else if (option.takes_file())
             action = "_files";
+        if (option.positional && !words.empty())
+            action = fmt::format("{{_alternative \"words:word:({})\" \"files:file:_files\"}}", words);
         if (option.positional) {
             out += " \\\n    " + shell_quoted(fmt::format(":{}:{}", escaped(option.value, ":"), action));
             continue;
@@ -176,11 +213,23 @@ inline std::string zsh_completion(std::string_view program, const std::vector<co
     return out + '\n';
 }
 
-inline std::string fish_completion(std::string_view program, const std::vector<completed_option>& options) {
-    std::string out = fmt::format("# fish completion of {}\n", program);
+inline std::string zsh_completion(std::string_view program, const std::vector<completed_option>& options,
+                                  const std::vector<completed_word>& first_words) {
+    std::string out = fmt::format("#compdef {}\n", program);
+    for (const auto& word : first_words)
+        out += fmt::format("if ((CURRENT > 2)) && [[ $words[2] == {} ]]; then\n"
+                           "shift words\n((CURRENT -= 1))\n{}return\nfi\n",
+                           word.name, zsh_arguments(word.options, {}));
+    return out + zsh_arguments(options, first_words);
+}
+
+/// Lines for fish. `when`: the condition under which they count, or "".
+inline std::string fish_options(std::string_view program, const std::vector<completed_option>& options,
+                                std::string_view when) {
+    std::string out;
     for (const auto& option : options) {
         if (option.positional) continue;
-        out += fmt::format("complete -c {} -l {}", program, option.name);
+        out += fmt::format("complete -c {}{} -l {}", program, when, option.name);
         if (!option.letter.empty()) out += fmt::format(" -s {}", option.letter);
         if (!option.words.empty())
             out += fmt::format(" -x -a '{}'", fmt::join(option.words, " "));
@@ -191,13 +240,27 @@ inline std::string fish_completion(std::string_view program, const std::vector<c
     return out;
 }
 
+inline std::string fish_completion(std::string_view program, const std::vector<completed_option>& options,
+                                   const std::vector<completed_word>& first_words) {
+    std::string out = fmt::format("# fish completion of {}\n", program), names;
+    for (const auto& word : first_words) {
+        names += " " + word.name;
+        out += fmt::format("complete -c {} -n __fish_use_subcommand -a {} -d '{}'\n", program, word.name,
+                           escaped(word.meaning, "'\\"));
+        out += fish_options(program, word.options,
+                            fmt::format(" -n '__fish_seen_subcommand_from {}'", word.name));
+    }
+    const std::string none =
+        names.empty() ? "" : fmt::format(" -n 'not __fish_seen_subcommand_from{}'", names);
+    return out + fish_options(program, options, none);
+}
+
 /// The text that a shell reads: `bash`, `zsh` or `fish`. Errors: `usage_error` for another shell.
-inline std::string completion(const CLI::App& app, std::string_view program, std::string_view help,
-                              std::string_view shell) {
-    const auto options = options_of(app, help);
-    if (shell == "bash") return bash_completion(program, options);
-    if (shell == "zsh") return zsh_completion(program, options);
-    if (shell == "fish") return fish_completion(program, options);
+inline std::string completion(std::string_view program, const std::vector<completed_option>& options,
+                              const std::vector<completed_word>& first_words, std::string_view shell) {
+    if (shell == "bash") return bash_completion(program, options, first_words);
+    if (shell == "zsh") return zsh_completion(program, options, first_words);
+    if (shell == "fish") return fish_completion(program, options, first_words);
     throw usage_error(fmt::format("--completion {}: there are bash, zsh and fish", shell));
 }
 

@@ -27,7 +27,7 @@
 namespace echo::format {
 
 struct diff_options {
-    options planning{};                 ///< alike for both
+    options planning{};                 ///< alike for both; its graph is that of plans' files, or empty
     std::string before{}, after{};      ///< A and B
     std::optional<double> fail_above{}; ///< a part, such as 0.02
     std::string print{};
@@ -44,20 +44,27 @@ inline double parse_part(std::string_view option, std::string_view text) {
     return rest.empty() ? number : number / 100;
 }
 
+/// The options of `echo-plan diff` that do not say how to plan. `above`: what `--fail-above` names.
+inline void add_options(CLI::App& app, diff_options& chosen, std::string& above) {
+    app.add_option("A", chosen.before)->required();
+    app.add_option("B", chosen.after)->required();
+    app.add_option("--graph", chosen.planning.graph);
+    app.add_option("--fail-above", above);
+    app.add_option("--report", chosen.planning.report_dir);
+}
+
 /// `arguments` begin with the program's name and "diff". Errors: `usage_error`.
-inline diff_options parse_diff(int count, const char* const* arguments) {
+inline diff_options parse_diff(int count, const char* const* arguments, const completer& complete) {
     diff_options chosen;
     std::string above;
     CLI::App app;
-    app.add_option("A", chosen.before)->required();
-    app.add_option("B", chosen.after)->required();
-    app.add_option("--fail-above", above);
-    app.add_option("--report", chosen.planning.report_dir);
+    add_options(app, chosen, above);
     const planning_options planning(app, chosen.planning);
-    chosen.print = parse(app, count - 1, arguments + 1, "echo-plan", diff_help_text());
+    chosen.print = parse(app, count - 1, arguments + 1, "echo-plan", diff_help_text(), complete);
     if (!chosen.print.empty()) return chosen;
     planning.read(chosen.planning);
     check_report(app, chosen.planning);
+    if (app.count("--graph") > 0 && chosen.planning.graph.empty()) throw usage_error("--graph names no file");
     if (app.count("--fail-above") > 0) chosen.fail_above = parse_part("--fail-above", above);
     return chosen;
 }
@@ -126,7 +133,7 @@ inline std::string diff_table(const diff_side& a, const diff_side& b) {
     table rows({"", "A", "B", "change"});
     add_rows(rows, changes_of(a, b), 20);
     std::string text = fmt::format("A: {}\nB: {}\n", one_line(a.name), one_line(b.name)) + rows.text();
-    if (!a.where || !b.where) return text + "by layer: only for graphs, which know their layers\n";
+    if (!a.where || !b.where) return text + "by layer and time: with --graph GRAPH, the graph of the plans\n";
     const std::pair<std::string_view, std::vector<profile_row> memory_profile::*> kinds[] = {
         {"layer", &memory_profile::by_layer},
         {"op", &memory_profile::by_op},
@@ -174,18 +181,20 @@ inline std::string diff_json(const diff_side& a, const diff_side& b, std::option
     return made;
 }
 
-/// Errors: one of the two is no graph; the folder cannot be written.
+/// Errors: the graph of one is not known; the folder cannot be written.
 inline void write_diff_report(const diff_options& asked, const diff_side& a, const diff_side& b) {
     if (!a.graph || !b.graph)
         throw error({}, "--report", "is drawn of graphs, and a plan's file was given",
-                    "give the graphs themselves");
+                    "give its graph as well: --graph GRAPH");
     const auto subject = [&](const diff_side& side, std::string_view letter) {
         return report::subject{.name =
                                    a.name == b.name ? fmt::format("{} ({})", side.name, letter) : side.name,
                                .graph = &side.graph->snapshot,
                                .made = &side.made->plan,
                                .arena = &side.made->arena,
-                               .max_overhead = max_overhead_of(asked.planning)};
+                               .max_overhead = max_overhead_of(asked.planning),
+                               .made_here = side.made_here,
+                               .notes = side.made->extras.notes};
     };
     report_folder folder(asked.planning.report_dir);
     folder.write(report::comparison_of(subject(a, "A"), subject(b, "B")));
@@ -202,10 +211,21 @@ inline std::string why_failed(const std::vector<change>& grown, double above) {
     return text.empty() ? text : text + fmt::format("; at most {:g} % is allowed", 100 * above);
 }
 
-/// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`.
+/// The graph of plans' files; nullptr where none is named. Errors: as `load`, with the path.
+inline std::shared_ptr<const loaded_graph> graph_of_plans(const options& asked, progress& line) {
+    if (asked.graph.empty()) return nullptr;
+    return with_path(asked.graph, [&] { return std::make_shared<const loaded_graph>(load(asked, line)); });
+}
+
+/// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`; a graph is
+/// given for plans, and there are none.
 inline std::string run_diff(const diff_options& asked, std::optional<progress>& line) {
-    const diff_side a = read_side(asked.planning, asked.before, *line);
-    const diff_side b = read_side(asked.planning, asked.after, *line);
+    const auto plans_of = graph_of_plans(asked.planning, *line);
+    const diff_side a = read_side(asked.planning, asked.before, plans_of, *line);
+    const diff_side b = read_side(asked.planning, asked.after, plans_of, *line);
+    if (plans_of && a.made_here && b.made_here)
+        throw error({}, "--graph", "is the graph of a plan's file, and both files are graphs",
+                    "leave it out, or give plans");
     if (!asked.planning.report_dir.empty()) write_diff_report(asked, a, b);
     line.reset();
     print(asked.planning.json ? diff_json(a, b, asked.fail_above) : diff_table(a, b));

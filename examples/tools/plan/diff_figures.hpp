@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What `echo-plan diff` compares: the figures of a plan, made anew of a graph or read from the file of a plan.
+/// What `echo-plan diff` compares: the figures of a plan, made anew of a graph or read from the file of a plan. Beside its
+/// graph such a file has all figures, or else those that it states.
 #pragma once
 
 #include "format/byte_source.hpp"
+#include "plan/given_plan.hpp"
 #include "plan/load.hpp"
 #include "plan/pass.hpp"
 
@@ -11,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <istream>
 #include <memory>
 #include <optional>
@@ -34,8 +37,9 @@ struct diff_side {
     std::string name{};            ///< of the graph, or of the file
     std::vector<figure> figures{}; ///< both sides have those that the kinds of their files know
     std::optional<memory_profile> where{};
-    std::shared_ptr<loaded_graph> graph{}; ///< nullptr: read from a plan
-    std::shared_ptr<verified_plan> made{}; ///< likewise
+    std::shared_ptr<const loaded_graph> graph{}; ///< nullptr: a plan's file, of an unknown graph
+    std::shared_ptr<const verified_plan> made{}; ///< likewise
+    bool made_here = true;                       ///< not so: from a plan's file
 };
 
 /// The report of a plan's file, without its steps and blocks; nothing where the file is no plan. Errors: the file
@@ -73,40 +77,65 @@ inline diff_side side_of_plan(const std::string& path, const nlohmann::json& doc
                         {"recomputation", number("recompute_time_ratio"), figure_unit::part, false}}};
 }
 
-inline diff_side side_of_graph(const options& asked, progress& line) {
-    diff_side side;
-    side.graph = std::make_shared<loaded_graph>(load(asked, line));
-    const bool trains = !side.graph->model || side.graph->model->trains();
-    const strategy how = trains || asked.names_goal ? asked.how : strategy::baseline;
-    side.made = std::make_shared<verified_plan>(run_pass(*side.graph, asked, how, line));
-    const plan_report& r = side.made->plan.report();
+/// All figures. O(nodes + edges + steps).
+inline diff_side side_of(std::string name, std::shared_ptr<const loaded_graph> graph, verified_plan made,
+                         bool made_here) {
+    const snapshot& s = graph->snapshot;
+    const plan_report& r = made.plan.report();
     const auto bytes = [](std::uint64_t b) { return static_cast<double>(b); };
-    const run_times times = times_of(side.graph->snapshot);
-    side.name = side.graph->name;
-    side.figures = {{"peak", bytes(r.peak_bytes)},
+    const run_times times = times_of(s);
+    diff_side side{
+        .name = std::move(name),
+        .figures = {{"peak", bytes(r.peak_bytes)},
                     {"peak without Echo", bytes(r.baseline_peak_bytes), figure_unit::bytes, false},
-                    {"arena", bytes(side.made->extras.arena_bytes)},
+                    {"arena", bytes(made.extras.arena_bytes)},
                     {"resident", bytes(r.resident_bytes)},
                     {"stash", bytes(r.stash_bytes), figure_unit::bytes, false},
                     {"recomputation", r.recompute_time_ratio, figure_unit::part, false},
                     {"time of a step", times.microseconds(times.total) * (1 + r.recompute_time_ratio),
-                     figure_unit::microseconds}};
-    side.where = profile(side.graph->snapshot, side.made->plan.steps());
+                     figure_unit::microseconds}},
+        .where = profile(s, made.plan.steps()),
+        .graph = std::move(graph),
+        .made_here = made_here};
+    side.made = std::make_shared<verified_plan>(std::move(made));
     return side;
 }
 
-/// Errors: as `load` and `run_pass`, with the path.
-inline diff_side read_side(options asked, const std::string& path, progress& line) {
-    asked.graph = path;
+inline diff_side side_of_graph(const options& asked, progress& line) {
+    auto graph = std::make_shared<const loaded_graph>(load(asked, line));
+    const bool trains = !graph->model || graph->model->trains();
+    const strategy how = trains || asked.names_goal ? asked.how : strategy::baseline;
+    verified_plan made = run_pass(*graph, asked, how, line);
+    const std::string name = graph->name;
+    return side_of(name, std::move(graph), std::move(made), true);
+}
+
+/// What `make` returns. Errors: the same, with the path in front.
+template <class Make>
+auto with_path(const std::string& path, const Make& make) {
     try {
-        line.stage("reading");
-        const size_limit limit = asked.max_bytes ? size_limit{*asked.max_bytes, 0} : size_limit{};
-        if (!asked.is_onnx())
-            if (const auto document = read_plan_report(path, limit)) return side_of_plan(path, *document);
-        return side_of_graph(asked, line);
+        return make();
+    } catch (const file_error&) {
+        throw; // names its file
     } catch (const std::exception& e) {
         throw std::runtime_error(path + ": " + e.what());
     }
+}
+
+/// `plans_of`: the graph of a plan's file, or nullptr. Errors: as `load`, `run_pass` and `read_given`, with the path.
+inline diff_side read_side(options asked, const std::string& path,
+                           const std::shared_ptr<const loaded_graph>& plans_of, progress& line) {
+    asked.graph = asked.given_plan = path;
+    return with_path(path, [&] {
+        line.stage("reading");
+        const size_limit limit = asked.max_bytes ? size_limit{*asked.max_bytes, 0} : size_limit{};
+        if (asked.is_onnx()) return side_of_graph(asked, line);
+        const auto document = read_plan_report(path, limit);
+        if (!document) return side_of_graph(asked, line);
+        if (!plans_of) return side_of_plan(path, *document);
+        return side_of(std::filesystem::path(path).filename().string(), plans_of,
+                       read_given(*plans_of, asked, line), false);
+    });
 }
 
 } // namespace echo::format

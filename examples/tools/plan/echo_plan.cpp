@@ -5,6 +5,7 @@
 #include "command_line/print.hpp"
 #include "format/output_file.hpp"
 #include "format/write_plan.hpp"
+#include "plan/completion.hpp"
 #include "plan/diff.hpp"
 #include "plan/dot.hpp"
 #include "plan/front.hpp"
@@ -207,12 +208,12 @@ int run(const diff_options& asked) {
 int main(int count, char** arguments) {
     try {
         if (count > 1 && std::string_view(arguments[1]) == "diff") {
-            const diff_options asked = parse_diff(count, arguments);
+            const diff_options asked = parse_diff(count, arguments, complete_plan);
             if (asked.print.empty()) return run(asked);
             print(asked.print);
             return success;
         }
-        const options asked = parse_options(count, arguments);
+        const options asked = parse_options(count, arguments, complete_plan);
         if (asked.print.empty()) return run(asked);
         print(asked.print);
         return success;

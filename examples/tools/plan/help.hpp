@@ -10,35 +10,8 @@
 
 namespace echo::format {
 
-inline std::string help_text() {
-    constexpr std::string_view head = R"(NAME
-    echo-plan - shrink the memory that a training graph needs
-
-SYNOPSIS
-    echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
-              [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES] [--json] [--plan FILE] [--emit-plan FILE]
-              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
-              [--memory-snapshot FILE] [--report DIR]
-              [--compare | --pareto | --knee]
-    echo-plan diff A B [--fail-above PERCENT] ...
-    echo-plan --help | diff --help | --version
-
-DESCRIPTION
-    Reads a training graph, decides which feature maps to stash, which to
-    recompute and which to encode in one bit per element, lays the tensors
-    that remain out in one arena, checks the result with a replay that shares
-    no code with the planner, and prints what it achieves. No plan needs more
-    memory than the graph does without it.
-
-    GRAPH is a file of the format echo-graph/1: .json, or .json.gz for a
-    compressed one; or an ONNX model, .onnx or .onnx.gz, where the program was
-    built with ONNX. A model without gradients is left as it is, and its arena
-    is laid out.
-
-OPTIONS
-    --strategy NAME
+/// The options that say how to plan; `echo-plan diff` has them as well.
+inline constexpr std::string_view planning_help = R"(    --strategy NAME
         baseline      change nothing
         mirror        recompute all that is cheap
         echo          the pass of the Echo paper, with its edge cases repaired
@@ -71,10 +44,41 @@ OPTIONS
     --no-encode
         Keep every value in full: no encoding in one bit per element.
     --max-bytes BYTES
-        Read no more than this of GRAPH, unpacked. Without it, 1GiB, and no
-        file that unpacks to 64 MiB and to 100 times its own size: nothing that
-        was made to fill the memory.
-    --json
+        Read no more than this of a graph's file, unpacked. Without it, 1GiB,
+        and no file that unpacks to 64 MiB and to 100 times its own size:
+        nothing that was made to fill the memory.
+)";
+
+inline std::string help_text() {
+    constexpr std::string_view head = R"(NAME
+    echo-plan - shrink the memory that a training graph needs
+
+SYNOPSIS
+    echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
+              [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
+              [--dim NAME=VALUE]... [--first-backward NAME]
+              [--max-bytes BYTES] [--json] [--plan FILE] [--emit-plan FILE]
+              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
+              [--memory-snapshot FILE] [--report DIR]
+              [--compare | --pareto | --knee]
+    echo-plan diff A B [--graph GRAPH] [--fail-above PERCENT] ...
+    echo-plan --help | diff --help | --version
+
+DESCRIPTION
+    Reads a training graph, decides which feature maps to stash, which to
+    recompute and which to encode in one bit per element, lays the tensors
+    that remain out in one arena, checks the result with a replay that shares
+    no code with the planner, and prints what it achieves. No plan needs more
+    memory than the graph does without it.
+
+    GRAPH is a file of the format echo-graph/1: .json, or .json.gz for a
+    compressed one; or an ONNX model, .onnx or .onnx.gz, where the program was
+    built with ONNX. A model without gradients is left as it is, and its arena
+    is laid out.
+
+OPTIONS
+)";
+    constexpr std::string_view files = R"(    --json
         Print the report as one JSON object and nothing else. With --compare,
         an array of reports, each with its strategy.
     --plan FILE
@@ -133,7 +137,7 @@ EXAMPLES
     echo-plan nmt.json.gz --json | python3 -m json.tool
         Figures for another program.
 )";
-    return std::string(head).append(common_help).append(end);
+    return std::string(head).append(planning_help).append(files).append(common_help).append(end);
 }
 
 } // namespace echo::format

@@ -97,12 +97,9 @@ inline void check_many(const CLI::App& app, const options& chosen) {
         throw usage_error(fmt::format("{} goes with --strategy budget only", which));
 }
 
-/// Errors: `usage_error`.
-inline options parse_options(int count, const char* const* arguments) {
-    options chosen;
-    CLI::App app;
+/// The options of `echo-plan GRAPH` that do not say how to plan.
+inline void add_options(CLI::App& app, options& chosen) {
     app.add_option("GRAPH", chosen.graph)->required();
-    const planning_options planning(app, chosen);
     app.add_option("--plan", chosen.given_plan);
     app.add_option("--emit-plan", chosen.plan_file);
     app.add_option("--emit-onnx", chosen.onnx_file);
@@ -113,7 +110,15 @@ inline options parse_options(int count, const char* const* arguments) {
     app.add_flag("--compare", chosen.compare);
     app.add_flag("--pareto", chosen.pareto);
     app.add_flag("--knee", chosen.knee);
-    chosen.print = parse(app, count, arguments, "echo-plan", help_text());
+}
+
+/// Errors: `usage_error`.
+inline options parse_options(int count, const char* const* arguments, const completer& complete) {
+    options chosen;
+    CLI::App app;
+    const planning_options planning(app, chosen);
+    add_options(app, chosen);
+    chosen.print = parse(app, count, arguments, "echo-plan", help_text(), complete);
     if (!chosen.print.empty()) return chosen;
 
     planning.read(chosen);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Brings uPlot, which draws the report, from a package of PyPI into a folder, once.
 
-    python3 examples/tools/report/get_uplot.py [FOLDER]     default: ~/.cache/echo/uplot
+    python3 examples/tools/report/get_uplot.py [FOLDER]     default: ~/.cache/echo/uplot-1.6.31
 
 The files are those of one version, by their SHA-256; others are refused. Returns 1, with one line, where they cannot
 be had.
@@ -17,11 +17,12 @@ import sys
 import tempfile
 import zipfile
 
-PACKAGE = "metaflow-card-uplot==1.0.0"  # the wheel that holds uPlot 1.6.18 as its authors minified it
-INSIDE = "metaflow_extensions/card_uplot/plugins/cards/uplot/uplot/"
+PACKAGE = "youplot==1.0.0"  # the wheel that holds uPlot as its authors minified it, with names in small letters
+VERSION = "1.6.31"
+INSIDE = "youplot/vendor/"
 SHA256 = {
-    "uPlot.iife.min.js": "addc030d2f1268dbee42ef31f7173b624b87443277163b04651490705dce7397",
-    "uPlot.min.css": "37d952f00df006ceab033267e05f050cedd8d6906467cc86525dee795dcfa6a9",
+    "uPlot.iife.min.js": "2d27e8ad3d228164525ce213f9dc716f39b4e3aee0cc773fb3491c96cf4921a2",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
 SECONDS = 60
 
@@ -48,7 +49,7 @@ def unpack(wheel: pathlib.Path, target: pathlib.Path) -> None:
     """Each file gets its name when it is whole. Raises ValueError for bytes that are not the expected ones."""
     with zipfile.ZipFile(wheel) as files:
         for name, wanted in SHA256.items():
-            content = files.read(INSIDE + name)
+            content = files.read(INSIDE + name.lower())
             if digest(content) != wanted:
                 raise ValueError(f"{name} is not the file that was expected")
             part = target / f"{name}.{os.getpid()}.tmp"
@@ -65,7 +66,7 @@ def reason_of(problem: Exception) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    target = pathlib.Path(arguments[0]) if arguments else pathlib.Path.home() / ".cache" / "echo" / "uplot"
+    target = pathlib.Path(arguments[0]) if arguments else pathlib.Path.home() / ".cache" / "echo" / f"uplot-{VERSION}"
     if is_whole(target):
         return 0
     try:

@@ -11,9 +11,9 @@
 namespace echo::report {
 namespace {
 
-void put_figures(json_out& out, const subject& shown) {
+void put_figures(json_out& out, std::string_view key, const subject& shown) {
     const plan_report& r = shown.made->report();
-    put_key(out, "plan");
+    put_key(out, key);
     out.put("{");
     put_key(out, "strategy", true);
     out.text(name_of(shown.made->chosen_by()));
@@ -79,16 +79,17 @@ std::string report_of(const subject& shown) {
                          put_graph(out, *shown.graph, shown.name);
                          out.put("]");
                          put_sides(out, sides);
-                         put_figures(out, shown);
+                         put_figures(out, "plan", shown);
                          if (shown.front) put_front(out, *shown.front);
                      }));
 }
 
 std::string comparison_of(const subject& before, const subject& after) {
+    const bool same = before.graph == after.graph; // which then stands in the page once
     const std::array<side, 2> sides{
         side{.title = before.name, .of = before.graph, .steps = &before.made->steps()},
         side{.title = after.name,
-             .graph = 1,
+             .graph = same ? 0U : 1U,
              .of = after.graph,
              .steps = &after.made->steps(),
              .arena = after.arena}};
@@ -96,11 +97,14 @@ std::string comparison_of(const subject& before, const subject& after) {
                          put_key(out, "graphs");
                          out.put("[");
                          put_graph(out, *before.graph, before.name);
-                         out.put(",\n");
-                         put_graph(out, *after.graph, after.name);
+                         if (!same) {
+                             out.put(",\n");
+                             put_graph(out, *after.graph, after.name);
+                         }
                          out.put("]");
                          put_sides(out, sides);
-                         put_figures(out, after);
+                         put_figures(out, "before", before);
+                         put_figures(out, "plan", after);
                      }));
 }
 

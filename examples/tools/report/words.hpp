@@ -8,6 +8,8 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
+#include <echo/analysis/plan/decision/cost.hpp>
+
 #include <fmt/format.h>
 
 #include <string>
@@ -86,6 +88,17 @@ inline page_head head_of(const subject& shown) {
             .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
 }
 
+/// What came of a plan and what is proved of it, of one of two.
+inline std::string named_sentences(const subject& shown) {
+    return fmt::format("{}: {} {}", shown.name, outcome_sentence(shown), bound_sentence(shown));
+}
+
+/// What a step takes with the plan, by the times that the plan counts.
+inline double step_us(const subject& shown) {
+    const run_times times = times_of(*shown.graph);
+    return times.microseconds(times.total) * (1 + shown.made->report().recompute_time_ratio);
+}
+
 /// The same for two plans.
 inline page_head head_of(const subject& before, const subject& after) {
     const plan_report &a = before.made->report(), &b = after.made->report();
@@ -95,14 +108,17 @@ inline page_head head_of(const subject& before, const subject& after) {
                     "from " + show_bytes(was) + ", " + change_text(was, is)};
     };
     return {.title = fmt::format("{} → {}", before.name, after.name),
-            .subtitle = "two plans side by side",
+            .subtitle = before.graph == after.graph ? "two plans of one graph, side by side"
+                                                    : "two plans side by side",
             .tiles = {tile_of("Peak", a.peak_bytes, b.peak_bytes),
                       tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes),
                       {"Recomputation", fmt::format("{:.2f} %", 100 * b.recompute_time_ratio),
                        fmt::format("from {:.2f} % of a step's time", 100 * a.recompute_time_ratio)},
+                      {"Time of a step", fmt::format("{:#.4g} ms", step_us(after) / 1000),
+                       fmt::format("from {:#.4g} ms, as the plans count it", step_us(before) / 1000)},
                       tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes),
                       tile_of("Resident", a.resident_bytes, b.resident_bytes)},
-            .sentences = {bound_sentence(after)}};
+            .sentences = {named_sentences(before), named_sentences(after)}};
 }
 
 } // namespace echo::report

@@ -113,7 +113,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
     return out;
 }
 
-/// Bytes of the row of that name; 0 if there is none. O(rows).
+/// Bytes of the row of that name; 0 if there is none. O(rows). Errors: none.
 inline std::uint64_t bytes_of(const std::vector<profile_row>& rows, std::string_view name) {
     for (const profile_row& row : rows)
         if (row.name == name) return row.bytes;

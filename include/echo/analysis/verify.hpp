@@ -101,7 +101,8 @@ inline void verify(const snapshot& s, const plan& p, const device_model& device 
 
 /// As above, and the memory plan holds each non-resident storage of the plan's steps in one block of its own
 /// that no other storage live at the same time touches, and tells the same offset to all who ask.
-/// O(nodes + edges + steps + copies read + blocks log blocks).
+/// O(nodes + edges + steps + copies read + blocks log blocks). Errors: as above, and the block
+/// or the storage that breaks a rule of the arena.
 inline void verify(const snapshot& s, const plan& p, const memory_plan& m, const device_model& device = {}) {
     const auto checked = detail::checked_replay(s, p.steps(), p.host());
     detail::report_check(s, checked, p.report(), device)();

@@ -138,7 +138,7 @@ inline auto edges(const snapshot& s) { return detail::uses_of(s, s.values()); }
 inline std::size_t num_edges(const snapshot& s) noexcept { return s.edge_count(); }
 /// The readers of the node's outputs. O(1).
 inline auto out_edges(node_id n, const snapshot& s) { return detail::uses_of(s, s.outputs(n)); }
-/// How often outputs of the node are read. O(outputs).
+/// How often outputs of the node are read. O(outputs). Errors: none.
 inline std::size_t out_degree(node_id n, const snapshot& s) {
     const auto [first, last] = out_edges(n, s);
     return static_cast<std::size_t>(last - first);
@@ -151,7 +151,7 @@ inline auto in_edges(node_id n, const snapshot& s) {
 inline std::size_t in_degree(node_id n, const snapshot& s) { return s.inputs(n).size(); }
 /// Inputs and readers together. O(outputs).
 inline std::size_t degree(node_id n, const snapshot& s) { return in_degree(n, s) + out_degree(n, s); }
-/// The nodes that read the node, once for each input. O(1).
+/// The nodes that read the node, once for each input. O(1). Errors: none.
 inline auto adjacent_vertices(node_id n, const snapshot& s) {
     using iterator = boost::graph_traits<snapshot>::adjacency_iterator;
     const auto [first, last] = out_edges(n, s);

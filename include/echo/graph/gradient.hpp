@@ -264,7 +264,7 @@ struct recorded_reads {
 
 /// Runs the host's gradient function for `n` on dummy gradients, notes which inputs and outputs of `n` the new nodes
 /// consume, and erases them again: the paper's dummy gradient node. Only a node of `phase::forward` makes sense.
-/// O(nodes + edges) and the host's functions.
+/// O(nodes + edges) and the host's functions. Errors: those of the host's functions.
 template <differentiable_graph G>
     requires can_erase<G>
 recorded_reads record_gradient_reads(G& g, const node_of<G>& n) {

@@ -84,7 +84,7 @@ void write_graphviz(std::ostream& out, const snapshot& s, const NodeStyle& node_
     out << "}\n";
 }
 
-/// The same, with nodes coloured by phase.
+/// The same, with nodes coloured by phase. Errors: the stream's. O(nodes + edges).
 inline void write_graphviz(std::ostream& out, const snapshot& s) {
     const auto by_phase = [&s](node_id n) {
         constexpr std::string_view colours[] = {"lightgrey", "white", "lightblue", "lightyellow"};

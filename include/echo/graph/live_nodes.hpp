@@ -39,7 +39,7 @@ inline id_set<node_id> resident_writers(const snapshot& s) {
 
 /// The nodes that are alive: a graph output, an `update` node or a node that writes in place on resident storage
 /// needs them, through inputs or control. The others are dead. Input nodes that nothing needs are dead too.
-/// O(nodes + edges).
+/// O(nodes + edges). Errors: none.
 inline id_set<node_id> live_nodes(const snapshot& s) {
     id_set<node_id> live = detail::resident_writers(s);
     for (const auto v : s.results()) live[s[v].producer] = 1;

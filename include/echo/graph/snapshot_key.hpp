@@ -42,7 +42,7 @@ private:
 } // namespace detail
 
 /// All that a plan and its report hang on, as bytes: equal for graphs that differ in the names of nodes and layers
-/// alone, and for no others. O(nodes + edges).
+/// alone, and for no others. O(nodes + edges). Errors: none.
 inline std::string snapshot_key(const snapshot& s) {
     detail::key_writer key;
     key << s.node_count() << s.host_node_count() << s.op_count();

@@ -8,7 +8,7 @@ class ArenaChart {
     this.heights = [0, this.side.arena];
     this.tip = new Tooltip(host);
     this.step = this.side.peakStep;
-    describeChart(host, `The arena of ${showBytes(this.side.arena)}: where each tensor lies while it is needed`);
+    describeChart(host, `The arena of ${showBytes(this.side.arena)}, ${this.side.title}: where each tensor lies while it is needed`);
     chartKeys(host, this);
   }
 

@@ -19,6 +19,7 @@ class Report {
     this.charts = [0, 1].map((side) => new MemoryChart($(side === 0 ? "before" : "after"), model, side, zoomOf(side)));
     if (model.sides[1].storages.offset) this.charts.push(new ArenaChart($("arena"), model, zoomOf(1)));
     else $("arena-section").hidden = true;
+    if (model.before) $("arena-title").textContent = `The arena of ${model.sides[1].title}`;
     if (model.front) this.front = new FrontChart($("front"), model);
     else $("front-section").hidden = true;
     model.sides.forEach((side, i) => { titleOf($(i === 0 ? "before-title" : "after-title"), side); });
@@ -45,15 +46,16 @@ class Report {
 
   /** What needs no colours, and can wait until the charts are seen. */
   fillTables() {
-    const goTo = (first, last) => {
+    const goTo = (s, first, last) => {
       const margin = Math.max(20, Math.round(0.1 * (last - first)));
-      this.zoom(1, Math.max(0, first - margin), Math.min(this.model.sides[1].steps - 1, last + margin));
-      document.getElementById("after").scrollIntoView({ block: "center" });
+      this.zoom(s, Math.max(0, first - margin), Math.min(this.model.sides[s].steps - 1, last + margin));
+      document.getElementById(s === 0 ? "before" : "after").scrollIntoView({ block: "center" });
     };
-    this.values = valuesTable(document.getElementById("values-table"), this.model, goTo);
-    if (this.model.sides[1].again.size > 0) againTable(document.getElementById("again-table"), this.model);
-    else document.getElementById("again-section").hidden = true;
-    if (this.model.front) percentTable(document.getElementById("steps-table"), this.model);
+    const $ = (id) => document.getElementById(id), { model } = this;
+    this.values = eachPlan($("values-table"), model, () => true, (host, s) => valuesTable(host, model, s, goTo)).at(-1);
+    const again = eachPlan($("again-table"), model, (side) => side.again.size > 0, (host, s) => againTable(host, model, s));
+    $("again-section").hidden = again.length === 0;
+    if (model.front) percentTable($("steps-table"), model);
   }
 
   /** One range of steps for all charts. */
@@ -99,11 +101,22 @@ class Report {
   }
 
   addNotes(host, section) {
-    const { unknownOps, notes } = this.model.plan;
-    const lines = [...notes, ...unknownOps.map((op) => `Nothing is known of the op ${op}: it was left alone.`)];
+    const { before, plan, sides } = this.model, after = notesOf(plan);
+    const lines = before ? bothNotes([notesOf(before), after], sides.map((side) => side.title)) : after;
     host.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
     section.hidden = lines.length === 0;
   }
+}
+
+/** What the planner noted of a plan, and what it knows nothing of. */
+function notesOf({ notes, unknownOps }) {
+  return [...notes, ...unknownOps.map((op) => `Nothing is known of the op ${op}: it was left alone.`)];
+}
+
+/** The notes of two plans, each with the plan that it is of. */
+function bothNotes([a, b], [nameOfA, nameOfB]) {
+  const shared = a.filter((line) => b.includes(line)), rest = (lines) => lines.filter((line) => !shared.includes(line));
+  return [...shared.map((line) => `Both: ${line}`), ...rest(a).map((line) => `${nameOfA}: ${line}`), ...rest(b).map((line) => `${nameOfB}: ${line}`)];
 }
 
 /** "With Echo  1.49 GiB at step 8,300 of 17,453". */

@@ -65,7 +65,7 @@ class MemoryChart {
   mark() {
     const { side, plot, model, begins } = this, other = model.sides[0];
     if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", begins[side.boundary], "backward pass", styleColour("ink"));
-    if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak ${model.graphs.length === 1 ? lowered(other.title) : `of ${other.title}`}`, styleColour("quiet"));
+    if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak ${model.before ? "of " : ""}${sideText(model, 0)}`, styleColour("quiet"));
     if (side.steps > 0) markDot(plot, (begins[side.peakStep] + begins[side.peakStep + 1]) / 2, side.peak, styleColour("ink"));
   }
 

@@ -31,15 +31,26 @@ function peakTable(host, model, stack) {
     { title: titles[0], key: (r) => r.before, show: (r) => showBytes(r.before), className: "number" },
     { title: titles[1], key: (r) => r.after, show: (r) => showBytes(r.after), className: "number" },
     { title: "Change", key: (r) => r.after - r.before, show: (r) => changeCell(r.before, r.after), className: "number" },
-    { title: `Pale: ${lowered(titles[0])}; full: ${lowered(titles[1])}`, className: "bar",
+    { title: `Pale: ${sideText(model, 0)}; full: ${sideText(model, 1)}`, className: "bar",
       show: (r) => bars(r.before, r.after, most, groupColour(stack, at.get(r.name) ?? stack.groups.length - 1)) }] });
+}
+
+/** One table of the plan; of two plans one each, under its name. `has`: whether there is something to say of a side. */
+function eachPlan(host, model, has, make) {
+  const sides = (model.before ? [0, 1] : [1]).filter((s) => has(model.sides[s]));
+  return sides.map((s) => {
+    const place = document.createElement("div");
+    if (model.before) host.append(Object.assign(document.createElement("h3"), { textContent: model.sides[s].title }));
+    host.append(place);
+    return make(place, s);
+  });
 }
 
 const LARGEST = 2000;
 
 /** What waits for the backward pass, and other large storages, as rows. */
-function valueRows(model) {
-  const side = model.sides[1], { storages: st, graph, peakStep } = side;
+function valueRows(side) {
+  const { storages: st, graph, peakStep } = side;
   const order = Array.from({ length: st.count }, (_, i) => i).sort((a, b) => st.bytes[b] - st.bytes[a] || a - b).slice(0, LARGEST);
   return order.map((i) => {
     const why = side.reasons.get(i), maker = side.node[st.first[i]], n = why ? why.value : maker;
@@ -67,10 +78,11 @@ function link(text, label, action) {
   return made;
 }
 
-function valuesTable(host, model, goTo) {
-  const table = new SortedTable(host, { caption: "The largest values of the plan, and why each stays", rows: valueRows(model), first: 3, page: 25,
+function valuesTable(host, model, s, goTo) {
+  const of = model.before ? model.sides[s].title : "the plan";
+  const table = new SortedTable(host, { caption: `The largest values of ${of}, and why each stays`, rows: valueRows(model.sides[s]), first: 3, page: 25,
     search: "Search names, ops, layers, reasons", columns: [
-      { title: "Value", key: (r) => r.name, show: (r) => link(r.name, "show its life in the charts", () => goTo(r.first, r.last)),
+      { title: "Value", key: (r) => r.name, show: (r) => link(r.name, "show its life in the charts", () => goTo(s, r.first, r.last)),
         find: (r) => r.name, className: "name" },
       { title: "Op", key: (r) => r.op, show: (r) => r.op, find: (r) => r.op, className: "name" },
       { title: "Layer", key: (r) => r.layer, show: (r) => r.layer, find: (r) => r.layer, className: "name" },
@@ -83,35 +95,35 @@ function valuesTable(host, model, goTo) {
   return table;
 }
 
-/** Ops that run again: how often, how long, and what waited for them without Echo. */
-function againRows(model) {
-  const [before, after] = model.sides, { graph } = after, rows = new Map();
+/** Ops that run again on a side: how often, how long, and, of one plan, what waited for them without Echo. */
+function againRows(model, s) {
+  const before = model.sides[0], side = model.sides[s], { graph } = side, rows = new Map();
   const row = (n) => {
     const op = graph.ops[graph.op[n]];
     if (!rows.has(op)) rows.set(op, { op, runs: 0, inside: 0, ns: 0, bytes: 0 });
     return rows.get(op);
   };
-  for (const [n, steps] of after.again)
+  for (const [n, steps] of side.again)
     for (const t of steps) {
-      const inside = after.kind[t] === FUSED;
+      const inside = side.kind[t] === FUSED;
       row(n)[inside ? "inside" : "runs"] += 1;
       if (!inside) row(n).ns += graph.ns[n];
     }
-  const { storages: st } = before;
-  if (before.graph === after.graph)
+  if (!model.before)
     for (const [i, why] of before.reasons)
-      if (why.kind !== "result" && after.again.has(why.value)) row(why.value).bytes += st.bytes[i];
+      if (why.kind !== "result" && side.again.has(why.value)) row(why.value).bytes += before.storages.bytes[i];
   return [...rows.values()];
 }
 
-function againTable(host, model) {
-  const total = model.sides[1].graph.ns.reduce((sum, ns) => sum + ns, 0) || 1;
-  return new SortedTable(host, { caption: "What runs again, by op", rows: againRows(model), first: 4, page: 20, columns: [
+function againTable(host, model, s) {
+  const total = model.sides[s].graph.ns.reduce((sum, ns) => sum + ns, 0) || 1;
+  const waited = { title: "Waited without Echo", key: (r) => r.bytes, show: (r) => showBytes(r.bytes), className: "number" };
+  return new SortedTable(host, { caption: `What runs again${model.before ? ` in ${model.sides[s].title}` : ""}, by op`, rows: againRows(model, s), first: 4, page: 20, columns: [
     { title: "Op", key: (r) => r.op, show: (r) => r.op, className: "name" },
     { title: "Runs", key: (r) => r.runs, show: (r) => showCount(r.runs), className: "number" },
     { title: "Inside readers", key: (r) => r.inside, show: (r) => showCount(r.inside), className: "number" },
     { title: "Time", key: (r) => r.ns, show: (r) => showTime(r.ns), className: "number" },
-    { title: "Waited without Echo", key: (r) => r.bytes, show: (r) => showBytes(r.bytes), className: "number" },
+    ...(model.before ? [] : [waited]),
     { title: "Of a step's time", key: (r) => r.ns / total, show: (r) => showPercent(r.ns / total), className: "number" }] });
 }
 

@@ -15,6 +15,9 @@ function showBytes(bytes) {
 /** "without Echo": a title inside a sentence. */
 function lowered(text) { return text === "" ? text : text[0].toLowerCase() + text.slice(1); }
 
+/** A side inside a sentence: "without Echo", or the name of one of two plans. */
+function sideText(model, s) { return model.before ? model.sides[s].title : lowered(model.sides[s].title); }
+
 function showCount(count) { return Math.round(count).toLocaleString("en-US"); }
 
 const TIME_UNITS = ["ns", "µs", "ms", "s"];
@@ -63,14 +66,10 @@ function reasonText(side, why, atPeak) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-/** What became of a value that waits without Echo: the plan's side in words, or "". */
-function fateText(model, n, output) {
-  const [before, after] = model.sides;
-  if (before.graph !== after.graph) return "";
-  const again = after.again.get(n);
-  if (!again) return "";
-  const ns = again.filter((t) => after.kind[t] === AGAIN).length * after.graph.ns[n];
-  const inside = after.kind[again[0]] === FUSED ? ", inside its readers" : "";
+/** When a node runs again on a side where it does, and what that takes. */
+function againText(side, n) {
+  const again = side.again.get(n), ns = again.filter((t) => side.kind[t] === AGAIN).length * side.graph.ns[n];
+  const inside = side.kind[again[0]] === FUSED ? ", inside its readers" : "";
   const steps = again.slice(0, 3).map(showCount).join(", ") + (again.length > 3 ? ", …" : "");
   return `Runs again at step ${steps}${inside}: ${showTime(ns)} more`;
 }
@@ -94,9 +93,9 @@ function storageLines(model, sideIndex, i) {
 function storyLines(model, sideIndex, i, n) {
   const side = model.sides[sideIndex], { storages: st } = side;
   if ((st.flags[i] & 2) !== 0) return ["Its gradient needs no more than the sign: the value itself does not wait"];
-  if (side.kind[st.first[i]] === AGAIN) return [fateText(model, n, st.output[i])].filter(Boolean);
-  const fate = sideIndex === 0 ? fateText(model, n, st.output[i]) : "";
-  if (fate) return [`${fate}: with Echo it does not wait`];
+  if (side.kind[st.first[i]] === AGAIN) return [againText(side, n)];
+  const after = model.sides[1], onlyThere = sideIndex === 0 && side.graph === after.graph && after.again.has(n) && !side.again.has(n);
+  if (onlyThere) return [`${againText(after, n)}: ${model.before ? `in ${after.title}` : "with Echo"} it does not wait`];
   const why = side.reasons.get(i), atPeak = st.first[i] <= side.peakStep && st.last[i] >= side.peakStep;
   return why ? [reasonText(side, why, atPeak)] : [];
 }

@@ -57,7 +57,7 @@ struct rolled_back {
 /// Takes subgraphs of the plan back until its peak is at most `limit`. With nothing left it is the baseline without its
 /// dead nodes, which the caller still compares. Every round takes back at least twice as many as the one before, so
 /// there are
-/// O(log subgraphs) replays.
+/// O(log subgraphs) replays. Errors: as `replay`.
 [[nodiscard]] inline rolled_back roll_back(evaluator& evaluate, evaluated_plan plan, std::uint64_t limit) {
     const snapshot& s = evaluate.graph();
     std::size_t taken_back = 0;

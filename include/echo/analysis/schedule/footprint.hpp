@@ -19,7 +19,8 @@ struct footprint_result {
     std::uint64_t stash_bytes = 0;
 };
 
-/// The first step of phase `backward` or `update` that is no view; `steps.size()` if there is none.
+/// The first step of phase `backward` or `update` that is no view; `steps.size()` if there is none. O(steps). Errors:
+/// none.
 inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
     for (const auto t : steps.steps()) {
         const node_record& node = s[steps[t].node];
@@ -93,7 +94,7 @@ inline footprint_result footprint(const snapshot& s, const schedule& steps) {
 }
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own
-/// order.
+/// order. O(nodes + edges). Errors: as `liveness_analysis`.
 inline std::uint64_t resident_bytes(const snapshot& s) {
     std::uint64_t sum = 0;
     const schedule steps = baseline_schedule(s);

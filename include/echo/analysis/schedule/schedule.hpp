@@ -100,7 +100,7 @@ inline std::size_t copy_count(const snapshot& s, const step_record& step) {
 }
 
 /// Every node once in the host's order, each reading the only copy there is: what the host would run. O(nodes
-/// + edges).
+/// + edges). Errors: none.
 inline schedule baseline_schedule(const snapshot& s) {
     schedule all;
     all.reserve(s.node_count(), s.edge_count());

@@ -129,7 +129,7 @@ private:
 };
 
 /// An offset in bytes for each of a timeline's items, taken forwards or backwards in time, longest first among those
-/// that start together. O(n log n) whatever the input.
+/// that start together. O(n log n) whatever the input. Errors: none.
 inline std::vector<std::uint64_t> best_fit(const timeline& line, bool backwards) {
     const auto start = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].last : line[i].first;

@@ -43,7 +43,7 @@ struct time_orders {
 };
 
 /// The largest sum of bytes alive at one time: no arena is smaller. Bytes; O(n log n). Requires that all
-/// bytes together fit in 64 bits.
+/// bytes together fit in 64 bits. Errors: none.
 inline std::uint64_t peak_load(std::span<const interval> items) {
     const time_orders orders(items);
     std::uint64_t now = 0, most = 0;
@@ -55,7 +55,8 @@ inline std::uint64_t peak_load(std::span<const interval> items) {
     return most;
 }
 
-/// The arena that a placement needs: its largest offset + bytes. `offsets`: one per interval. Bytes; O(n).
+/// The arena that a placement needs: its largest offset + bytes. `offsets`: one per interval. Bytes; O(n). Errors:
+/// none.
 inline std::uint64_t extent(std::span<const interval> items, std::span<const std::uint64_t> offsets) {
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < items.size(); ++i)

@@ -57,7 +57,7 @@ struct nnvm_planned {
 };
 
 /// The order in which NNVM numbers ops, and in which they run: depth first from the outputs, what an op reads before
-/// what it stands behind. O(ops + edges).
+/// what it stands behind. O(ops + edges). Errors: none.
 inline std::vector<std::uint32_t> nnvm_order(const nnvm_graph& g) {
     std::vector<std::uint32_t> found;
     std::vector<std::uint8_t> seen(g.ops.size(), 0);

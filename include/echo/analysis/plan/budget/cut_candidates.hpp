@@ -19,7 +19,7 @@ namespace echo {
 
 /// Prices of time from what one op in twenty makes faster down to a sixteenth of what all but one in twenty do (a chain
 /// takes several runs to make), evenly on a logarithmic scale, dearest first. A single price of 0 where no op may run
-/// again. O(nodes log nodes + values).
+/// again. O(nodes log nodes + values). Errors: none.
 inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c, std::size_t count) {
     // Bytes made per time, with 44 bits behind the point: as precise as prices need be.
     constexpr int point = 44;

@@ -41,7 +41,7 @@ struct candidates {
 
 /// Whether this backward node could read an encoding of the value at this input: one bit is enough for it,
 /// the encoding is smaller, and no output of the node would take over the encoding's storage once a host
-/// graph shows it as an ordinary value. O(outputs).
+/// graph shows it as an ordinary value. O(outputs). Errors: none.
 inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
     if (!s.one_bit(reader, position) || !runs_after_forward(s[reader].phase)) return false;
     const value_id v = s.inputs(reader)[position];
@@ -54,7 +54,8 @@ inline bool encodable(const snapshot& s, const candidates& c, node_id reader, st
 }
 
 /// Calls `visit(value, one_bit)` for everything of the forward pass that live backward nodes behind `after`
-/// read. Views that may be hoisted ask for nothing themselves: what reads them does. O(nodes + edges).
+/// read. Views that may be hoisted ask for nothing themselves: what reads them does. O(nodes + edges). Errors: those
+/// of `visit`.
 template <class Visit>
 void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode, node_id after,
                             const Visit& visit) {

@@ -21,7 +21,7 @@ struct edge_use {
     node_id last_backward{};    ///< last backward or update reader
 };
 
-/// Uses of every value, by value index. O(nodes + edges).
+/// Uses of every value, by value index. O(nodes + edges). Errors: none.
 inline id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
     id_vector<value_id, edge_use> all(s.value_count());
     for (const auto v : s.values()) {

@@ -13,7 +13,7 @@
 
 namespace echo {
 
-/// Time of the steps that run a node again and are not fused. O(steps).
+/// Time of the steps that run a node again and are not fused. O(steps). Errors: none.
 inline ticks recompute_time(const candidates& c, const schedule& steps) {
     ticks sum = 0;
     for (const auto t : steps.steps())

@@ -72,7 +72,7 @@ inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input
 
 } // namespace detail
 
-/// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges).
+/// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges). Errors: none.
 inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
                                       const id_set<node_id>& hoistable, const id_set<value_id>& resident,
                                       bool host_fuses) {

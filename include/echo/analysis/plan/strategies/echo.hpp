@@ -198,7 +198,7 @@ private:
 
 /// The paper's pass as its prose has it, with the anchors that `when` names. Each trimming step costs the
 /// edges it touches; rounds are repeated until nothing changes, in practice two or three times. Always ends:
-/// every round removes a node.
+/// every round removes a node. Errors: none.
 inline decision echo_pass(const snapshot& s, const candidates& c, const gradient_needs& needs,
                           const backward_needs& when) {
     decision out = decision::nothing(s);
@@ -209,7 +209,7 @@ inline decision echo_pass(const snapshot& s, const candidates& c, const gradient
 /// Algorithm 1 as printed, line by line (lines 12 to 28): every edge with its own size, parameters included, one node
 /// at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are wide
 /// (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
-/// one node that reads them all makes it quadratic.
+/// one node that reads them all makes it quadratic. Errors: none.
 inline decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
     decision out = decision::nothing(s);
     const node_groups subgraphs = partition(s, c);

@@ -10,7 +10,7 @@
 
 namespace echo {
 
-/// O(nodes + edges).
+/// O(nodes + edges). Errors: none.
 inline decision mirror(const snapshot& s, const candidates& c) {
     decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {

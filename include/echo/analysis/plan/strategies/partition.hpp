@@ -84,7 +84,7 @@ private:
     id_lists<group_id, node_id> members_;
 };
 
-/// The subgraphs between compute-heavy ops: live forward nodes that are not heavy. O(nodes + edges).
+/// The subgraphs between compute-heavy ops: live forward nodes that are not heavy. O(nodes + edges). Errors: none.
 inline node_groups partition(const snapshot& s, const candidates& c) {
     return node_groups::connected(s, [&](node_id n) {
         return c.live[n] && s[n].phase == phase::forward && s[n].kind != op_kind::heavy;
