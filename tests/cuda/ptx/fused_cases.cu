@@ -89,11 +89,29 @@ T number(dice& roll, bool with_special) {
     return T(static_cast<float>(static_cast<int>(bits >> 40 & 0xffffff) - 0x800000) / 0x200000);
 }
 
+/// What the operands hold.
+enum class holds {
+    ordinary,
+    everything, ///< and among ordinary numbers NaN, infinities, zeros of both signs
+    halfway,    ///< of a layer normalisation: what it makes lies half way between two numbers of 16 bits
+};
+
 struct how_near {
     bool exact = false;
     float single = 2e-6f;
-    bool special = exact; ///< NaN, infinities, zeros of both signs among the operands
+    holds numbers = exact ? holds::everything : holds::ordinary;
 };
+
+/// Operand i's element n of a line of this many for a layer normalisation in which nothing is rounded but the result:
+/// the mean is 0, the deviation a power of 2 beside which the smallest variance is lost; the sum of scale and shift,
+/// which have a step of 16 bits and half of one, is no number of 16 bits.
+template <class T>
+T halfway(std::size_t i, std::int64_t n, std::int64_t line) {
+    const float step = std::is_same_v<T, half> ? 1.0f / 1024 : 1.0f / 128,
+                deviation = std::is_same_v<T, half> ? 4096.0f : 1048576.0f;
+    const bool negative = (n + n / line) % 2 != 0;
+    return T(i == 0 ? (negative ? -deviation : deviation) : i == 1 ? 0.0f : i == 2 ? 1 + step : step / 2);
+}
 
 /// One kernel on one layout.
 template <class F, class T, std::size_t Results, std::size_t Operands>
@@ -114,7 +132,10 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                                    : from[i] == lies::by_channel ? lies::by_channel
                                                                  : lies::whole);
         x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l), l.skip));
-        x.back()->fill([&](std::int64_t) { return number<T>(roll, near.special); });
+        x.back()->fill([&](std::int64_t n) {
+            return near.numbers == holds::halfway ? halfway<T>(i, n, l.e.of[l.e.rank - 1])
+                                                  : number<T>(roll, near.numbers == holds::everything);
+        });
     }
     for (std::size_t k = 0; k < Results; ++k) {
         y.push_back(
@@ -147,10 +168,8 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
         echo_ptx_approximation(off);
         cases::check(what, static_cast<std::uint64_t>(l.e.elements()), launch, [&] {
             bool same = true;
-            for (const auto& r : y) {
-                // NaN is any NaN where a sign may have been changed before.
+            for (const auto& r : y)
                 same = r->same(what, cases::within<T>(near.exact ? 0.0f : near.single)) && same;
-            }
             for (std::size_t i = 0; i < Operands; ++i) same = x[i]->same(what) && same;
             return same;
         });
@@ -177,9 +196,20 @@ void every_kernel(const layout& l, const std::string& type, const echo::cuda::st
     one<norm_gradient, T>(type + " layer normalisation's gradient", l, w,
                           array{whole, by_query, by_channel, by_channel, whole}, rows, own);
     one<soft, T>(type + " softmax", l, w, w, rows, own);
-    one<soft, T>(type + " softmax of NaN", l, w, w, {.single = 2e-5f, .special = true}, own);
-    one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, how_near{.exact = true},
-                          own);
+    one<soft, T>(type + " softmax of NaN", l, w, w, {.single = 2e-5f, .numbers = holds::everything}, own);
+    one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, exact, own);
+    one<bias, T>(type + " a bias's gradient behind relu", l, array{per_row}, array{whole, whole}, exact, own);
+}
+
+/// Ties, which go to the even number; of single precision nothing is rounded here.
+template <class T>
+void ties(const std::string& type, const echo::cuda::stream& own) {
+    using enum lies;
+    using std::array;
+    for (const std::size_t skip : {0, 1})
+        one<normed, T>(type + " layer normalisation, half way", {{2, 2, 64}, skip},
+                       array{whole, per_row, per_row}, array{whole, whole, by_channel, by_channel},
+                       {.exact = true, .numbers = holds::halfway}, own);
 }
 
 template <class T>
@@ -212,6 +242,7 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
         every_kernel<T>({{2, 3, 2, 21}, 1, broadcast, false, 3}, type, own);
         every_kernel<T>({extents{3, 2, 2, 9}.with_rows_of(2), 0, broadcast, false, 3}, type, own);
         every_kernel<T>({extents{2, 3, 2, 5}.with_rows_of(3), 0, broadcast, false, 3}, type, own);
+        every_kernel<T>({extents{2, 2, 3, 5}.with_rows_of(4), 0, broadcast, false, 3}, type, own);
     }
 }
 
@@ -239,5 +270,7 @@ int main() {
         every_case<float>("float", own);
         every_case<half>("half", own);
         every_case<bfloat16>("bfloat16", own);
+        ties<half>("half", own);
+        ties<bfloat16>("bfloat16", own);
     });
 }
