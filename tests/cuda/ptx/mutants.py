@@ -7,13 +7,16 @@
 PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are
 changes of one line that a case executes: an offset, a mask, a constant, a predicate, an operator,
 a comparison, two registers exchanged, a barrier or a store left out. Which ones is drawn from the
-kernel's name, so that each run plants the same.
+kernel's name, so that each run plants the same; a barrier that is left out is always planted, since
+there are few.
 
 Some change nothing that can be observed: equivalent.json beside this file has them as patterns of
 lines, each with the reason, and they are not counted. What a case finds is not equivalent: where a
 pattern covers it, that is a failure. Patterns marked "unreached" say why no case can tell a fault
-that would show elsewhere; those are counted as not found. Exit 1 where fewer than 90 of 100 of
-what is counted are found.
+that would show elsewhere; those are counted as not found. Exit 1 where fewer than 95 of 100 of
+what is counted are found, or one that is not found has no reason beside it. A part of all faults
+(--most, --only, --program, --per-kernel) is a sample: there one fault more or less is a hundredth,
+so 90 of 100 are asked, and no reasons.
 """
 
 import argparse
@@ -31,7 +34,7 @@ import sys
 import tempfile
 
 PROGRAMS = {"one_bit": 6, "fused": 3, "jit": 2, "engine": 3}  # with how many faults for each kernel
-LEAST = 0.90  # 0.95 is asked: a ratchet, to be raised as cases are added
+LEAST, LEAST_OF_A_SAMPLE = 0.95, 0.90  # of what is counted
 LINE = re.compile(r"^(\s*)(@!?%p\d+\s+)?([a-z][\w.:]*)\s*(.*);(.*)$")
 BOUNDARY = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq"}
 OPPOSITE = {
@@ -165,10 +168,11 @@ class Mutant:
         self.number, self.before, self.kind, self.after = fault
 
     def described(self) -> dict:
-        """For the results."""
+        """For the results; of a generated kernel, which all have one name, with the cases that run it."""
+        generated = self.kernel == "echo_fused"
         return {
             "program": self.program,
-            "kernel": self.kernel,
+            "kernel": self.kernel + (f", {' and '.join(self.groups)}" if generated else ""),
             "line": self.number,
             "kind": self.kind,
             "before": self.before.strip(),
@@ -219,8 +223,10 @@ def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path
         kinds = sorted(by_kind)
         draw.shuffle(kinds)
         symbol = "echo_fused" if kernel.startswith("generated") else kernel
+        for chosen in by_kind.pop("barrier", []):
+            mutants.append(Mutant(program, symbol, facts["groups"], lines, chosen))
         for turn in range(per_kernel):
-            left = [k for k in kinds if by_kind[k]]
+            left = [k for k in kinds if by_kind.get(k)]
             if not left:
                 break
             kind = left[turn % len(left)]
@@ -311,7 +317,7 @@ class Pattern:
         def tidy(lines: list[str]) -> list[str]:
             return [text for line in lines if (text := " ".join(line.split()))]
 
-        around = tidy(mutant.lines[max(0, at - 80) : at])[-40:]
+        around = tidy(mutant.lines[max(0, at - 120) : at])[-80:]
         around += ["> " + tidy([mutant.before])[0], "= " + tidy([mutant.after])[0]]
         around += tidy(mutant.lines[at + 1 : at + 81])[:40]
         return bool(self.text.search("\n".join(around) + "\n"))
@@ -342,6 +348,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--show", action="store_true", help="print what each case says")
     options = parser.parse_args(arguments)
 
+    sample = bool(options.most or options.only or options.program or options.per_kernel)
     folder = options.programs.resolve()
     os.environ.setdefault("ECHO_PTX_CACHE", str(folder / "generated"))
     with tempfile.TemporaryDirectory() as temporary:
@@ -427,7 +434,13 @@ def main(arguments: list[str]) -> int:
             + "\n",
             encoding="utf-8",
         )
-    return 0 if share >= LEAST and not wrong else 1
+    asked = LEAST_OF_A_SAMPLE if sample else LEAST
+    if share < asked:
+        print(f"{100 * asked:g} % are asked")
+    bare = [] if sample else [s for s in survivors if not s["why"]]
+    if bare:
+        print(f"{len(bare)} of those that are not found have no reason in equivalent.json")
+    return 0 if share >= asked and not wrong and not bare else 1
 
 
 if __name__ == "__main__":
