@@ -131,16 +131,16 @@ bool by_library(const op& o) {
     return name.starts_with("fully_connected") || name.starts_with("convolution") || name == "batch_dot";
 }
 
-/// Numbers of both signs and of very different sizes: their sum depends on the order in which they are added.
+/// Every other number is so large that it swallows those that are added to it, until the next one takes it away: a sum
+/// depends on the order.
 tensor_data uneven(echo::shape shape, unsigned seed) {
-    std::mt19937 draw(seed);
     tensor_data t = support::calls::noise(std::move(shape), seed);
-    for (float& x : t.f32) x = std::ldexp(x, static_cast<int>(draw() % 100));
+    for (std::size_t i = 0; i < t.f32.size(); i += 2) t.f32[i] = i % 4 ? -0x1p80f : 0x1p80f;
     return t;
 }
 
 /// The gradient of input I of an op whose inputs have these shapes: a sum over what is repeated. Twice: of numbers of
-/// one size, of which none is lost in the sum, and of uneven ones.
+/// one size, of which none is lost in the sum, and of uneven ones, which keep their sizes.
 template <class Op, std::size_t I>
 void add_gradient(std::vector<subject>& to, const std::array<echo::shape, 2>& of) {
     constexpr auto list = ops::component<Op, I>::arguments();
@@ -152,6 +152,7 @@ void add_gradient(std::vector<subject>& to, const std::array<echo::shape, 2>& of
                                              static_cast<unsigned>(at), 0.5, 1.5));
     }
     to.push_back(s);
+    for (auto& one : s.in) std::fill(one.f32.begin(), one.f32.end(), 1.0f);
     s.in.front() = uneven(whole, 7); // dy
     to.push_back(s);
 }
@@ -166,6 +167,15 @@ void add_gradients(std::vector<subject>& to) {
     both({3, 40, 5, 41}, {40, 1, 41});
     both({6, 231}, {6, 1});     // a warp's
     both({3, 2, 1500}, {2, 1}); // that of several warps
+    // Two and more axes that do not lie together, of which every other one is summed: by lanes, and by warps.
+    for (std::size_t rank = 2; rank <= 9; ++rank)
+        for (const std::int64_t last : {3, 70})
+            for (std::size_t first : {0, 1}) {
+                std::vector<std::int64_t> whole(rank, 2), part(rank, 1);
+                whole.back() = last;
+                for (; first < rank; first += 2) part[first] = whole[first];
+                both(echo::shape(whole), echo::shape(part));
+            }
 }
 
 /// Calls beside those of the back end's own tests: as many tiles as the interpreted card's eight warps take in two

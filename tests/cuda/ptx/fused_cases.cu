@@ -58,6 +58,14 @@ strides strides_of(const layout& l) {
     return step;
 }
 
+/// Whether the element of memory is none of the tensor's.
+bool is_gap(std::int64_t n, const layout& l) {
+    const strides step = strides_of(l);
+    for (std::size_t a = 0; a < l.e.rank; n %= step[a++])
+        if (n / step[a] >= l.e.of[a]) return true;
+    return false;
+}
+
 std::int64_t count(lies how, const layout& l) {
     if (how == lies::apart) return 2 * l.e.elements();
     if (how == lies::whole) return l.e.of[0] * strides_of(l)[0];
@@ -93,6 +101,7 @@ T number(dice& roll, bool with_special) {
 enum class holds {
     ordinary,
     everything, ///< and among ordinary numbers NaN, infinities, zeros of both signs
+    peaks,      ///< in each row, which is a line, one number lies far above the others, elsewhere in each
     halfway,    ///< of a layer normalisation: what it makes lies half way between two numbers of 16 bits
 };
 
@@ -133,8 +142,11 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                                                                  : lies::whole);
         x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l), l.skip));
         x.back()->fill([&](std::int64_t n) {
-            return near.numbers == holds::halfway ? halfway<T>(i, n, l.e.of[l.e.rank - 1])
-                                                  : number<T>(roll, near.numbers == holds::everything);
+            const std::int64_t line = l.e.of[l.e.rank - 1];
+            if (near.numbers == holds::halfway) return halfway<T>(i, n, line);
+            if (near.numbers == holds::peaks && n % line == n / line * 7 % line) return T(100.0f);
+            if (l.pad && kind == lies::whole && is_gap(n, l)) return T(100.0f); // whoever reads it is off
+            return number<T>(roll, near.numbers == holds::everything);
         });
     }
     for (std::size_t k = 0; k < Results; ++k) {
@@ -201,6 +213,17 @@ void every_kernel(const layout& l, const std::string& type, const echo::cuda::st
     one<bias, T>(type + " a bias's gradient behind relu", l, array{per_row}, array{whole, whole}, exact, own);
 }
 
+/// Without the largest number of a row, wherever it lies, its exponential is infinite.
+template <class T>
+void largest(const std::string& type, const echo::cuda::stream& own) {
+    using enum lies;
+    using std::array;
+    // In each place of a row of a group for some lanes; in that of several groups for each.
+    for (const std::int64_t hidden : {33, 34, 36, 37, 38, 39, 40, 300})
+        one<soft, T>(type + " softmax of one peak", {{1, 43, hidden}}, array{whole}, array{whole},
+                     {.single = 2e-5f, .numbers = holds::peaks}, own);
+}
+
 /// Ties, which go to the even number; of single precision nothing is rounded here.
 template <class T>
 void ties(const std::string& type, const echo::cuda::stream& own) {
@@ -248,7 +271,7 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
 
 /// Few long rows are refused, with what to do instead, and nothing is launched: there is no such memory.
 void refused(const echo::cuda::stream& own) {
-    const extents e{64, 401408};
+    const extents e{64, 100352};
     const auto before = echo_ptx_warp_instructions();
     try {
         run<soft>(results(whole(reinterpret_cast<float*>(std::uintptr_t{1} << 40), e)),
@@ -270,6 +293,9 @@ int main() {
         every_case<float>("float", own);
         every_case<half>("half", own);
         every_case<bfloat16>("bfloat16", own);
+        largest<float>("float", own);
+        largest<half>("half", own);
+        largest<bfloat16>("bfloat16", own);
         ties<half>("half", own);
         ties<bfloat16>("bfloat16", own);
     });

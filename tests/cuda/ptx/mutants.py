@@ -286,7 +286,8 @@ def expression(line: str, known: set[str]) -> str:
 
 class Pattern:
     """Faults of one sort that nothing, or no case, can tell from the kernel. Lines of PTX, that of
-    the fault behind "> "; "..." stands for up to twelve others. `to`: what the line becomes.
+    the fault behind "> "; "..." stands for up to twelve others, "...." for any number. `to`: what the
+    line becomes.
     Register numbers do not count.
     """
 
@@ -298,6 +299,8 @@ class Pattern:
         for line in said["lines"]:
             if line == "...":
                 lines.append(r"(?:.*\n){0,12}?")
+            elif line == "....":
+                lines.append(r"(?:.*\n)*?")
             elif line.startswith("> "):
                 after = expression(said["to"], set(known)) if "to" in said else ".*"
                 lines.append("> " + expression(line[2:], known) + "\n")
@@ -317,7 +320,7 @@ class Pattern:
         def tidy(lines: list[str]) -> list[str]:
             return [text for line in lines if (text := " ".join(line.split()))]
 
-        around = tidy(mutant.lines[max(0, at - 120) : at])[-80:]
+        around = tidy(mutant.lines[max(0, at - 400) : at])
         around += ["> " + tidy([mutant.before])[0], "= " + tidy([mutant.after])[0]]
         around += tidy(mutant.lines[at + 1 : at + 81])[:40]
         return bool(self.text.search("\n".join(around) + "\n"))
