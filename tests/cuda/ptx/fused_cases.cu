@@ -102,6 +102,7 @@ enum class holds {
     ordinary,
     everything, ///< and among ordinary numbers NaN, infinities, zeros of both signs
     peaks,      ///< in each row, which is a line, one number lies far above the others, elsewhere in each
+    low,        ///< all lie far below 0: whoever takes 0 for an element that is none is off
     halfway,    ///< of a layer normalisation: what it makes lies half way between two numbers of 16 bits
 };
 
@@ -146,6 +147,7 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
             if (near.numbers == holds::halfway) return halfway<T>(i, n, line);
             if (near.numbers == holds::peaks && n % line == n / line * 7 % line) return T(100.0f);
             if (l.pad && kind == lies::whole && is_gap(n, l)) return T(100.0f); // whoever reads it is off
+            if (near.numbers == holds::low) return T(static_cast<float>(number<T>(roll, false)) - 200);
             return number<T>(roll, near.numbers == holds::everything);
         });
     }
@@ -222,6 +224,9 @@ void largest(const std::string& type, const echo::cuda::stream& own) {
     for (const std::int64_t hidden : {33, 34, 36, 37, 38, 39, 40, 300})
         one<soft, T>(type + " softmax of one peak", {{1, 43, hidden}}, array{whole}, array{whole},
                      {.single = 2e-5f, .numbers = holds::peaks}, own);
+    // Lines that begin and end in each place of a group.
+    one<soft, T>(type + " softmax far below 0", {extents{2, 9, 7}.with_rows_of(2), 1, false, false, 1},
+                 array{whole}, array{whole}, {.single = 2e-5f, .numbers = holds::low}, own);
 }
 
 /// Ties, which go to the even number; of single precision nothing is rounded here.

@@ -3,6 +3,7 @@
 """Plants faults in the PTX of the kernels, one at a time, and counts how many the cases find.
 
     mutants.py PROGRAMS [--out FILE] [--program NAME]… [--only TEXT] [--most N] [--show]
+    mutants.py PROGRAMS --again FILE
 
 PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are
 changes of one line that a case executes: an offset, a mask, a constant, a predicate, an operator,
@@ -16,7 +17,8 @@ pattern covers it, that is a failure. Patterns marked "unreached" say why no cas
 that would show elsewhere; those are counted as not found. Exit 1 where fewer than 95 of 100 of
 what is counted are found, or one that is not found has no reason beside it. A part of all faults
 (--most, --only, --program, --per-kernel) is a sample: there one fault more or less is a hundredth,
-so 90 of 100 are asked, and no reasons.
+so 90 of 100 are asked, and no reasons. --again plants those of a file anew that were not found, and
+writes into it which of them are found now: for a case that was added since.
 """
 
 import argparse
@@ -185,8 +187,11 @@ def environment(more: dict[str, str]) -> dict[str, str]:
     return {**os.environ, **more}
 
 
-def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path) -> list[Mutant]:
-    """Runs all cases once; draws the faults of each kernel from the lines that were executed."""
+Observed = tuple[dict, dict[str, list[str]], dict[str, str]]
+
+
+def observed(folder: pathlib.Path, program: str, work: pathlib.Path) -> Observed:
+    """Runs all cases once: what is reported of each kernel, the texts, and the text of each kernel."""
     dump = work / program
     dump.mkdir()
     report = work / f"{program}.json"
@@ -211,8 +216,14 @@ def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path
         for line in lines:
             if match := re.search(r"\.entry\s+(\w+)", line):
                 owner[stem if stem.startswith("generated") else match[1]] = stem
+    return json.loads(report.read_text(encoding="utf-8")), texts, owner
+
+
+def plan(folder: pathlib.Path, program: str, per_kernel: int, work: pathlib.Path) -> list[Mutant]:
+    """Draws the faults of each kernel from the lines that its cases execute."""
+    report, texts, owner = observed(folder, program, work)
     mutants = []
-    for kernel, facts in sorted(json.loads(report.read_text(encoding="utf-8")).items()):
+    for kernel, facts in sorted(report.items()):
         lines = texts[owner[kernel]]
         by_kind = collections.defaultdict(list)
         for number in sorted(set(facts["lines"])):
@@ -332,6 +343,46 @@ def patterns() -> list[Pattern]:
     return [Pattern(said) for said in json.loads(path.read_text(encoding="utf-8"))]
 
 
+def planted_again(one: dict, seen: Observed) -> Mutant:
+    """A fault of a file, in the kernel as it is now; ends the program where that is another one."""
+    report, texts, owner = seen
+    for kernel, facts in report.items():
+        symbol = "echo_fused" if kernel.startswith("generated") else kernel
+        lines = texts[owner[kernel]]
+        if one["line"] > len(lines):
+            continue
+        before = lines[one["line"] - 1]
+        for kind, after in mutations(before):
+            fault = (one["line"], before, kind, after)
+            mutant = Mutant(one["program"], symbol, facts["groups"], lines, fault)
+            if {**mutant.described(), "why": one["why"]} == one:
+                return mutant
+    sys.exit(f"{one['kernel']}, line {one['line']} is another now: plant all anew")
+
+
+def again(folder: pathlib.Path, file: pathlib.Path) -> int:
+    """Tries those that were not found."""
+    result = json.loads(file.read_text(encoding="utf-8"))
+    known, left = patterns(), []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = pathlib.Path(temporary)
+        programs = sorted({one["program"] for one in result["survivors"]})
+        seen = {program: observed(folder, program, work) for program in programs}
+        for number, one in enumerate(result["survivors"]):
+            mutant = planted_again(one, seen[one["program"]])
+            if words := tried(folder, mutant, work, str(number)):
+                print(f"found: {one['kernel']}, line {one['line']}: {words}")
+                result["found"] += 1
+                result["kinds"][one["kind"]]["found"] += 1
+            else:
+                reason = next((p.why for p in known if p.covers(mutant)), "")
+                left.append({**one, "why": reason})
+    result.update(survivors=left, share=round(result["found"] / result["counted"], 4))
+    file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{result['found']} of {result['counted']} planted faults are found")
+    return 0 if result["share"] >= LEAST and all(one["why"] for one in left) else 1
+
+
 def main(arguments: list[str]) -> int:
     """Plants, counts, writes and prints."""
     parser = argparse.ArgumentParser(
@@ -349,11 +400,14 @@ def main(arguments: list[str]) -> int:
         "--most", type=int, help="plant so many of those that are drawn; default: all of them"
     )
     parser.add_argument("--show", action="store_true", help="print what each case says")
+    parser.add_argument("--again", type=pathlib.Path, metavar="FILE", help="those of a file")
     options = parser.parse_args(arguments)
 
     sample = bool(options.most or options.only or options.program or options.per_kernel)
     folder = options.programs.resolve()
     os.environ.setdefault("ECHO_PTX_CACHE", str(folder / "generated"))
+    if options.again:
+        return again(folder, options.again)
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
         mutants = [
