@@ -27,6 +27,7 @@ sys.path[:0] = [
     str(ROOT / "examples"),
     str(ROOT / "examples" / "tools" / "train"),
     str(ROOT / "examples" / "ggml"),
+    str(ROOT / "tests" / "cuda" / "counts"),
 ]
 sys.dont_write_bytecode = True
 
@@ -51,6 +52,7 @@ def load(name):
 def generated():
     """What each command would write, by the name in its mark."""
     import bars
+    import count
     import front_page
     import host_pages
     import learn
@@ -84,6 +86,9 @@ def generated():
         **of_report(),
         "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
+        "tests/cuda/counts/count.py --markdown": lambda: count.section(
+            load("cuda-counts"), load("cuda-mutants")
+        ),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
         "examples/run --learn": lambda: learn.section(load("training")),

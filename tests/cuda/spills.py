@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHITECTURES = ["sm_75", "sm_80", "sm_90"]
+ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
 FLAGS = ["-optf", str(ROOT / ".ci" / "nvcc.flags"), "-Werror", "all-warnings"]
 
 COMPILING = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")

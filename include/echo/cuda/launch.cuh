@@ -40,12 +40,23 @@ constexpr int multiprocessor_threads() noexcept {
     return 2048;
 #endif
 }
+/// Whether what is compiled is for sm_100 or later.
+constexpr bool is_from_100() noexcept {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    return true;
+#else
+    return false;
+#endif
+}
 /// Blocks that a multiprocessor is to hold, by which the compiler limits the registers of a thread; 0: as it comes. A
-/// body that wants many threads says how many: `Body::resident_threads`.
+/// body that wants many threads says how many: `Body::resident_threads`, or for sm_100 and later
+/// `Body::resident_threads_from_100`.
 template <class Body>
 constexpr int least_blocks() noexcept {
     if constexpr (requires { Body::resident_threads; })
         return std::min(Body::resident_threads, multiprocessor_threads()) / block_threads;
+    else if constexpr (is_from_100() && requires { Body::resident_threads_from_100; })
+        return Body::resident_threads_from_100 / block_threads;
     else
         return 0;
 }

@@ -266,6 +266,33 @@ def hot_paths(instructions: list[Instruction]) -> list[tuple[list[Instruction], 
     return sorted(found, key=lambda one: len(one[0]))
 
 
+def row_paths(instructions: list[Instruction]) -> list[list[Instruction]]:
+    """The passes of a kernel whose warps take rows, over rows of whole groups, in order: loops that
+    hold no other and lie in the loop over the rows alone. (Where groups are parts, the loop over
+    groups holds one over the lines that a group lies across.)
+    """
+    function = Function(instructions)
+    by_head: dict[int, tuple[Path, int]] = {}
+    for head, end in function.loops():
+        path = function.path(head, end)
+        if path and path.weight >= WIDEST**2:
+            if head not in by_head or path.before(by_head[head][0], False):
+                by_head[head] = (path, max(end, by_head.get(head, (path, end))[1]))
+    spans = {head: end for head, (_, end) in by_head.items()}
+
+    def around(inner: int) -> list[int]:
+        return [h for h, end in spans.items() if h < inner and spans[inner] <= end]
+
+    def holds_another(outer: int) -> bool:
+        return any(outer in around(h) for h in spans)
+
+    return [
+        function.of_path(by_head[head][0])
+        for head in sorted(spans)
+        if len(around(head)) == 1 and not holds_another(head)
+    ]
+
+
 def happening(path: list[Instruction]) -> list[Instruction]:
     """Without the narrower one of two accesses of which a predicate chooses one."""
     wide = {one.guard for one in path if one.width == WIDEST and one.guard}

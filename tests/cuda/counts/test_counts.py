@@ -4,6 +4,7 @@
 is found.
 """
 
+import json
 import pathlib
 import sys
 import unittest
@@ -34,6 +35,30 @@ LISTING = """
 """
 
 
+# Rows: a pass whose loop takes two groups at a time, one that takes one and, for groups that are
+# parts, a loop over groups that holds one over lines.
+ROWS = """
+\t\tFunction : _Z3row
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0020*/              @P0 BRA 0x10 ;
+        /*0030*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0040*/                   LDG.E.128 R8, desc[UR4][R2.64+0x200] ;
+        /*0050*/                   FADD R4, R4, R8 ;
+        /*0060*/              @P1 BRA 0x30 ;
+        /*0070*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0080*/                   MUFU.EX2 R4, R4 ;
+        /*0090*/                   STG.E.128 desc[UR4][R2.64], R4 ;
+        /*00a0*/              @P2 BRA 0x70 ;
+        /*00b0*/                   IADD3 R2, R2, R3, RZ ;
+        /*00c0*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*00d0*/              @P3 BRA 0xc0 ;
+        /*00e0*/              @P4 BRA 0xb0 ;
+        /*00f0*/              @P5 BRA 0x0 ;
+        /*0100*/                   EXIT ;
+"""
+
+
 def path_of(text: str) -> list[sass.Instruction]:
     """Instructions of one straight line."""
     return [sass.parsed(16 * k, line.strip()) for k, line in enumerate(text.strip().splitlines())]
@@ -56,6 +81,21 @@ class Counting(unittest.TestCase):
         ((path, _),) = sass.hot_paths(sass.functions(LISTING)["_Z3two"])
         self.assertEqual((sass.sectors(path, "LDG"), sass.sectors(path, "STG")), (32, 16))
         self.assertEqual(sass.most_in_flight(path), 32)
+
+    def test_passes_over_a_row(self):
+        """Loops in the loop over rows that hold no other; counted for one group."""
+        paths = sass.row_paths(sass.functions(ROWS)["_Z3row"])
+        self.assertEqual([len(path) for path in paths], [2, 4, 4])
+        kernel = count.Kernel("row", "", (), 128, 4, 4, passes=(1, 1, 1))
+        counts = count.of_passes(kernel, paths)
+        self.assertEqual(counts["instructions"], 2 + 4 / 2 + 4)
+        self.assertEqual(counts["sectors_read"], 16 + 32 / 2 + 16)
+        self.assertEqual((counts["sectors_written"], counts["in_flight"]), (16, 16))
+        self.assertEqual(counts["pipes"]["special"], 1)
+        with self.assertRaisesRegex(RuntimeError, "3 passes, not 2"):
+            count.of_passes(count.Kernel("row", "", (), 128, 4, 4, passes=(1, 1)), paths)
+        with self.assertRaisesRegex(RuntimeError, "1 wide loads in a pass, not times 2"):
+            count.of_passes(count.Kernel("row", "", (), 128, 4, 4, passes=(2, 1, 1)), paths)
 
     def test_a_packet_taken_apart_costs_four_times(self):
         """Four stores of 4 bytes, whatever their order, ask for the sectors of 16 bytes each."""
@@ -126,6 +166,57 @@ class Predicting(unittest.TestCase):
         self.assertEqual(model.resident_threads(90, 33), 1536)
         self.assertEqual(model.resident_threads(90, 64), 1024)
         self.assertEqual(model.resident_threads(120, 16), 1536)
+
+
+class Bars(unittest.TestCase):
+    """What is refused whatever was counted before."""
+
+    KERNEL = count.Kernel("one", "", (), 128, 4, 4, most=130, in_flight=32768)
+
+    @staticmethod
+    def row(met=True, **changed):
+        """Counts that just do."""
+        counts = {
+            "instructions": 130,
+            "sectors_written": 16,
+            "least_written": 15.5,
+            "bytes_in_flight": 32768,
+            **changed,
+        }
+        return {
+            "met": met,
+            "predicted": {"H100": {"part": 0.5}},
+            "counts": {"sm_90": counts, "sm_100": {**counts, **changed}},
+        }
+
+    def test_each_by_itself(self):
+        """A prediction below what is asked, sectors beyond the least, instructions, bytes in flight."""
+        self.assertEqual(count.faults_of(self.KERNEL, self.row()), [])
+        (below,) = count.faults_of(self.KERNEL, self.row(met=False))
+        self.assertEqual(below, "one: 0.5 of copy bandwidth are predicted on H100, 0.95 asked")
+        for changed, words in (
+            ({"sectors_written": 17}, "17 sectors are written, 16 are enough"),
+            ({"instructions": 131}, "131 instructions, 130 asked"),
+        ):
+            faults = count.faults_of(self.KERNEL, self.row(**changed))
+            self.assertEqual(faults, [f"one on {a}: {words}" for a in ("sm_90", "sm_100")])
+        for flight in (32767, None):
+            faults = count.faults_of(self.KERNEL, self.row(bytes_in_flight=flight))
+            self.assertEqual(faults, [f"one: {flight} bytes in flight, 32768 asked"])
+        free = count.Kernel("one", "", (), 128, 4, 4)
+        self.assertEqual(count.faults_of(free, self.row(instructions=999, bytes_in_flight=1)), [])
+
+    def test_what_is_recorded_misses_none(self):
+        """And has every kernel that is counted, none in local memory."""
+        recorded = json.loads(count.RESULT.read_text(encoding="utf-8"))
+        rows = {row["kernel"]: row for row in recorded["kernels"]}
+        self.assertEqual(set(rows), {kernel.name for kernel in count.KERNELS})
+        for kernel in count.KERNELS:
+            self.assertEqual(count.faults_of(kernel, rows[kernel.name]), [])
+        for unit, by_architecture in recorded["units"].items():
+            self.assertEqual(set(by_architecture), {f"sm_{a}" for a in count.ARCHITECTURES}, unit)
+            for found in by_architecture.values():
+                self.assertEqual(found["in_local_memory"], 0, unit)
 
 
 class Ratchet(unittest.TestCase):

@@ -475,10 +475,11 @@ TEST_CASE("few long rows are no work for a card, and are refused with a sentence
     CHECK(said(64, 401408) == "fused, extents: 64 rows of 401408 elements would keep only 64 warps of the "
                               "card busy; reduce parts of "
                               "each row, as rows of their own, and their results in a second call");
-    CHECK(said(1, (1 << 18) + 1) != "none");
-    CHECK(said(1, 1 << 18) == "none");
-    CHECK(said(1023, 1 << 19) != "none");
-    CHECK(said(1024, 1 << 19) == "none");
+    CHECK(said(64, 100352) != "none");
+    CHECK(said(1, (1 << 14) + 1) != "none");
+    CHECK(said(1, 1 << 14) == "none");
+    CHECK(said(1023, 1 << 15) != "none");
+    CHECK(said(1024, 1 << 15) == "none");
 }
 
 TEST_CASE("labels are compared with positions in rows of several lines, up to where a float counts them",

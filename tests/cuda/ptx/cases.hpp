@@ -17,6 +17,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace cases {
@@ -129,14 +130,33 @@ float step_of([[maybe_unused]] float x) {
     }
 }
 
+/// Whether the bits are the NaN that the device's arithmetic makes of any other, 0x7fffffff, as the type has it. The
+/// host keeps sign and payload of an operand's instead.
+template <class T>
+bool is_made_by_arithmetic(const T& x) {
+    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t> bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits == (sizeof(T) == 4 ? 0x7fffffffu : 0x7fffu);
+}
+
+/// Two numbers are the same, byte for byte; where both are NaN, the device's may be the one that its arithmetic makes.
+template <class T>
+distance exactly(const T& found, const T& expected) {
+    if (std::memcmp(&found, &expected, sizeof(T)) == 0) return distance::none;
+    const bool none = std::isnan(static_cast<float>(expected)) && is_made_by_arithmetic(found);
+    return none ? distance::none : distance::different;
+}
+
 /// Two numbers are as near as approximations allow, `most` of the larger of 1 and the expected one; of a type of 16
-/// bits, to which both are rounded, they may be a step apart beyond that. NaN is near NaN.
+/// bits, to which both are rounded, they may be a step apart beyond that. NaN is near NaN, and 0 near −0: how the
+/// functions treat them is theirs. `most` of 0: exactly.
 template <class T>
 auto within(float most) {
     return [most](const T& found, const T& expected) {
+        if (most == 0) return exactly(found, expected);
         const auto a = static_cast<float>(found), b = static_cast<float>(expected);
         if ((std::isnan(a) && std::isnan(b)) || a == b) return distance::none;
-        if (most == 0 || !std::isfinite(a) || !std::isfinite(b)) return distance::different;
+        if (!std::isfinite(a) || !std::isfinite(b)) return distance::different;
         const float off = std::fabs(a - b), allowed = most * std::max(1.0f, std::fabs(b));
         if (off <= allowed) return distance::none;
         const float step = step_of<T>(std::max(std::fabs(a), std::fabs(b)));

@@ -58,6 +58,14 @@ strides strides_of(const layout& l) {
     return step;
 }
 
+/// Whether the element of memory is none of the tensor's.
+bool is_gap(std::int64_t n, const layout& l) {
+    const strides step = strides_of(l);
+    for (std::size_t a = 0; a < l.e.rank; n %= step[a++])
+        if (n / step[a] >= l.e.of[a]) return true;
+    return false;
+}
+
 std::int64_t count(lies how, const layout& l) {
     if (how == lies::apart) return 2 * l.e.elements();
     if (how == lies::whole) return l.e.of[0] * strides_of(l)[0];
@@ -89,11 +97,31 @@ T number(dice& roll, bool with_special) {
     return T(static_cast<float>(static_cast<int>(bits >> 40 & 0xffffff) - 0x800000) / 0x200000);
 }
 
+/// What the operands hold.
+enum class holds {
+    ordinary,
+    everything, ///< and among ordinary numbers NaN, infinities, zeros of both signs
+    peaks,      ///< in each row, which is a line, one number lies far above the others, elsewhere in each
+    low,        ///< all lie far below 0: whoever takes 0 for an element that is none is off
+    halfway,    ///< of a layer normalisation: what it makes lies half way between two numbers of 16 bits
+};
+
 struct how_near {
     bool exact = false;
     float single = 2e-6f;
-    bool special = exact; ///< NaN, infinities, zeros of both signs among the operands
+    holds numbers = exact ? holds::everything : holds::ordinary;
 };
+
+/// Operand i's element n of a line of this many for a layer normalisation in which nothing is rounded but the result:
+/// the mean is 0, the deviation a power of 2 beside which the smallest variance is lost; the sum of scale and shift,
+/// which have a step of 16 bits and half of one, is no number of 16 bits.
+template <class T>
+T halfway(std::size_t i, std::int64_t n, std::int64_t line) {
+    const float step = std::is_same_v<T, half> ? 1.0f / 1024 : 1.0f / 128,
+                deviation = std::is_same_v<T, half> ? 4096.0f : 1048576.0f;
+    const bool negative = (n + n / line) % 2 != 0;
+    return T(i == 0 ? (negative ? -deviation : deviation) : i == 1 ? 0.0f : i == 2 ? 1 + step : step / 2);
+}
 
 /// One kernel on one layout.
 template <class F, class T, std::size_t Results, std::size_t Operands>
@@ -114,7 +142,14 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
                                    : from[i] == lies::by_channel ? lies::by_channel
                                                                  : lies::whole);
         x.push_back(std::make_unique<array<T>>("operand " + std::to_string(i), count(kind, l), l.skip));
-        x.back()->fill([&](std::int64_t) { return number<T>(roll, near.special); });
+        x.back()->fill([&](std::int64_t n) {
+            const std::int64_t line = l.e.of[l.e.rank - 1];
+            if (near.numbers == holds::halfway) return halfway<T>(i, n, line);
+            if (near.numbers == holds::peaks && n % line == n / line * 7 % line) return T(100.0f);
+            if (l.pad && kind == lies::whole && is_gap(n, l)) return T(100.0f); // whoever reads it is off
+            if (near.numbers == holds::low) return T(static_cast<float>(number<T>(roll, false)) - 200);
+            return number<T>(roll, near.numbers == holds::everything);
+        });
     }
     for (std::size_t k = 0; k < Results; ++k) {
         y.push_back(
@@ -147,10 +182,8 @@ void one(const std::string& name, const layout& l, const std::array<lies, Result
         echo_ptx_approximation(off);
         cases::check(what, static_cast<std::uint64_t>(l.e.elements()), launch, [&] {
             bool same = true;
-            for (const auto& r : y) {
-                // NaN is any NaN where a sign may have been changed before.
+            for (const auto& r : y)
                 same = r->same(what, cases::within<T>(near.exact ? 0.0f : near.single)) && same;
-            }
             for (std::size_t i = 0; i < Operands; ++i) same = x[i]->same(what) && same;
             return same;
         });
@@ -177,9 +210,34 @@ void every_kernel(const layout& l, const std::string& type, const echo::cuda::st
     one<norm_gradient, T>(type + " layer normalisation's gradient", l, w,
                           array{whole, by_query, by_channel, by_channel, whole}, rows, own);
     one<soft, T>(type + " softmax", l, w, w, rows, own);
-    one<soft, T>(type + " softmax of NaN", l, w, w, {.single = 2e-5f, .special = true}, own);
-    one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, how_near{.exact = true},
-                          own);
+    one<soft, T>(type + " softmax of NaN", l, w, w, {.single = 2e-5f, .numbers = holds::everything}, own);
+    one<soft_gradient, T>(type + " softmax's gradient", l, w, array{whole, whole}, exact, own);
+    one<bias, T>(type + " a bias's gradient behind relu", l, array{per_row}, array{whole, whole}, exact, own);
+}
+
+/// Without the largest number of a row, wherever it lies, its exponential is infinite.
+template <class T>
+void largest(const std::string& type, const echo::cuda::stream& own) {
+    using enum lies;
+    using std::array;
+    // In each place of a row of a group for some lanes; in that of several groups for each.
+    for (const std::int64_t hidden : {33, 34, 36, 37, 38, 39, 40, 300})
+        one<soft, T>(type + " softmax of one peak", {{1, 43, hidden}}, array{whole}, array{whole},
+                     {.single = 2e-5f, .numbers = holds::peaks}, own);
+    // Lines that begin and end in each place of a group.
+    one<soft, T>(type + " softmax far below 0", {extents{2, 9, 7}.with_rows_of(2), 1, false, false, 1},
+                 array{whole}, array{whole}, {.single = 2e-5f, .numbers = holds::low}, own);
+}
+
+/// Ties, which go to the even number; of single precision nothing is rounded here.
+template <class T>
+void ties(const std::string& type, const echo::cuda::stream& own) {
+    using enum lies;
+    using std::array;
+    for (const std::size_t skip : {0, 1})
+        one<normed, T>(type + " layer normalisation, half way", {{2, 2, 64}, skip},
+                       array{whole, per_row, per_row}, array{whole, whole, by_channel, by_channel},
+                       {.exact = true, .numbers = holds::halfway}, own);
 }
 
 template <class T>
@@ -212,12 +270,13 @@ void every_case(const std::string& type, const echo::cuda::stream& own) {
         every_kernel<T>({{2, 3, 2, 21}, 1, broadcast, false, 3}, type, own);
         every_kernel<T>({extents{3, 2, 2, 9}.with_rows_of(2), 0, broadcast, false, 3}, type, own);
         every_kernel<T>({extents{2, 3, 2, 5}.with_rows_of(3), 0, broadcast, false, 3}, type, own);
+        every_kernel<T>({extents{2, 2, 3, 5}.with_rows_of(4), 0, broadcast, false, 3}, type, own);
     }
 }
 
 /// Few long rows are refused, with what to do instead, and nothing is launched: there is no such memory.
 void refused(const echo::cuda::stream& own) {
-    const extents e{64, 401408};
+    const extents e{64, 100352};
     const auto before = echo_ptx_warp_instructions();
     try {
         run<soft>(results(whole(reinterpret_cast<float*>(std::uintptr_t{1} << 40), e)),
@@ -239,5 +298,10 @@ int main() {
         every_case<float>("float", own);
         every_case<half>("half", own);
         every_case<bfloat16>("bfloat16", own);
+        largest<float>("float", own);
+        largest<half>("half", own);
+        largest<bfloat16>("bfloat16", own);
+        ties<half>("half", own);
+        ties<bfloat16>("bfloat16", own);
     });
 }

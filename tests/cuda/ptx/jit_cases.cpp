@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Generated kernels as NVRTC makes them, interpreted, against their own source compiled for the host: every
 // registered op with all its gradients, and chains, over extents that broadcast and do not; byte for byte where
-// only arithmetic is done.
+// only arithmetic is done. Chains also as they are compiled for one layout.
 #include "cases.hpp"
 #include "support/generated_library.hpp"
 
@@ -23,6 +23,7 @@ using fused::storage;
 
 struct trial {
     std::string name;
+    bool chain = false; ///< of several ops
     jit::graph graph{};
     std::vector<storage> operands{};
     fused::run_time_program program{};
@@ -53,14 +54,14 @@ trial op_trial(const std::string& name, const jit::registered_op& op, storage ki
 
 /// tanh(q + k)'s gradient.
 trial attention(storage kind) {
-    trial t{"attention in " + std::to_string(static_cast<int>(kind))};
+    trial t{"attention in " + std::to_string(static_cast<int>(kind)), true};
     const auto q = t.operand(kind), k = t.operand(kind), dy = t.operand(kind);
     t.graph.result(t.graph.gradient_of("tanh_op", {t.graph.apply("add_op", {q, k})}, 0, {dy}), kind);
     return t;
 }
 /// relu(x · scale + shift) and its gradient, from a packed mask.
 trial masked(storage kind) {
-    trial t{"masked in " + std::to_string(static_cast<int>(kind))};
+    trial t{"masked in " + std::to_string(static_cast<int>(kind)), true};
     const auto x = t.operand(kind), scale = t.operand(kind), shift = t.operand(kind),
                bit = t.operand(storage::bit);
     const auto y = t.graph.apply(
@@ -75,7 +76,8 @@ struct tensor {
     std::shared_ptr<void> owner{};
     jit::any_operand host{}, device{};
     std::function<bool(const std::string&, float)> same{};
-    std::function<void()> forget{};
+    std::function<void(std::int64_t)>
+        raise{}; ///< one number of each row of this many: a place further in each
 };
 
 template <class T>
@@ -108,7 +110,12 @@ tensor typed(const std::string& name, std::int64_t count, const fused::strides& 
                 else
                     return made->same(what, cases::within<T>(most));
             },
-            [made] { made->forget(); }};
+            [made](std::int64_t row) {
+                if constexpr (!std::is_same_v<T, std::uint32_t>)
+                    for (std::int64_t r = 0; r < made->size() / row; ++r)
+                        made->host()[r * row + r % row] = T(300.0f);
+                made->upload();
+            }};
 }
 
 tensor tensor_of(storage kind, const std::string& name, std::int64_t count, const fused::strides& step,
@@ -125,8 +132,18 @@ tensor tensor_of(storage kind, const std::string& name, std::int64_t count, cons
     }
 }
 
-void run(const trial& t, const jit::kernel& kernel, support::generated_library::function* host,
-         const extents& e, const extents& first, std::size_t skip, const echo::cuda::stream& own) {
+/// A trial's operands and results. `first`: the extents of the first operand. `peaks`: in each row of it one number
+/// lies far above the others.
+struct layout {
+    extents e, first;
+    std::size_t skip = 0; ///< elements before the first
+    bool peaks = false;
+};
+
+/// A trial on one layout: for any, or, without a kernel, compiled for this one.
+void run(const trial& t, jit::compiler& compiler, const jit::kernel* kernel,
+         support::generated_library::function* host, const layout& l, const echo::cuda::stream& own) {
+    const auto& [e, first, skip, peaks] = l;
     dice roll(static_cast<std::uint64_t>(e.elements()) + 31 * skip);
     std::vector<tensor> from, to;
     const auto& p = t.program;
@@ -134,6 +151,7 @@ void run(const trial& t, const jit::kernel& kernel, support::generated_library::
         const extents& shape = i == 0 && t.operands[i] != storage::bit ? first : e;
         from.push_back(tensor_of(t.operands[i], "operand " + std::to_string(i), shape.elements(),
                                  laid_over(shape, e), roll, false, skip));
+        if (peaks && i == 0) from[i].raise(e.of[e.rank - 1]);
     }
     for (std::size_t k = 0; k < p.results.size(); ++k) {
         extents shape = e;
@@ -156,8 +174,16 @@ void run(const trial& t, const jit::kernel& kernel, support::generated_library::
     std::string what = t.name + " over {";
     for (std::size_t a = 0; a < e.rank; ++a) what += (a ? ", " : "") + std::to_string(e.of[a]);
     what += "} at " + std::to_string(skip);
+    if (peaks) what += ", a number of each row far above the others";
+    if (!kernel) what += ", for this layout";
     cases::check(
-        what, static_cast<std::uint64_t>(e.elements()), [&] { kernel(device_to, device_from, e, own); },
+        what, static_cast<std::uint64_t>(e.elements()),
+        [&] {
+            if (kernel)
+                (*kernel)(device_to, device_from, e, own);
+            else
+                compiler.compile_for(t.graph, device_to, device_from, e)(device_to, device_from, e, own);
+        },
         [&] {
             bool same = true;
             for (const auto& y : to) same = y.same(what, most) && same;
@@ -188,19 +214,28 @@ TEST_CASE("generated kernels") {
     jit::compiler compiler({.cache = cache ? cache : "", .contract = false});
     for (std::size_t n = 0; n < trials.size(); ++n) {
         if (!cases::group(trials[n].name)) continue;
-        const jit::kernel kernel = compiler.compile(trials[n].graph);
+        const jit::kernel any = compiler.compile(trials[n].graph);
+        const auto each = [&](const layout& l, const jit::kernel* kernel) {
+            run(trials[n], compiler, kernel, host.at(n), l, own);
+        };
         for (const std::size_t skip : {0, 1}) {
-            run(trials[n], kernel, host.at(n), {4, 37}, {4, 37}, skip, own);
-            run(trials[n], kernel, host.at(n), {3, 5, 64}, {3, 1, 64}, skip, own);
-            run(trials[n], kernel, host.at(n), {6, 15}, {15}, skip, own);
-            run(trials[n], kernel, host.at(n), {2, 1037}, {2, 1037}, skip, own);
+            each({{4, 37}, {4, 37}, skip}, &any);
+            each({{3, 5, 64}, {3, 1, 64}, skip}, &any);
+            each({{6, 15}, {15}, skip}, &any);
+            each({{2, 1037}, {2, 1037}, skip}, &any);
         }
         // A first group that begins, and a last one that ends, behind each of its elements; rows of several lines,
         // which groups lie across.
-        for (std::size_t skip = 2; skip < 8; ++skip)
-            run(trials[n], kernel, host.at(n), {5, 13}, {5, 13}, skip, own);
+        for (std::size_t skip = 2; skip < 8; ++skip) each({{5, 13}, {5, 13}, skip}, &any);
         const auto rows = extents{2, 9, 7}.with_rows_of(2);
-        run(trials[n], kernel, host.at(n), rows, {2, 1, 7}, 1, own);
+        each({rows, {2, 1, 7}, 1}, &any);
+        each({{9, 37}, {9, 37}, 0, true}, &any);
+        each({{9, 1037}, {9, 1037}, 0, true}, &any); // lanes take several groups
+        if (!trials[n].chain) continue;
+        each({{24, 37}, {24, 37}, 1}, nullptr);
+        each({{3, 5, 64}, {3, 1, 64}, 0}, nullptr); // lines whose groups are whole
+        each({{40, 15}, {15}, 0}, nullptr);
+        each({{2, 1037}, {2, 1037}, 0}, nullptr); // one line
     }
     std::printf("jit: %ld cases, %d differ\n", cases::checked, cases::failed);
     CHECK(cases::failed == 0);

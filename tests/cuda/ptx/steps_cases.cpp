@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // Training steps of the four models, tiny, on the device back end: every kernel is interpreted as nvcc or NVRTC
 // makes it, cuBLAS and cuDNN are stand-ins. The losses and parameters are those of the same kernels on the host,
-// with the same stand-ins.
+// with the same stand-ins. All four losses are made of exp and log, for which the device has libdevice and the host its
+// C library: the two may differ in the last place of any of them, so that equal bits are no law. They are what comes
+// out, since a loss is rounded to single precision after sums in double, and that is held here.
 #include "cases.hpp"
 #include "engine/cuda/convolutions.hpp"
 #include "engine/cuda/device_backend.hpp"
@@ -83,6 +85,10 @@ outcome train(const subject& what, Backend& on, echo::strategy how, bool fuse) {
     return made;
 }
 
+/// How far parameters may be apart. Adam divides a gradient by its own size: where that is next to nothing, its last
+/// places decide the step, a part of which is what the two sides differ by.
+double most_apart(const subject& what) { return what.name == tiny_transformer.name ? 1e-3 : 1e-6; }
+
 double off(float a, float b) {
     return std::abs(static_cast<double>(a) - static_cast<double>(b)) /
            std::max(1.0, std::abs(static_cast<double>(b)));
@@ -118,10 +124,14 @@ int main() {
                                     static_cast<double>(expected.losses.back()),
                                     bits ? "the same bits," : "at most", worst, most, found.recomputed,
                                     found.fused);
-                        if (worst <= 1e-5) return true;
-                        cases::fail(name + ": the loss is " + std::to_string(found.losses.back()) +
-                                    ", expected " + std::to_string(expected.losses.back()));
-                        return false;
+                        if (!bits)
+                            cases::fail(name + ": the loss is " + std::to_string(found.losses.back()) +
+                                        ", expected " + std::to_string(expected.losses.back()) +
+                                        ", bit for bit");
+                        if (!(most <= most_apart(*what)))
+                            cases::fail(name + ": a parameter is " + std::to_string(most) + " off, " +
+                                        std::to_string(most_apart(*what)) + " allowed");
+                        return bits && most <= most_apart(*what);
                     });
             }
         }

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """Runs every program on the interpreter of PTX, and prints a table of the kernels: cases, how many
-are equal, what warps execute and touch for each element of the result.
+are equal, what warps execute and touch for each element of the result, and the part of copy
+bandwidth that is predicted for it on H100, where it was counted.
 
-    table.py PROGRAMS [--out FILE] [--more FILE]
+    table.py PROGRAMS [--out FILE] [--counts FILE]
 
-PROGRAMS is the folder with the programs ptx-*. --out: the same as JSON. --more: JSON with further
-columns of each kernel, {SYMBOL: {COLUMN: VALUE}}. Exit 1 if a program fails.
+PROGRAMS is the folder with the programs ptx-*. --out: the same as JSON. --counts: what
+counts/count.py has written. Exit 1 if a program fails or was not built, or if a kernel of one never
+ran.
 """
 
 import argparse
@@ -34,7 +36,10 @@ PREFIXES = [
     "engine::cuda::",
     "echo::",
 ]
-COLUMNS = ["cases", "equal", "instructions", "loaded", "stored", "executed"]
+COLUMNS = ["cases", "equal", "instructions", "loaded", "stored", "executed", "H100 predicted"]
+COUNTS = pathlib.Path(__file__).resolve().parents[3] / "bench" / "results" / "cuda-counts.json"
+# Kernels that nothing launches: how many blocks of this one are resident is asked, so that it has code.
+NEVER_LAUNCHED = {"_ZN4echo4cuda6detail10run_kernelIN6engine4cuda6detail7nothingEEEvT_"}
 
 
 def demangled(symbols: list[str]) -> dict[str, str]:
@@ -53,9 +58,34 @@ def demangled(symbols: list[str]) -> dict[str, str]:
     return names
 
 
-def run(folder: pathlib.Path, command: list[str], report: pathlib.Path | None) -> tuple[bool, str]:
+def predictions(result: dict) -> dict[str, dict]:
+    """A column of each symbol that was counted: the part of copy bandwidth on H100, the least where
+    it was counted for several layouts. Generated kernels all have one symbol, which tells nothing.
+    """
+    parts: dict[str, list[float]] = {}
+    for row in result["kernels"]:
+        if row["symbol"] != "echo_fused":
+            parts.setdefault(row["symbol"], []).append(row["predicted"]["H100"]["part"])
+    return {symbol: {"H100 predicted": min(of)} for symbol, of in parts.items()}
+
+
+def never_ran(dump: pathlib.Path, report: dict) -> list[str]:
+    """Kernels of a program's PTX that no case has launched."""
+    entries = {
+        name
+        for file in dump.glob("program-*.ptx")
+        for name in re.findall(r"\.entry\s+(\w+)", file.read_text(encoding="utf-8"))
+    }
+    return sorted(entries - set(report) - NEVER_LAUNCHED)
+
+
+def run(
+    folder: pathlib.Path, command: list[str], report: pathlib.Path, dump: pathlib.Path
+) -> tuple[bool, str]:
     """Whether a program ended well, and its last words, or all that it says of faults."""
-    more = {"ECHO_PTX_REPORT": str(report)} if report else {}
+    if not (folder / f"ptx-{command[0]}").exists():
+        return False, "was not built"
+    more = {"ECHO_PTX_REPORT": str(report), "ECHO_PTX_DUMP": str(dump)}
     done = subprocess.run(
         [folder / f"ptx-{command[0]}", *command[1:]],
         capture_output=True,
@@ -94,24 +124,24 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--more", type=pathlib.Path)
+    parser.add_argument("--counts", type=pathlib.Path, default=COUNTS)
     options = parser.parse_args(arguments)
     folder = options.programs.resolve()
     os.environ.setdefault("ECHO_PTX_CACHE", str(folder / "generated"))
     well, kernels, words = True, {}, []
     with tempfile.TemporaryDirectory() as temporary:
         for command in [[name] for name in TABLED] + OTHERS:
-            if not (folder / f"ptx-{command[0]}").exists():
-                print(f"{command[0]}: not built here")
-                continue
-            tabled = command[0] in TABLED
-            report = pathlib.Path(temporary, f"{command[0]}.json") if tabled else None
-            fine, said = run(folder, command, report)
+            name = command[0]
+            report, dump = pathlib.Path(temporary, f"{name}.json"), pathlib.Path(temporary, name)
+            dump.mkdir()
+            fine, said = run(folder, command, report, dump)
+            if name in TABLED and name != "steps" and report.exists():
+                kernels[name] = json.loads(report.read_text(encoding="utf-8"))
+                for symbol in never_ran(dump, kernels[name]):
+                    fine, said = False, f"{said}\n{symbol} never ran"
             well = well and fine
-            words.append(f"{command[0]}{'' if fine else ' FAILED'}:\n{said}")
-            if report and report.exists() and command[0] != "steps":
-                kernels[command[0]] = json.loads(report.read_text(encoding="utf-8"))
-    extra = json.loads(options.more.read_text(encoding="utf-8")) if options.more else {}
+            words.append(f"{name}{'' if fine else ' FAILED'}:\n{said}")
+    extra = predictions(json.loads(options.counts.read_text(encoding="utf-8")))
     rows = {}
     for program, found in kernels.items():
         names = demangled(list(found))
@@ -123,16 +153,16 @@ def main(arguments: list[str]) -> int:
                 **row_of(facts),
                 **extra.get(symbol, {}),
             }
-    columns = COLUMNS + sorted({c for more in extra.values() for c in more})
-    print(f"{'kernel':84}" + "".join(f"{c:>14}" for c in columns))
+    print(f"{'kernel':84}" + "".join(f"{c:>{max(14, len(c) + 2)}}" for c in COLUMNS))
     for row in rows.values():
         print(
             f"{row['program'] + ': ' + row['name']:.82}".ljust(84)
-            + "".join(f"{row.get(c, '')!s:>14}" for c in columns)
+            + "".join(f"{row.get(c, '')!s:>{max(14, len(c) + 2)}}" for c in COLUMNS)
         )
     print(
         "instructions: of warps, for each element of the result; loaded and stored: sectors of 32\n"
-        "bytes, likewise; executed: the part of a kernel's instructions that some case reaches"
+        "bytes, likewise; executed: the part of a kernel's instructions that some case reaches;\n"
+        "H100 predicted: the part of copy bandwidth by counts of the machine code, never measured"
     )
     print("\n".join(words))
     cases, equal = (sum(r[c] for r in rows.values()) for c in ("cases", "equal"))

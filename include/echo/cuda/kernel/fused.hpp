@@ -183,6 +183,10 @@ struct row_body : detail::body<F, Elements...> {
     static_assert(F::by_row);
     using base = detail::body<F, Elements...>; ///< What both kinds of body have.
 
+    /// Threads that a multiprocessor should hold from sm_100 on: for more the compiler would keep words of a row in
+    /// local memory.
+    static constexpr int resident_threads_from_100 = 896;
+
     ECHO_HOST_DEVICE std::int64_t tiles() const noexcept {
         return static_cast<std::int64_t>(this->shape.rows);
     }
