@@ -156,8 +156,8 @@ private:
         lower_by_light_ops(limit);
         if (is_dear(limit)) search_where_dear(limit, near);
     }
-    /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then, and
-    /// the way down, from which much can be kept again.
+    /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
+    /// and the way down, from which much can be kept again.
     void search_where_dear(std::uint64_t limit, std::size_t near) {
         search_below(near, tuning::rungs_below_dear);
         plans_.lead_from_above(limit, tuning::led_to_limit);
