@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// The report that ECHO_REPORT asks for: one entry for each graph that was seen, as text, as JSON, or as a page. The
-/// page of a name that ends in .html holds the text; each graph and its plan stand beside it as files. `echo-plan` draws
-/// them, where there is one, into pages that this one links to; the line that does so is said and stands in the page.
+/// page of a name that ends in .html holds the text; each graph and its plan stand beside it as files. `echo-plan`
+/// draws them, where there is one, into pages that this one links to; the line that does so is said and stands in the
+/// page.
 #pragma once
 
 #include "choose.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `saved_step`: a graph and a schedule of it as two files that `echo-plan --report` draws, for engines that run without
-/// the command's own code: they save, and have the command draw where there is one.
+/// `saved_step`: a graph and a schedule of it as two files that `echo-plan --report` draws, for engines that run
+/// without the command's own code: they save, and have the command draw where there is one.
 #pragma once
 
 #include "format/write_graph.hpp"
@@ -23,8 +23,8 @@ namespace echo::format {
 /// Its files are STEM.graph.json and STEM.plan.json, its page STEM/index.html.
 class saved_step {
 public:
-    /// `page`: what the user has named, FILE.html; the stem is FILE. `number`: of the graph in its program; those from 1
-    /// on have it in their names.
+    /// `page`: what the user has named, FILE.html; the stem is FILE. `number`: of the graph in its program; those
+    /// from 1 on have it in their names.
     saved_step(std::string_view page, std::size_t number)
         : stem_(page.substr(0, page.size() - (page.ends_with(".html") ? 5 : 0))) {
         if (number > 0) stem_ += '.' + std::to_string(number + 1);

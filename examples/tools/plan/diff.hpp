@@ -217,8 +217,8 @@ inline std::shared_ptr<const loaded_graph> graph_of_plans(const options& asked, 
     return with_path(asked.graph, [&] { return std::make_shared<const loaded_graph>(load(asked, line)); });
 }
 
-/// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`; a graph is
-/// given for plans, and there are none.
+/// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`; a graph
+/// is given for plans, and there are none.
 inline std::string run_diff(const diff_options& asked, std::optional<progress>& line) {
     const auto plans_of = graph_of_plans(asked.planning, *line);
     const diff_side a = read_side(asked.planning, asked.before, plans_of, *line);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What `echo-plan diff` compares: the figures of a plan, made anew of a graph or read from the file of a plan. Beside its
-/// graph such a file has all figures, or else those that it states.
+/// What `echo-plan diff` compares: the figures of a plan, made anew of a graph or read from the file of a plan.
+/// Beside its graph such a file has all figures, or else those that it states.
 #pragma once
 
 #include "format/byte_source.hpp"

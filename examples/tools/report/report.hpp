@@ -29,8 +29,8 @@ struct subject {
 /// O(nodes + steps + copies), and a search of a bounded length for each storage that waits.
 std::string report_of(const subject& shown);
 
-/// The plan of `before` beside that of `after`, of one graph or of two. Errors: as `make_page`. O(nodes + steps + copies),
-/// and the searches of `report_of`.
+/// The plan of `before` beside that of `after`, of one graph or of two. Errors: as `make_page`. O(nodes + steps +
+/// copies), and the searches of `report_of`.
 std::string comparison_of(const subject& before, const subject& after);
 
 } // namespace echo::report

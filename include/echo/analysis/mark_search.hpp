@@ -192,8 +192,8 @@ private:
                 if (g_.may_be_marked[n] && g_.may_be_marked[x]) readers_[group_of[x]].insert(group_of[n]);
     }
 
-    /// Turns groups around, alone or with the groups whose gradients read them, while that helps. Asks the judge a tenth
-    /// of all questions at most, and none where that many were asked before.
+    /// Turns groups around, alone or with the groups whose gradients read them, while that helps. Asks the judge a
+    /// tenth of all questions at most, and none where that many were asked before.
     template <class Better>
     marks improve(const marks& start, const Better& is_better, std::size_t most_trials) {
         const std::size_t end = std::min(trials_ + options_.trials / 10, most_trials);
