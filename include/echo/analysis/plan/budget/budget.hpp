@@ -61,7 +61,7 @@ public:
     }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
-    /// at the limit, two where none of its starts arrives, and what the starts cost.
+    /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -142,6 +142,7 @@ private:
     void search_towards(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         if (limit >= least_bytes_) {
+            search_rung(near); // what others found there may be as low
             const bool met = plans_.search(limit);
             if (!met && !is_reduced()) plans_.search(limit, true);
             plans_.lead_from_above(limit, tuning::led_to_limit);
