@@ -219,8 +219,8 @@ private:
         plans_.exchange(limit);
     }
 
-    /// The plans next above are led to a rung below the lowest plan within `most`, and local search goes on from what
-    /// they come to; rung by rung, until `tuning::rungs_failed` of them in turn give nothing.
+    /// Searches and local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them
+    /// in turn give nothing. Where one gives nothing, the plans next above are led to it.
     void polish_down(ticks most) {
         const std::size_t replays = plans_.effort().polishing_replays();
         if (replays == 0) return;
@@ -228,10 +228,11 @@ private:
         std::size_t rung = ladder_.above(lowest()) + 1;
         for (std::size_t failed = 0; failed < tuning::rungs_failed && ladder_.limit(rung) >= least_bytes_;
              ++rung) {
-            const std::uint64_t before = lowest();
-            plans_.lead_from_above(ladder_.limit(rung), tuning::led_to_rung);
-            front_.search_around(ladder_.limit(rung), replays);
-            plans_.exchange(ladder_.limit(rung));
+            const std::uint64_t before = lowest(), limit = ladder_.limit(rung);
+            search_rung(rung);
+            front_.search_around(limit, replays);
+            plans_.exchange(limit);
+            if (lowest() == before) plans_.lead_from_above(limit, tuning::led_to_rung);
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, ladder_.above(lowest()));
         }
