@@ -105,7 +105,7 @@ TEST_CASE("nodes of one kind are marked together", "[mark_search]") {
 }
 
 TEST_CASE("a mark search asks no more than it may", "[mark_search]") {
-    const chain c(64, false);
+    const chain c(12, false);
     const auto how = [](const marks& marked) { // ever better, by ever other sets
         return mark_verdict{.bytes = 1 + std::hash<marks>{}(marked) % 1000, .copies_us = 1};
     };
