@@ -219,8 +219,8 @@ private:
         plans_.exchange(limit);
     }
 
-    /// Searches and local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them
-    /// in turn give nothing. Where one gives nothing, the plans next above are led to it.
+    /// Searches and local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of
+    /// them in turn give nothing. Where one gives nothing, the plans next above are led to it.
     void polish_down(ticks most) {
         const std::size_t replays = plans_.effort().polishing_replays();
         if (replays == 0) return;
