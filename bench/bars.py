@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Every bar of speed, arena, laws, limits, defaults, the report and hosts beside what was measured, and what fused recomputation saves, from
-bench/results: prints the tables, and writes them into docs/results. The bars against peers have a page of their own
-(bench/peers), and so has what users see first (bench/front_page.py)."""
+"""Every bar of speed, arena, laws, limits, defaults, the report and hosts beside what was measured, and what fused
+recomputation saves, from bench/results: prints the tables, and writes them into docs/results. The bars against peers
+have a page of their own (bench/peers), and so has what users see first (bench/front_page.py)."""
 import results
 from results import ROOT, load
 

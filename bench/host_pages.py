@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results (examples/ggml/run writes that of
-ggml.md), and of all pages of engines their `graph_traits` and how many lines each file of theirs has. Ends with 1 where a specialisation is too long."""
+ggml.md), and of all pages of engines their `graph_traits` and how many lines each file of theirs has. Ends with 1 where a
+specialisation is too long."""
 import re
 import sys
 
@@ -105,7 +106,8 @@ def lines(name):
 
 
 def traits(name):
-    """The specialisation of `graph_traits` as the engine's file has it, for readers of the page; the engine's build compiles it."""
+    """The specialisation of `graph_traits` as the engine's file has it, for readers of the page; the engine's build
+    compiles it."""
     file, _ = SPECIALISED[name][0]
     text = (ROOT / file).read_text(encoding="utf-8")
     begin = text.index("template <>\nstruct echo::graph_traits<")

@@ -13,7 +13,7 @@ os.environ.setdefault(
 import mxnet as mx  # noqa: E402 (MXNet reads the variable when it is loaded)
 
 
-_is_loaded = False
+_is_loaded = None  # not yet asked for
 
 
 def load(library: str) -> None:
@@ -23,6 +23,7 @@ def load(library: str) -> None:
         mx.library.load(os.path.abspath(library), verbose=False)
         _is_loaded = True
     except Exception as refused:  # another version, another file: training goes on without Echo
+        _is_loaded = False
         why = str(refused).strip().splitlines()[-1]
         print(f"echo: symbols stay as they are: {library}: {why}", file=sys.stderr)
 
@@ -34,6 +35,8 @@ def optimize(
 
     MXNet infers shapes for a pass only if it is handed an array, so the smallest argument is.
     """
+    if _is_loaded is None:
+        print("echo: the symbol stays as it is: no library is loaded; call load(…) before", file=sys.stderr)
     if not _is_loaded:
         return symbol
     arguments, _, auxiliary = symbol.infer_shape(**shapes)

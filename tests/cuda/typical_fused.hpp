@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Typical fused kernels: what all_fused.cu compiles, ptx/fused_cases.cu runs and counts/fused.cu counts. Each has a
+/// Typical fused kernels: what every_fused.cuh launches and ptx/fused_cases.cu runs. Each has a
 /// name of its own, by which its code is found.
 #pragma once
 

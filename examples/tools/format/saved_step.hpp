@@ -8,14 +8,17 @@
 #include "format/write_plan.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace echo::format {
@@ -47,8 +50,9 @@ public:
     }
 
     /// Draws the page by the program that ECHO_PLAN names, or by `echo-plan` from PATH. The page's file; empty where
-    /// there is no such program, or it fails, which it says itself.
-    [[nodiscard]] std::string draw() const {
+    /// there is no such program, where it fails, which it says itself, and where it has not ended after `patience`,
+    /// as an engine waits meanwhile.
+    [[nodiscard]] std::string draw(std::chrono::milliseconds patience = std::chrono::seconds(60)) const {
         const char* const named = std::getenv("ECHO_PLAN");
         std::string words[] = {
             named && *named ? named : "echo-plan", graph_file(), "--plan", plan_file(), "--report", stem_};
@@ -60,13 +64,26 @@ public:
         posix_spawn_file_actions_addopen(&quietly, STDOUT_FILENO, "/dev/null", O_WRONLY,
                                          0); // errors are heard
         pid_t child = 0;
-        int status = posix_spawnp(&child, arguments[0], &quietly, nullptr, arguments, environ);
+        const int refused = posix_spawnp(&child, arguments[0], &quietly, nullptr, arguments, environ);
         posix_spawn_file_actions_destroy(&quietly);
-        if (status == 0 && waitpid(child, &status, 0) != child) status = 1;
-        return status == 0 ? stem_ + "/index.html" : "";
+        return refused == 0 && ends_well(child, patience) ? stem_ + "/index.html" : "";
     }
 
 private:
+    /// Whether a child exits with 0 in time; one that takes longer is killed.
+    static bool ends_well(pid_t child, std::chrono::milliseconds patience) {
+        const auto end = std::chrono::steady_clock::now() + patience;
+        int status = 0;
+        pid_t ended = 0;
+        while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        if (ended == 0) {
+            kill(child, SIGKILL);
+            waitpid(child, &status, 0);
+        }
+        return ended == child && status == 0;
+    }
+
     std::string graph_file() const { return stem_ + ".graph.json"; }
     std::string plan_file() const { return stem_ + ".plan.json"; }
 

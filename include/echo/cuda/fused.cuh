@@ -34,8 +34,8 @@ namespace echo::cuda::fused {
 /// Computes `F`, a `fuse<…>`, over the extents `e` on the stream. Values are computed in float; a result of 16 bits is
 /// rounded once, at the end (`rounded` keeps the roundings of an unfused sequence). A result may lie on an operand
 /// whose elements have the very same places. Nothing is allocated and nothing is waited for; it can be captured.
-/// Errors: `argument_error` for what cannot be run (`lay_out` lists it) and for fewer than 1,024 rows of more than 2^14
-/// elements, `error` if the launch is refused.
+/// Errors: `argument_error` for what cannot be run (`lay_out` lists it) and for fewer than 1,024 rows of which
+/// each has more than 2^14 elements and more than 256 for each row; `error` if the launch is refused.
 template <class F, class... R, class... A>
 void run(const std::tuple<operand<R>...>& to, const std::tuple<operand<A>...>& from, const extents& e,
          stream_ref stream) {

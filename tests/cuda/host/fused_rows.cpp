@@ -478,8 +478,11 @@ TEST_CASE("few long rows are no work for a card, and are refused with a sentence
     CHECK(said(64, 100352) != "none");
     CHECK(said(1, (1 << 14) + 1) != "none");
     CHECK(said(1, 1 << 14) == "none");
-    CHECK(said(1023, 1 << 15) != "none");
-    CHECK(said(1024, 1 << 15) == "none");
+    CHECK(said(512, 32000) == "none"); // a batch of words
+    CHECK(said(512, 512 * 256) == "none");
+    CHECK(said(512, 512 * 256 + 1) != "none");
+    CHECK(said(1023, 1 << 20) != "none");
+    CHECK(said(1024, 1 << 20) == "none");
 }
 
 TEST_CASE("labels are compared with positions in rows of several lines, up to where a float counts them",

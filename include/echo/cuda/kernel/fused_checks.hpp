@@ -172,13 +172,14 @@ inline void check_row_index(const launch_shape& shape) {
                              "give shorter rows to an op that compares labels");
 }
 
-/// Refuses long rows of which there are few, before a device is given them: a warp takes a row, and a card that runs
-/// thousands of warps would have work for some of them only, at a hundredth of its bandwidth. Shorter ones may be few:
-/// a warp is through one of 16,384 elements in 128 turns of 16 bytes a lane. On the host all rows run.
+/// Refuses few rows that are very long, before a device is given them: a warp takes a row, and a card that runs
+/// thousands of warps would have work for some of them only. Fewer than 1,024 rows are few; a row is long above 2^14
+/// elements, which take a warp 128 turns of 16 bytes a lane, and above 256 for each of the rows: 512 rows of a
+/// vocabulary of 128,000 words run, at some of a card's bandwidth, and 64 of 100,000 do not. On the host all rows run.
 inline void check_row_count(const launch_shape& shape) {
-    constexpr std::int64_t long_row = std::int64_t{1} << 14;
-    constexpr std::uint64_t few = 1024;
-    if (shape.row_length <= long_row || shape.rows >= few) return;
+    constexpr std::uint64_t few = 1024, long_row = std::uint64_t{1} << 14, elements_per_row = 256;
+    const auto length = static_cast<std::uint64_t>(shape.row_length);
+    if (shape.rows >= few || length <= std::max(long_row, elements_per_row * shape.rows)) return;
     throw argument_error(
         "fused, extents",
         std::to_string(shape.rows) + " rows of " + std::to_string(shape.row_length) +

@@ -6,11 +6,10 @@
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
 /// time per byte first, until the limit is met, and `retain` keeps again what there is room for; so it does from the
-/// plans that are known just above the limit. At last,
-/// `local_search` tries runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a
-/// lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks
-/// again, by another figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever
-/// is asked.
+/// plans that are known just above the limit, after a walk down to it in small steps. At last, `local_search` tries
+/// runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a lower limit hardly ever
+/// finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks again, by another
+/// figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever is asked.
 #pragma once
 
 #include <echo/analysis/plan/bound/lower_bound.hpp>
@@ -145,8 +144,8 @@ private:
             search_rung(near); // what others found there may be as low
             const bool met = plans_.search(limit);
             if (!met && !is_reduced()) plans_.search(limit, true);
-            plans_.lead_from_above(limit, tuning::led_to_limit);
             search_neighbours(near);
+            walk_to(limit, near);
         }
         if (!known_.within(limit)) {
             down_.down_to(limit, least_bytes_);
@@ -157,13 +156,25 @@ private:
         lower_by_light_ops(limit);
         if (is_dear(limit)) search_where_dear(limit, near);
     }
+    /// From a rung above the limit, which is the same for limits close to each other, down to the limit, rung by rung:
+    /// plans known just above each are led to it, and swapped. What many small steps lead to, one long one misses.
+    void walk_to(std::uint64_t limit, std::size_t near) {
+        if (!is_reduced()) {
+            std::size_t rung = near - near % tuning::rungs_walked;
+            if (near - rung < tuning::rungs_walked / 2 && rung > 0) rung -= tuning::rungs_walked;
+            for (; rung <= near; ++rung) {
+                plans_.lead_from_above(ladder_.limit(rung), tuning::led_to_limit);
+                plans_.exchange(ladder_.limit(rung));
+            }
+        }
+        plans_.lead_from_above(limit, tuning::led_to_limit);
+    }
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
     /// and the way down, from which much can be kept again.
     void search_where_dear(std::uint64_t limit, std::size_t near) {
         search_below(near, tuning::rungs_below_dear);
         plans_.lead_from_above(limit, tuning::led_to_limit);
-        down_.down_to(limit, least_bytes_);
-        const rated_decision& deepest = down_.deepest();
+        const rated_decision& deepest = down_.down_to(limit, least_bytes_);
         if (deepest.footprint.peak_bytes <= limit)
             plans_.add(plans_.retain()(evaluate_(deepest.decided), limit, tuning::retained_from_deepest));
     }

@@ -24,8 +24,8 @@ public:
     descent(led_plans<>& plans, cut_candidates<>& cuts) : plans_(plans), cuts_(cuts) {}
 
     /// Lowers the peak from the lowest plan known to `limit`, or as far as it goes, and not below `least`. Always on
-    /// one way, which ends sooner or later.
-    void down_to(std::uint64_t limit, std::uint64_t least) {
+    /// one way, which ends sooner or later. Returns the last plan on it, until the next call.
+    const rated_decision& down_to(std::uint64_t limit, std::uint64_t least) {
         if (!deepest_) deepest_ = lowest_led_down();
         while (deepest_->footprint.peak_bytes > std::max(limit, least) && parts_ <= tuning::last_step_parts) {
             const std::uint64_t peak = deepest_->footprint.peak_bytes;
@@ -38,10 +38,8 @@ public:
                 parts_ *= tuning::finer;
             }
         }
+        return *deepest_;
     }
-
-    /// The last plan on that way, which must have been gone.
-    const rated_decision& deepest() const { return *deepest_; }
 
 private:
     /// The lowest of the plans to which the lowest starts lead, and cuts at prices too cheap for other limits.

@@ -72,12 +72,14 @@ inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts 
 /// Rounds of evictions that lead a start down.
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
 /// Plans whose peaks lie next above a limit: led to one that is asked for, and to a rung on the way to the lowest.
-inline constexpr std::ptrdiff_t led_to_limit = 2, led_to_rung = 6;
+inline constexpr std::ptrdiff_t led_to_limit = 4, led_to_rung = 6;
 /// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
 inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
-inline constexpr std::size_t rungs_failed = 4;     ///< in turn, before local search goes no further down
+inline constexpr std::size_t rungs_walked =
+    8; ///< from half of them to one and a half above a limit, down to it
+inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
