@@ -43,17 +43,22 @@ constexpr bool has_row_index(std::span<const step> steps) noexcept {
                        [](const step& s) { return s.kind == step_kind::row_index; });
 }
 
-/// Fills `of` (one per step) and returns the passes. More than `most_passes` are reported as that many plus one: the
-/// caller refuses them. O(steps × passes).
-constexpr row_schedule schedule(std::span<const step> steps, std::span<const std::uint16_t> results,
-                                std::span<timing_of_step> of) {
-    row_schedule out;
+/// Fills `of` (one per step) with what nobody knows yet, but for which steps some result needs. O(steps).
+constexpr void mark_live(std::span<const step> steps, std::span<const std::uint16_t> results,
+                         std::span<timing_of_step> of) {
     for (std::size_t i = 0; i < steps.size(); ++i) of[i] = {};
     for (const auto r : results) of[r].live = true;
     for (std::size_t i = steps.size(); i-- > 0;)
         if (of[i].live)
             for (std::size_t k = 0; k < step_operands(steps[i]); ++k) of[steps[i].operands[k]].live = true;
+}
 
+/// Fills `of` (one per step) and returns the passes. More than `most_passes` are reported as that many plus one: the
+/// caller refuses them. O(steps × passes).
+constexpr row_schedule schedule(std::span<const step> steps, std::span<const std::uint16_t> results,
+                                std::span<timing_of_step> of) {
+    row_schedule out;
+    mark_live(steps, results, of);
     for (std::size_t i = 0; i < steps.size(); ++i) {
         const step& s = steps[i];
         of[i].uniform = s.kind != step_kind::operand && s.kind != step_kind::row_index;
