@@ -4,7 +4,7 @@
 /// spills and for accesses of 16 bytes by tests/cuda/spills.py.
 #include "every_fused.cuh"
 
-void every_fused_kernel_of_every_type(void* to, const void* from, const echo::cuda::mask_word* mask,
+void every_fused_kernel_of_every_type(void* to, const void* from, const echo::cuda::fused::mask_word* mask,
                                       const echo::cuda::fused::extents& e, echo::cuda::stream_ref s) {
     every_fused(static_cast<float*>(to), static_cast<const float*>(from), mask, e, s);
     every_fused(static_cast<__half*>(to), static_cast<const __half*>(from), mask, e, s);
