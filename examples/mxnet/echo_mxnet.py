@@ -36,7 +36,7 @@ def optimize(
     MXNet infers shapes for a pass only if it is handed an array, so the smallest argument is.
     """
     if _is_loaded is None:
-        print("echo: the symbol stays as it is: no library is loaded; call load(…) before", file=sys.stderr)
+        print("echo: the symbol stays as it is: no library is loaded; call load() before", file=sys.stderr)
     if not _is_loaded:
         return symbol
     arguments, _, auxiliary = symbol.infer_shape(**shapes)

@@ -10,6 +10,7 @@
 #include <echo/graph/snapshot_key.hpp>
 
 #include <catch2/catch.hpp>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -32,7 +33,8 @@ echo::snapshot again(const echo::snapshot& s) {
 
 /// What `draw` gives where the command is a script of one line.
 std::string drawn_by(std::string_view line, std::chrono::milliseconds patience) {
-    const auto folder = std::filesystem::temp_directory_path() / "echo-saved-step";
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("echo-saved-step-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
     const auto script = folder / "echo-plan";
     std::ofstream(script) << "#!/bin/sh\n" << line << "\n";

@@ -43,7 +43,7 @@ constexpr bool has_row_index(std::span<const step> steps) noexcept {
                        [](const step& s) { return s.kind == step_kind::row_index; });
 }
 
-/// Fills `of` (one per step) with what nobody knows yet, but for which steps some result needs. O(steps).
+/// Clears `of` (one per step), and marks the steps that some result needs. O(steps).
 constexpr void mark_live(std::span<const step> steps, std::span<const std::uint16_t> results,
                          std::span<timing_of_step> of) {
     for (std::size_t i = 0; i < steps.size(); ++i) of[i] = {};
