@@ -79,8 +79,8 @@ public:
         group();
     }
 
-    /// The best marks found: never worse than none at all. Where neither a budget nor an overhead is named, they take no
-    /// more bytes than what the engine itself would mark, if that is sound. Asks the judge about no set twice.
+    /// The best marks found: never worse than none at all. Where neither a budget nor an overhead is named, they take
+    /// no more bytes than what the engine itself would mark, if that is sound. Asks the judge about no set twice.
     mark_decision run() {
         const mark_verdict baseline = verdict(none_), mirror = verdict(g_.mirrored);
         baseline_bytes_ = baseline.bytes;
