@@ -11,6 +11,7 @@
 
 #include "format/read_file.hpp"
 #include "support/numbered_graph.hpp"
+#include "support/plan_hash.hpp"
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
@@ -29,49 +30,6 @@
 
 namespace {
 
-/// FNV-1a, of 64 bits.
-class hash {
-public:
-    hash& add(std::uint64_t number) {
-        for (int i = 0; i < 8; ++i) byte(static_cast<unsigned char>(number >> (8 * i)));
-        return *this;
-    }
-    hash& add(std::string_view text) {
-        for (const char c : text) byte(static_cast<unsigned char>(c));
-        return add(text.size());
-    }
-    std::uint64_t value() const { return value_; }
-
-private:
-    void byte(unsigned char b) { value_ = (value_ ^ b) * 0x100000001b3U; }
-    std::uint64_t value_ = 0xcbf29ce484222325U;
-};
-
-std::uint64_t hash_of(const echo::schedule& steps) {
-    hash sum;
-    for (const auto t : steps.steps()) {
-        const auto& step = steps[t];
-        sum.add(step.node.index()).add(static_cast<std::uint64_t>(step.kind)).add(step.bytes).add(step.fused);
-        for (const auto c : steps.inputs(t)) sum.add(c.step.index()).add(c.output);
-    }
-    return sum.value();
-}
-
-std::uint64_t hash_of(const echo::snapshot& s, const echo::schedule& steps) {
-    const auto memory = echo::plan_memory(s, steps, {.limit = 0});
-    hash sum;
-    sum.add(memory.bytes()).add(memory.lower_bound());
-    for (const auto& block : memory.blocks()) sum.add(block.offset).add(block.bytes);
-    return sum.value();
-}
-
-std::uint64_t hash_of(const echo::plan_report& r) {
-    hash sum;
-    for (const auto& note : r.notes) sum.add(note);
-    for (const auto& op : r.unknown_ops) sum.add(op);
-    return sum.value();
-}
-
 void print(const std::string& name, const echo::snapshot& s, const echo::plan_options& options,
            std::string_view variant) {
     const auto p = echo::make_plan(s, options);
@@ -82,8 +40,8 @@ void print(const std::string& name, const echo::snapshot& s, const echo::plan_op
         name, echo::name_of(options.how), variant, r.peak_bytes, r.baseline_peak_bytes, r.allocated_bytes,
         r.baseline_allocated_bytes, r.resident_bytes, r.stash_bytes, r.baseline_stash_bytes,
         r.lower_bound_bytes, r.recomputed_nodes, r.encoded_values, r.fused_nodes, r.recompute_time_ratio,
-        r.subgraphs, r.largest_subgraph, r.blocker.index(), r.blocker_bytes, hash_of(p.steps()), hash_of(r),
-        hash_of(s, p.steps()));
+        r.subgraphs, r.largest_subgraph, r.blocker.index(), r.blocker_bytes, support::hash_of(p.steps()),
+        support::hash_of(r), support::hash_of(s, p.steps()));
 }
 
 void print_front(const std::string& name, const echo::snapshot& s, bool fuse) {

@@ -190,9 +190,9 @@ struct instruments {
     }
 
     echo::candidates c;
-    echo::anchor_finder anchors;
-    echo::min_cut solve;
-    echo::evaluator evaluate;
+    echo::anchor_finder<> anchors;
+    echo::min_cut<> solve;
+    echo::evaluator<> evaluate;
     echo::decision decided;
 };
 

@@ -25,26 +25,6 @@ ALLOWED = {
     ("echo/cuda/error.hpp", "fault_of"): "a plain switch",
     ("echo/cuda/kernel/fused_program.hpp", "translate"): "a plain switch over operations, behind what leaves are",
 }
-# Those that are still to be split, with the lines that they have: none may grow, and what shrinks says so here.
-TO_SPLIT = {
-    ("echo/analysis/memory/arena/sections.hpp", "sections"): 251,
-    ("echo/analysis/plan/budget/budget.hpp", "budget_search"): 248,
-    ("echo/analysis/plan/decision/candidates.hpp", "candidate_finder"): 214,
-    ("echo/analysis/plan/decision/fusion.hpp", "fuser"): 303,
-    ("echo/analysis/plan/decision/schedule_builder.hpp", "schedule_builder"): 322,
-    ("echo/analysis/verify/checked_replay.hpp", "replay_machine"): 249,
-    ("echo/analysis/verify/resolved_steps.hpp", "step_resolver"): 204,
-    ("echo/cuda/jit/graph.hpp", "graph"): 226,
-    ("echo/graph/boost_graph.hpp", "boost_graph"): 210,
-    ("echo/graph/gradient.hpp", "differentiator"): 205,
-    ("echo/graph/gradient.hpp", "record_gradient_reads"): 55,
-    ("echo/graph/infer.hpp", "infer"): 50,
-    ("echo/graph/max_flow.hpp", "flow_network"): 265,
-    ("echo/graph/read.hpp", "add"): 48,
-    ("echo/graph/skeleton.hpp", "differentiate"): 62,
-    ("echo/symbol/infer.hpp", "result"): 56,
-}
-
 TEXTS = re.compile(r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 COMMENTS = re.compile(rf"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:\\\n|[^\n])*|{TEXTS.pattern}|(?<![0-9a-fA-F])'(?:\\.|[^'\\])+'",
                       re.DOTALL | re.MULTILINE)
@@ -200,10 +180,9 @@ def texts_below(include: pathlib.Path):
             for pattern in ("*.hpp", "*.cuh") for path in sorted((include / "echo").rglob(pattern))}
 
 
-def faults(texts, allowed=None, to_split=None):
+def faults(texts, allowed=None):
     """One line for each definition that is too long."""
     allowed = ALLOWED if allowed is None else allowed
-    to_split = TO_SPLIT if to_split is None else to_split
     found, met = [], set()
     for header, text in texts.items():
         for d in definitions(text):
@@ -211,12 +190,9 @@ def faults(texts, allowed=None, to_split=None):
             if d.lines <= most:
                 continue
             met.add((header, d.name))
-            known = to_split.get((header, d.name))
-            if known is not None and d.lines < known:
-                found.append(f"{header}:{d.first}: {d.kind} {d.name} has {d.lines} lines now, not {known}: say so here")
-            elif (header, d.name) not in allowed and d.lines > (known or most):
-                found.append(f"{header}:{d.first}: {d.kind} {d.name} has {d.lines} lines, more than {known or most}")
-    found += [f"{header}: {name} is allowed to be long, but is not" for header, name in [*allowed, *to_split]
+            if (header, d.name) not in allowed:
+                found.append(f"{header}:{d.first}: {d.kind} {d.name} has {d.lines} lines, more than {most}")
+    found += [f"{header}: {name} is allowed to be long, but is not" for header, name in allowed
               if (header, name) not in met]
     if texts and (median := statistics.median(len(text.splitlines()) for text in texts.values())) > MEDIAN_HEADER:
         found.append(f"half of the headers have more than {median:g} lines, more than {MEDIAN_HEADER}")
@@ -239,7 +215,7 @@ class Sizes(unittest.TestCase):
         for head in ("class long_one {", "template <class T>\nstruct long_one : base<T> {", "class long_one final {",
                      "template <class T>\n    requires requires(T t) { t.x; }\nclass long_one {",
                      "struct alignas(16) long_one {", "union long_one {"):
-            found = faults({"a.hpp": f"namespace n {{\n{head}\n{rows}}};\n}}\n"}, {}, {})
+            found = faults({"a.hpp": f"namespace n {{\n{head}\n{rows}}};\n}}\n"}, {})
             self.assertIn("class long_one has", found[0])
         self.assertEqual(self.one("class a {\n    int x;\n};").lines, 3)
         self.assertEqual(self.one("template <class T>\nclass a {\n    int x{3};\n    int y = 3;\n};").lines, 5)
@@ -250,13 +226,13 @@ class Sizes(unittest.TestCase):
                      "bool long_one() const noexcept {", "void long_one() requires requires { g.names; } {",
                      "template <class T>\n    requires a<T> && requires(T t) { t.x; }\nvoid long_one(T x = {}) {"):
             for text in (f"{head}\n{rows}}}\n", f"struct s {{\npublic:\n{head}\n{rows}}}\n}};\n"):
-                found = faults({"a.hpp": text}, {}, {})
+                found = faults({"a.hpp": text}, {})
                 self.assertEqual(len(found), 1, (head, found))
                 self.assertIn("function long_one has", found[0])
         long = f"struct s {{\n    s(int a) : a_{{a}}, b_(a), c_{{}} {{\n{rows}    }}\n    int a_;\n}};\n"
-        self.assertIn("function s has", faults({"a.hpp": long}, {}, {})[0])
+        self.assertIn("function s has", faults({"a.hpp": long}, {})[0])
         for name in ("operator()(int)", "operator=(int)", "operator<=>(int) const"):
-            self.assertIn("function operator", faults({"a.hpp": f"struct s {{\nint {name} {{\n{rows}}}\n}};\n"}, {}, {})[0])
+            self.assertIn("function operator", faults({"a.hpp": f"struct s {{\nint {name} {{\n{rows}}}\n}};\n"}, {})[0])
 
     def test_what_is_no_function(self):
         rows = "    1,\n" * 60
@@ -264,7 +240,7 @@ class Sizes(unittest.TestCase):
                      f"inline constexpr std::array<int, n(3)> x{{\n{rows}}};\n",
                      f"template <class T>\nconcept c = requires(T t) {{\n{rows}}};\n",
                      f"// void f() {{\n{rows.replace('1,', '// x')}\nint a;\n", f'const auto x = "void f() {{";\n{rows}int y;\n'):
-            self.assertEqual([], faults({"a.hpp": text}, {}, {}), text[:60])
+            self.assertEqual([], faults({"a.hpp": text}, {}), text[:60])
 
     def test_literals(self):
         for literal in ('"}"', "'}'", "'\\''", 'R"(})"', "1'000", "'\"'"):
@@ -278,19 +254,12 @@ class Sizes(unittest.TestCase):
 
     def test_exceptions(self):
         text = "void f() {\n" + "    g();\n" * 40 + "}\n"
-        self.assertEqual([], faults({"a.hpp": text}, {("a.hpp", "f"): "it has a reason"}, {}))
-        self.assertIn("is allowed to be long, but is not", faults({"a.hpp": "void f() {}"}, {("a.hpp", "f"): "none"}, {})[0])
-
-    def test_what_is_to_be_split(self):
-        text = "void f() {\n" + "    g();\n" * 48 + "}\n"
-        for lines, said in ((49, "has 50 lines, more than 49"), (51, "has 50 lines now, not 51")):
-            self.assertIn(said, faults({"a.hpp": text}, {}, {("a.hpp", "f"): lines})[0])
-        self.assertEqual([], faults({"a.hpp": text}, {}, {("a.hpp", "f"): 50}))
-        self.assertIn("is allowed to be long, but is not", faults({"a.hpp": "void f() {}"}, {}, {("a.hpp", "f"): 50})[0])
+        self.assertEqual([], faults({"a.hpp": text}, {("a.hpp", "f"): "it has a reason"}))
+        self.assertIn("is allowed to be long, but is not", faults({"a.hpp": "void f() {}"}, {("a.hpp", "f"): "none"})[0])
 
     def test_the_median(self):
-        self.assertIn("half of the headers", faults({"a.hpp": "\n" * 111}, {}, {})[0])
-        self.assertEqual([], faults({"a.hpp": "\n" * 300, "b.hpp": "", "c.hpp": ""}, {}, {}))
+        self.assertIn("half of the headers", faults({"a.hpp": "\n" * 111}, {})[0])
+        self.assertEqual([], faults({"a.hpp": "\n" * 300, "b.hpp": "", "c.hpp": ""}, {}))
 
 
 def print_longest() -> None:

@@ -51,7 +51,7 @@ struct far_apart {
 TEST_CASE("a copy is there until it is forgotten", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder lay(m.s, c);
+    echo::schedule_builder<> lay(m.s, c);
     auto decided = echo::decision::nothing(m.s);
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 8");
     decided.forget(m.at(m.a), m.at(m.d2));
@@ -70,7 +70,7 @@ TEST_CASE("a copy is there until it is forgotten", "[budget]") {
 TEST_CASE("what will be needed can be made early", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder lay(m.s, c);
+    echo::schedule_builder<> lay(m.s, c);
     auto decided = echo::decision::nothing(m.s);
     decided.forget(m.at(m.a), m.at(m.d1));
     decided.make_early(m.at(m.a), echo::node_id(4));
@@ -86,7 +86,7 @@ TEST_CASE("what will be needed can be made early", "[budget]") {
 TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder lay(m.s, c);
+    echo::schedule_builder<> lay(m.s, c);
     auto decided = echo::decision::nothing(m.s);
     decided.again.insert(m.at(m.a));
     decided.make_early(m.at(m.a), echo::node_id(4));
@@ -143,7 +143,7 @@ TEST_CASE("what takes long to make again is swapped for what does not", "[budget
     const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
     const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
     const auto c = echo::find_candidates(s);
-    echo::evaluator evaluate(s, c);
+    echo::evaluator<> evaluate(s, c);
     echo::evictor evict(evaluate);
     echo::retainer retain(evaluate);
     echo::exchanger exchange(evaluate, evict, retain);
@@ -163,7 +163,7 @@ TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
     support::check(1, [&] {
         const auto s = support::build(*support::recipes());
         const auto c = echo::find_candidates(s);
-        echo::evaluator evaluate(s, c);
+        echo::evaluator<> evaluate(s, c);
         echo::evictor evict(evaluate);
         echo::retainer retain(evaluate);
         echo::exchanger exchange(evaluate, evict, retain);

@@ -107,7 +107,7 @@ TEST_CASE(
         const auto s = read_committed(path);
         const auto c = echo::find_candidates(s);
         const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-        echo::evaluator evaluate(s, c);
+        echo::evaluator<> evaluate(s, c);
         auto decided = echo::decision::nothing(s);
         echo::min_cut(s, c)(needs, {}, decided);
         const auto cut = evaluate(decided);

@@ -87,7 +87,7 @@ TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bo
         for (const auto n : s.nodes())
             if (s[n].phase == echo::phase::forward) most += c.times.of_node[n];
         most = most / 8 * static_cast<echo::ticks>(*support::numbers(5));
-        echo::budget_bound bounds(s, c, !no_encode);
+        echo::budget_bound<> bounds(s, c, !no_encode);
         const auto at = gradients(s);
         const auto bound = bounds.within(most, at);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
@@ -113,7 +113,7 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         const support::choices all(s, c, !no_encode);
         if (all.size() > 10) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder lay_out(s, c);
+        echo::schedule_builder<> lay_out(s, c);
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
         all.for_each(s, false, [&](const echo::decision& chosen) {
@@ -157,8 +157,8 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
         const support::choices all(s, c, !no_encode);
         if (all.size() > 7) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder lay_out(s, c);
-        echo::evaluator evaluate(s, c);
+        echo::schedule_builder<> lay_out(s, c);
+        echo::evaluator<> evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
         all.for_each(s, false, [&](const echo::decision& chosen) {
             const auto plan = evaluate(chosen);
@@ -225,7 +225,7 @@ TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
         const auto s = support::build(*support::recipes(30));
         const auto c = echo::find_candidates(s);
         const auto all = full_bound(s, c, true, heavy);
-        echo::lower_bound bound(s, c, true, heavy);
+        echo::lower_bound<> bound(s, c, true, heavy);
         const auto few = bound({}, 8);
         RC_ASSERT(few <= all);
         RC_ASSERT(bound({}, s.node_count()) <= all);

@@ -12,7 +12,9 @@ namespace {
 
 using support::toy_graph;
 
-echo::node_groups groups_of(const echo::snapshot& s) { return echo::partition(s, echo::find_candidates(s)); }
+echo::node_groups<> groups_of(const echo::snapshot& s) {
+    return echo::partition(s, echo::find_candidates(s));
+}
 
 } // namespace
 
@@ -31,7 +33,7 @@ TEST_CASE("heavy ops separate", "[partition]") {
     CHECK(groups.members(2).size() == 2);
     CHECK(groups.largest() == 2);
     CHECK(groups.of(s[c].producer) == groups.of(s[d].producer));
-    CHECK(groups.of(s[data].producer) == echo::node_groups::none);
+    CHECK(groups.of(s[data].producer) == echo::node_groups<>::none);
 }
 
 TEST_CASE("a residual connection joins, a shared heavy input does not", "[partition]") {

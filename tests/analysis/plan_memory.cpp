@@ -190,7 +190,7 @@ TEST_CASE("the load is what is alive at the worst time", "[plan_memory]") {
     rc::prop("for all intervals", [] {
         const auto items = *some_intervals(40, 1000);
         RC_ASSERT(echo::arena::peak_load(items) == load_by_definition(items));
-        const echo::arena::timeline line(items, 1);
+        const echo::arena::timeline<> line(items, 1);
         RC_ASSERT(line.load() == load_by_definition(items));
     });
 }
@@ -228,7 +228,7 @@ TEST_CASE("the order of the input does not change the arena", "[plan_memory]") {
 TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory]") {
     rc::prop("for all intervals", [](bool backwards) {
         const auto items = *some_intervals(40, 1000);
-        const echo::arena::timeline line(items, 16);
+        const echo::arena::timeline<> line(items, 16);
         const intervals padded(line.items().begin(), line.items().end());
         const auto at = echo::arena::best_fit(line, backwards);
         RC_ASSERT(overlap(padded, at) == "");
@@ -239,18 +239,18 @@ TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory
 TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
     std::mt19937_64 engine(1);
     for (int round = 0; round < 100; ++round) {
-        const echo::arena::timeline line(random_intervals(engine, 1 + engine() % 60, 30, 9), 1);
+        const echo::arena::timeline<> line(random_intervals(engine, 1 + engine() % 60, 30, 9), 1);
         std::vector<std::uint32_t> order(line.size());
         for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
         std::shuffle(order.begin(), order.end(), engine);
-        echo::arena::window_tree tree(line);
+        echo::arena::window_tree<> tree(line);
         tree.fill(order);
         std::vector<bool> left(line.size(), true);
         for (std::size_t removed = 0; removed <= line.size(); ++removed) {
             auto first = static_cast<std::uint32_t>(engine() % line.times());
             auto last = static_cast<std::uint32_t>(engine() % line.times());
             if (last < first) std::swap(first, last);
-            auto expected = echo::arena::window_tree::none;
+            auto expected = echo::arena::window_tree<>::none;
             for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
                 const auto& x = line[order[rank]];
                 if (left[order[rank]] && x.first >= first && x.last <= last)
@@ -269,10 +269,10 @@ TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
 
 TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
     std::mt19937_64 engine(1);
-    const echo::arena::timeline line(random_intervals(engine, 50, 30, 9), 1);
+    const echo::arena::timeline<> line(random_intervals(engine, 50, 30, 9), 1);
     std::vector<std::uint32_t> order(line.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    echo::arena::skyline sky(line);
+    echo::arena::skyline<> sky(line);
     CHECK_FALSE(sky.place(order, 5));
     CHECK(sky.place(order, 1'000'000)); // and works again
 }
@@ -356,7 +356,7 @@ TEST_CASE("the exact search alone decides as exhaustive search does", "[plan_mem
     std::mt19937_64 engine(3);
     std::size_t impossible = 0;
     for (std::size_t round = 0; round < support::rounds(200); ++round) {
-        const echo::arena::timeline line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
+        const echo::arena::timeline<> line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
         if (line.size() > 10) continue;
         const intervals items(line.items().begin(), line.items().end());
         const auto best = exhaustive(items).smallest_arena();

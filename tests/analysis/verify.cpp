@@ -1157,7 +1157,7 @@ TEST_CASE("a block may be named by any value on its storage", "[faults]") {
 TEST_CASE("neighbours among the blocks in use", "[faults]") {
     std::mt19937_64 engine(1);
     for (const std::size_t limit : {0UL, 1UL, 63UL, 64UL, 65UL, 4095UL, 4096UL, 4097UL, 300000UL}) {
-        echo::detail::neighbour_set found(limit);
+        echo::detail::neighbour_set<> found(limit);
         std::set<std::size_t> expected;
         CHECK(found.next(0) == found.none);
         CHECK(found.previous(limit) == found.none);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Philox4x32-10: random numbers by element index and seed, in any order (Salmon et al., 2011).
+/// Philox4x32-10: random numbers by element index and seed, in any order (Salmon et al., 2011), in a processor's
+/// vectors. The same words as echo/cuda/kernel/philox.hpp gives one by one.
 #pragma once
 
 #include "engine/cpu/block.hpp"
+
+#include <echo/cuda/kernel/philox.hpp>
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -43,18 +46,20 @@ inline void uniform(std::uint64_t seed, std::size_t first, std::size_t n, block&
     const std::size_t count = padded(n) / 4; // a multiple of 4
     alignas(64) std::uint64_t words[4][block_size / 4];
     for (std::size_t j = 0; j < block_size / 4; ++j) words[0][j] = first / 4 + j;
-    const philox_words factor0 = philox_words{} + 0xD2511F53, factor2 = philox_words{} + 0xCD9E8D57;
+    namespace numbers = echo::cuda::philox_numbers;
+    const philox_words factor0 = philox_words{} + numbers::first_factor;
+    const philox_words factor2 = philox_words{} + numbers::third_factor;
     for (std::size_t j = 0; j < count; j += philox_lanes) {
         philox_words c0, c1, c2{}, c3{}, p0, p2;
         std::memcpy(&c0, words[0] + j, sizeof c0);
         c1 = c0 >> 32;
         std::uint64_t k0 = seed & 0xFFFFFFFFu, k1 = seed >> 32;
-        for (int round = 0; round < 10; ++round) {
+        for (int round = 0; round < numbers::rounds; ++round) {
             multiply(c0, factor0, p0);
             multiply(c2, factor2, p2);
             c0 = (p2 >> 32) ^ c1 ^ k0, c1 = p2;
             c2 = (p0 >> 32) ^ c3 ^ k1, c3 = p0;
-            k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+            k0 += numbers::first_step, k1 += numbers::second_step;
         }
         std::memcpy(words[0] + j, &c0, sizeof c0);
         std::memcpy(words[1] + j, &c1, sizeof c1);

@@ -55,7 +55,7 @@ public:
             walk_(steps_, t, [&](std::uint32_t, copy_id c) { read_.push_back(c); });
             out.bytes_inside += take_read() + writes;
         }
-        ranking by_steps;
+        ranking<> by_steps;
         for (std::uint32_t i = 0; i < ops.size(); ++i)
             if (ops[i].steps > 0) by_steps.add(i, std::uint64_t{ops[i].steps});
         for (const auto i : by_steps.descending()) {

@@ -108,13 +108,14 @@ private:
     const snapshot& s_;
     const plan_options& options_;
     candidates c_;
-    evaluator evaluate_;
-    plan_progress progress_;
+    evaluator<> evaluate_;
+    plan_progress<> progress_;
     strategies<> strategies_;
 };
 
 /// Adds points to a front: of all, those stay that no other beats.
-inline void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
+template <class = void>
+void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
     points.insert(points.end(), more.begin(), more.end());
     std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
         if (a.recompute_time_ratio != b.recompute_time_ratio)

@@ -45,7 +45,8 @@ struct memory_options {
 
 namespace detail {
 
-inline std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
+template <class = void>
+std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
     const std::uint64_t rest = bytes % granularity;
     const auto whole = checked_add(bytes, rest ? granularity - rest : 0);
     if (!whole) throw error({}, "granularity", "a block does not fit in 64 bits", "give a smaller one");
@@ -53,7 +54,8 @@ inline std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granulari
 }
 
 /// Largest sum of bytes of storages that are not resident, over the steps. The bytes as they are: no padding.
-inline std::uint64_t largest_load(const liveness& live, std::size_t steps) {
+template <class = void>
+std::uint64_t largest_load(const liveness& live, std::size_t steps) {
     std::vector<std::uint64_t> loads;
     begin_loads(loads, steps);
     for (const auto i : live.storages())
@@ -62,8 +64,9 @@ inline std::uint64_t largest_load(const liveness& live, std::size_t steps) {
 }
 
 /// The offset of each copy, from that of its storage.
-inline void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
-                       const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
+template <class = void>
+void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
+                const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
     parts.offsets.reserve(live.copy_count());
     parts.first_copy.reserve(steps.size() + 1);
     for (const auto t : steps.steps()) {

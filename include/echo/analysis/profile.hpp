@@ -51,7 +51,7 @@ struct memory_profile {
 namespace detail {
 
 inline std::vector<profile_row> sorted_rows(std::vector<profile_row> rows) {
-    ranking by_bytes;
+    ranking<> by_bytes;
     for (std::uint32_t i = 0; i < rows.size(); ++i)
         if (rows[i].bytes > 0) by_bytes.add(i, rows[i].bytes);
     std::vector<profile_row> sorted;

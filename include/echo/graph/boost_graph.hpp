@@ -4,7 +4,7 @@
 #pragma once
 
 #include <echo/graph/boost_maps.hpp>
-#include <echo/graph/boost_order.hpp>
+#include <echo/graph/boost_reading.hpp>
 #include <echo/graph/concepts.hpp>
 
 #include <boost/graph/graph_traits.hpp>
@@ -15,7 +15,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,19 +42,16 @@ concept rewritable_boost_graph =
 /// descriptors are numbers (`vecS`), removal would renumber the rest: an erased vertex stays in the graph
 /// then, without edges and out of the order.
 template <class Graph, class... Named>
-class boost_graph : public Named... {
-public:
-    using graph_type = Graph; ///< The graph as Boost.Graph has it; const: it is not rewritten.
-    using boost_traits = boost::graph_traits<std::remove_const_t<Graph>>; ///< Boost.Graph's own traits of it.
-    using vertex = typename boost_traits::vertex_descriptor;              ///< A node.
-    using edge = typename boost_traits::edge_descriptor; ///< An input of a node, or nothing but order.
-    using value = value_of<vertex>;
+class boost_graph : public boost_reading<Graph, Named...> {
+    using base = boost_reading<Graph, Named...>;
 
-    /// Whether the execution order was named; without it the order is topological.
-    static constexpr bool has_order = (detail::is_order_list<Named> || ...);
+public:
+    using typename base::edge;
+    using typename base::value;
+    using typename base::vertex;
 
     /// Refers to the graph and to what the named maps refer to: all of them must outlive it. O(1).
-    explicit boost_graph(Graph& g, Named... named) : Named(std::move(named))..., graph_(&g) {
+    explicit boost_graph(Graph& g, Named... named) : base(g, std::move(named)...) {
         static_assert(
             requires(boost_graph b) {
                 b.facts;
@@ -66,94 +62,13 @@ public:
             }, "echo::boost_graph needs facts_map, phase_map, outputs_map, edge_map and result_list");
     }
 
-    /// The graph that was given. O(1).
-    Graph& graph() const noexcept { return *graph_; }
-
-    /// The order given, or the topological order that is closest to the order of `vertices(graph)`.
-    /// Errors: a cycle, naming a vertex on it. O((vertices + edges) log vertices).
-    std::vector<vertex> nodes() const {
-        if constexpr (has_order)
-            return {this->order->begin(), this->order->end()};
-        else
-            return detail::topological_order(*graph_, [&](vertex v) { return shown(v); });
-    }
-
-    /// Errors: two edges for one input, or none. O(in-edges log in-edges).
-    std::vector<value> inputs(vertex n) const {
-        std::vector<std::pair<std::size_t, value>> found;
-        const auto [first, last] = in_edges(n, *graph_);
-        for (auto e = first; e != last; ++e)
-            if (const boost_edge to = detail::look_up(this->ends, *e); to.input != boost_edge::control)
-                found.push_back({to.input, {source(*e, *graph_), to.output}});
-        std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
-        std::vector<value> all;
-        for (const auto& [input, from] : found) {
-            if (input != all.size())
-                throw error(shown(n), "inputs",
-                            "input " + std::to_string(std::min(input, all.size())) +
-                                (input < all.size() ? " has more than one edge" : " has no edge"),
-                            "give every input one edge and number them from 0");
-            all.push_back(from);
-        }
-        return all;
-    }
-
-    /// Vertices that run before `n` though it reads nothing of them. O(edges into n).
-    std::vector<vertex> control(vertex n) const {
-        std::vector<vertex> all;
-        const auto [first, last] = in_edges(n, *graph_);
-        for (auto e = first; e != last; ++e)
-            if (boost_edge(detail::look_up(this->ends, *e)).input == boost_edge::control)
-                all.push_back(source(*e, *graph_));
-        return all;
-    }
-
-    /// Inputs that an encoding feeds. Only one-bit inputs can be.
-    positions encoded_inputs(vertex n, const op_facts& op) const {
-        positions fed;
-        if (op.one_bit_inputs.empty()) return fed;
-        for (std::size_t i = 0; const value& v : inputs(n)) {
-            if (op_facts(detail::look_up(this->facts, v.producer)).name == encode_name) fed.insert(i);
-            ++i;
-        }
-        return fed;
-    }
-
-    /// The op's facts, less the one-bit inputs that an encoding feeds already. O(inputs).
-    op_facts facts_of(vertex n) const {
-        op_facts op = detail::look_up(this->facts, n);
-        const positions fed = encoded_inputs(n, op);
-        if (fed.empty()) return op;
-        positions left;
-        for (std::size_t i = 0; i < 63; ++i)
-            if (op.one_bit_inputs.contains(i) && !fed.contains(i)) left.insert(i);
-        op.one_bit_inputs = left;
-        op.inplace = {}; // `outputs_of` states those that remain
-        return op;
-    }
-
-    /// The outputs that the map states, with what is in place by the facts. O(outputs).
-    std::vector<tensor> outputs_of(vertex n) const {
-        const auto& given = detail::look_up(this->outputs, n);
-        std::vector<tensor> made(given.begin(), given.end());
-        const op_facts op = detail::look_up(this->facts, n);
-        const positions fed = encoded_inputs(n, op);
-        if (fed.empty()) return made;
-        for (const auto& [output, input] : op.inplace)
-            if (output < made.size() && !made[output].view_of && !made[output].inplace)
-                made[output].inplace = input;
-        for (tensor& t : made)
-            if (t.inplace && fed.contains(*t.inplace)) t.inplace.reset();
-        return made;
-    }
-
     /// A copy of `n` with all interior properties, on other inputs, in front of `before`. O(edges of n +
     /// order).
     vertex clone(vertex n, std::span<const value> from, vertex before) {
-        const auto before_control = control(n);
-        const vertex made = add_vertex(*graph_);
+        const auto before_control = this->control(n);
+        const vertex made = add_vertex(this->graph());
         if constexpr (requires(Graph& g) { put(boost::vertex_all, g, n, get(boost::vertex_all, g, n)); })
-            put(boost::vertex_all, *graph_, made, get(boost::vertex_all, *graph_, n));
+            put(boost::vertex_all, this->graph(), made, get(boost::vertex_all, this->graph(), n));
         (copy_property(static_cast<const Named&>(*this), n, made), ...);
         for (std::size_t i = 0; i < from.size(); ++i) link(made, i, from[i]);
         for (const vertex c : before_control) link(made, boost_edge::control, {c, 0});
@@ -163,32 +78,32 @@ public:
 
     /// The edge keeps its interior properties.
     void redirect(vertex reader, std::size_t input, const value& from) {
-        const auto [first, last] = in_edges(reader, *graph_);
+        const auto [first, last] = in_edges(reader, this->graph());
         const auto at = std::find_if(first, last, [&](const edge& e) {
             return boost_edge(detail::look_up(this->ends, e)).input == input;
         });
         if (at == last)
-            throw error(shown(reader), "inputs", "input " + std::to_string(input) + " has no edge",
+            throw error(this->shown(reader), "inputs", "input " + std::to_string(input) + " has no edge",
                         "give every input one edge and number them from 0");
         const edge old = *at;
         if constexpr (requires(Graph& g) { add_edge(reader, reader, get(boost::edge_all, g, old), g); }) {
-            const auto properties = get(boost::edge_all, *graph_, old);
-            remove_edge(old, *graph_);
-            const edge made = add_edge(from.producer, reader, properties, *graph_).first;
+            const auto properties = get(boost::edge_all, this->graph(), old);
+            remove_edge(old, this->graph());
+            const edge made = add_edge(from.producer, reader, properties, this->graph()).first;
             put(this->ends, made, boost_edge{from.output, input});
         } else {
-            remove_edge(old, *graph_);
+            remove_edge(old, this->graph());
             link(reader, input, from);
         }
     }
 
     /// A new vertex that makes `v` in one bit per element, in front of `before`. O(order).
     vertex encode(const value& v, vertex before) {
-        const tensor whole = outputs_of(v.producer).at(v.output);
-        const vertex made = add_vertex(*graph_);
+        const tensor whole = this->outputs_of(v.producer).at(v.output);
+        const vertex made = add_vertex(this->graph());
         put(this->phases, made, echo::phase::forward);
         put(this->facts, made,
-            op_facts{.name = encode_name, .kind = op_kind::light, .rerun = rerun_kind::pure});
+            op_facts{.name = base::encode_name, .kind = op_kind::light, .rerun = rerun_kind::pure});
         const std::vector<tensor> packed{{.bytes = encoded_bytes(encodable_elements(whole))}};
         put(this->outputs, made, detail::mapped_t<decltype(this->outputs)>(packed.begin(), packed.end()));
         link(made, 0, v);
@@ -206,35 +121,22 @@ public:
     /// O(order).
     void erase(vertex n) {
         this->order->erase(place(n));
-        clear_vertex(n, *graph_);
-        if constexpr (!std::is_integral_v<vertex>) remove_vertex(n, *graph_);
+        clear_vertex(n, this->graph());
+        if constexpr (!std::is_integral_v<vertex>) remove_vertex(n, this->graph());
     }
-
-    /// The op's name of the vertices that `encode` adds.
-    static constexpr std::string_view encode_name = "echo.encode";
 
 private:
-    std::string shown(vertex n) const {
-        if constexpr (requires(boost_graph b) { b.names; }) {
-            return std::string(std::string_view(detail::look_up(this->names, n)));
-        } else {
-            std::size_t at = 0;
-            for (auto [v, last] = vertices(*graph_); v != last && !(*v == n); ++v) ++at;
-            return "#" + std::to_string(at);
-        }
-    }
-
     auto place(vertex n) const {
         const auto at = std::find(this->order->begin(), this->order->end(), n);
         if (at == this->order->end())
-            throw error(shown(n), "order", "the vertex stands nowhere in the order",
+            throw error(this->shown(n), "order", "the vertex stands nowhere in the order",
                         "list every vertex once");
         return at;
     }
     void insert(vertex n, vertex before) { this->order->insert(place(before), n); }
 
     void link(vertex reader, std::size_t input, const value& from) {
-        const edge made = add_edge(from.producer, reader, *graph_).first;
+        const edge made = add_edge(from.producer, reader, this->graph()).first;
         put(this->ends, made, boost_edge{from.output, input});
     }
 
@@ -249,8 +151,6 @@ private:
             }
         }
     }
-
-    Graph* graph_;
 };
 
 /// Every `boost_graph` is a host graph.

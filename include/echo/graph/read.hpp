@@ -5,53 +5,23 @@
 #pragma once
 
 #include <echo/graph/concepts.hpp>
+#include <echo/graph/id_vector.hpp>
+#include <echo/graph/node_index.hpp>
+#include <echo/graph/output_placement.hpp>
 #include <echo/graph/skeleton.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 #include <echo/graph/storage_writes.hpp>
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echo {
 namespace detail {
-
-/// Host node → position in execution order, through `graph_traits::index` where offered, else by hashing.
-template <host_graph G>
-class node_index {
-public:
-    explicit node_index(const G& g) : graph_(g) {}
-
-    void insert(const node_of<G>& n, std::size_t position) {
-        if constexpr (has_index<G>) {
-            if (find(n, position) != position)
-                throw error("#" + std::to_string(position), "index", "is not the position in nodes()",
-                            "count nodes in execution order, and list every node once");
-        } else if (!map_.emplace(n, position).second) {
-            throw error("#" + std::to_string(position), "nodes", "stands twice in nodes()",
-                        "list every node once");
-        }
-    }
-    /// The position, or `fallback` where the node is none of the graph's or stands later.
-    std::size_t find(const node_of<G>& n, std::size_t fallback) const {
-        if constexpr (has_index<G>) {
-            return static_cast<std::size_t>(graph_traits<G>::index(graph_, n));
-        } else {
-            const auto at = map_.find(n);
-            return at == map_.end() ? fallback : at->second;
-        }
-    }
-
-private:
-    const G& graph_;
-    struct nothing {};
-    template <class N>
-    struct hashed {
-        using type = std::unordered_map<N, std::size_t>;
-    };
-    typename std::conditional_t<has_index<G>, std::type_identity<nothing>, hashed<node_of<G>>>::type map_;
-};
 
 template <host_graph G>
 class reader {
@@ -74,6 +44,7 @@ public:
     }
 
 private:
+    /// Adds the next node in execution order; gives its phase.
     phase add(const node_of<G>& n) {
         const std::size_t position = builder_.node_count();
         const op_facts facts = traits::facts(graph_, n);
@@ -82,21 +53,8 @@ private:
         if constexpr (has_name<G>) name = std::string(std::string_view(traits::name(graph_, n)));
         if constexpr (has_layer<G>) layer = std::string(std::string_view(traits::layer(graph_, n)));
         const std::string shown = name.empty() ? "#" + std::to_string(position) : name;
-
-        inputs_.clear();
-        for (auto&& v : traits::inputs(graph_, n)) inputs_.push_back(value(v, shown, "inputs"));
-        control_.clear();
-        if constexpr (has_control<G>)
-            for (auto&& c : traits::control(graph_, n))
-                control_.push_back(node_id(index_.find(c, builder_.node_count())));
-        if constexpr (has_writes<G>)
-            if (facts.kind != op_kind::view) written_.put_behind_writers(inputs_, control_);
-        outputs_.clear();
-        for (auto&& t : traits::outputs(graph_, n)) outputs_.push_back(t);
-        for (const auto& [output, input] : facts.views)
-            if (output < outputs_.size() && !outputs_[output].view_of) outputs_[output].view_of = input;
-        for (const auto& [output, input] : facts.inplace)
-            if (may_take(facts, output, input)) outputs_[output].inplace = input;
+        collect_reads(n, facts, shown);
+        collect_outputs(n, facts);
 
         node_description d{.name = name, .op = facts.name, .layer = layer, .phase = what};
         d.kind = facts.kind;
@@ -112,46 +70,38 @@ private:
         measure(d, facts, n);
         builder_.add(d);
         if constexpr (has_writes<G>) note_writes(n, facts, shown);
-        for (const tensor& t : outputs_) resident_.push_back(lies_on_resident(t, what));
+        placement_.added(what, inputs_, outputs_);
         index_.insert(n, position);
         check_gradient(n, shown);
         facts_.push_back(facts);
+        note_trainable(n, what);
+        return what;
+    }
+
+    /// Sets `inputs_` and `control_`: what the node reads, and what else must have run before it.
+    void collect_reads(const node_of<G>& n, const op_facts& facts, const std::string& shown) {
+        inputs_.clear();
+        for (auto&& v : traits::inputs(graph_, n)) inputs_.push_back(value(v, shown, "inputs"));
+        control_.clear();
+        if constexpr (has_control<G>)
+            for (auto&& c : traits::control(graph_, n))
+                control_.push_back(node_id(index_.find(c, builder_.node_count())));
+        if constexpr (has_writes<G>)
+            if (facts.kind != op_kind::view) written_.put_behind_writers(inputs_, control_);
+    }
+
+    /// Sets `outputs_`: what the node makes, and where that lies by the op's facts.
+    void collect_outputs(const node_of<G>& n, const op_facts& facts) {
+        outputs_.clear();
+        for (auto&& t : traits::outputs(graph_, n)) outputs_.push_back(t);
+        placement_.state(facts, inputs_, outputs_);
+    }
+
+    void note_trainable(const node_of<G>& n, phase what) {
         if constexpr (has_trainable<G>)
             trainable_.push_back(what == phase::input && traits::trainable(graph_, n));
         else
             trainable_.push_back(what == phase::input);
-        return what;
-    }
-
-    /// Facts hold for every node of an op, whatever its inputs: an output takes the storage of an input of its own
-    /// size, and a resident one only where the op writes for its effect (it then never runs again), where it fits, and
-    /// where no other output takes it. A tensor that the host itself states to be in place is taken at its word.
-    bool may_take(const op_facts& facts, std::size_t output, std::size_t input) const {
-        if (output >= outputs_.size() || input >= inputs_.size()) return false;
-        const tensor& t = outputs_[output];
-        if (t.view_of || t.inplace) return false;
-        const value_id on = builder_.resident_storage(inputs_[input]);
-        if (resident_[inputs_[input].index()] && (facts.rerun != rerun_kind::never || is_taken(on)))
-            return false;
-        try {
-            const std::uint64_t bytes = byte_count(t);
-            if (on.valid()) return bytes <= builder_.so_far()[on].bytes;
-            return resident_[inputs_[input].index()] || bytes == builder_.so_far()[inputs_[input]].bytes;
-        } catch (const error&) {
-            return false; // the builder will say what is wrong with it
-        }
-    }
-
-    bool is_taken(value_id storage) const {
-        return storage.valid() && std::any_of(outputs_.begin(), outputs_.end(), [&](const tensor& t) {
-                   return !t.view_of && t.inplace && *t.inplace < inputs_.size() &&
-                          builder_.resident_storage(inputs_[*t.inplace]) == storage;
-               });
-    }
-
-    bool lies_on_resident(const tensor& t, phase what) const {
-        if (t.view_of) return resident_[inputs_[*t.view_of].index()];
-        return t.resident || what == phase::input || (t.inplace && resident_[inputs_[*t.inplace].index()]);
     }
 
     void note_writes(const node_of<G>& handle, const op_facts& facts, const std::string& shown) {
@@ -184,7 +134,7 @@ private:
     tensor described(value_id v) const {
         const auto& record = builder_.so_far()[v];
         std::size_t k = builder_.so_far().output_index(v);
-        for (auto&& t : traits::outputs(graph_, handles_[record.producer.index()]))
+        for (auto&& t : traits::outputs(graph_, handles_[record.producer]))
             if (k-- == 0) return t;
         return {.type = record.type, .bytes = record.bytes};
     }
@@ -239,11 +189,11 @@ private:
     const G& graph_;
     node_index<G> index_;
     snapshot_builder builder_;
-    std::vector<node_of<G>> handles_;
+    id_vector<node_id, node_of<G>> handles_;
     std::vector<op_facts> facts_;
     std::vector<std::uint8_t> trainable_;
-    std::vector<std::uint8_t> resident_; ///< per value: it lies, or may lie, on storage that is resident
-    storage_writes written_{builder_};
+    storage_writes<> written_{builder_};
+    output_placement<> placement_{builder_};
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;

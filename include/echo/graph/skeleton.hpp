@@ -6,22 +6,76 @@
 /// graphs.
 #pragma once
 
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace echo {
 namespace detail {
 
+/// What the gradient node of one op reads.
+template <class = void>
+class skeleton_reads {
+public:
+    /// The gradient of an output, which is no value of the op itself. These come first.
+    void add_gradient(value_id dy) {
+        values_.push_back(dy);
+        packed_.push_back(false);
+        ++gradients_;
+    }
+    /// A value of the op. Each stands once; one bit of it is enough only if it is for every read.
+    void add(value_id v, bool one_bit) {
+        const auto at = std::find(values_.begin(), values_.end(), v);
+        if (at == values_.end()) {
+            values_.push_back(v);
+            packed_.push_back(one_bit);
+        } else if (!one_bit) {
+            packed_[static_cast<std::size_t>(at - values_.begin())] = false;
+        }
+    }
+
+    /// All values, in the order in which they came.
+    const std::vector<value_id>& values() const noexcept { return values_; }
+    /// The first gradient; none where no output has one in the graph.
+    value_id first_gradient() const { return gradients_ != 0 ? values_[0] : value_id::none(); }
+    /// The places in `values()` of which one bit per element is read.
+    positions one_bit() const {
+        positions found;
+        for (std::size_t i = 0; i < packed_.size(); ++i)
+            if (packed_[i]) found.insert(i);
+        return found;
+    }
+
+private:
+    std::vector<value_id> values_;
+    std::vector<std::uint8_t> packed_; ///< per value: one bit of it is enough
+    std::size_t gradients_ = 0;
+};
+
+/// What the gradient node of one op makes: `tensors[i]` is the gradient of `of[i]`, an input of the op.
+template <class = void>
+struct skeleton_gradients {
+    std::vector<tensor> tensors{};
+    std::vector<value_id> of{};
+};
+
+/// Appends the backward skeleton to a snapshot of the forward pass.
+template <class = void>
 class skeleton_builder {
 public:
+    /// As `add_backward_skeleton`, whose arguments must outlive it.
     skeleton_builder(snapshot_builder& builder, std::span<const op_facts> facts,
                      const std::vector<std::uint8_t>& trainable)
         : builder_(builder), facts_(facts), trainable_(trainable),
           gradient_(builder.so_far().value_count(), value_id::none()) {}
 
+    /// Adds all nodes and results. To be called once.
     void run() {
         builder_.end_of_host();
         const std::size_t forward = builder_.node_count();
@@ -31,95 +85,94 @@ public:
         for (std::size_t n = 0; n < forward; ++n) {
             if (builder_.so_far()[node_id(n)].phase != phase::input || !trainable_[n]) continue;
             for (const auto v : builder_.so_far().outputs(node_id(n)))
-                if (gradient_[v.index()].valid()) builder_.add_result(gradient_[v.index()]);
+                if (gradient_[v].valid()) builder_.add_result(gradient_[v]);
         }
     }
 
 private:
     /// The gradient of every result with respect to itself, made by the caller of the backward pass.
     void seed() {
-        wanted_.assign(gradient_.size(), 0);
-        for (const auto v : builder_.so_far().results())
-            wanted_[v.index()] = is_floating(builder_.so_far()[v].type);
+        wanted_.assign(gradient_.size());
+        for (const auto v : builder_.so_far().results()) wanted_[v] = is_floating(builder_.so_far()[v].type);
     }
 
+    /// Adds the gradient node of an op where a gradient comes to it and one of its inputs can take it on.
     void differentiate(node_id n) {
-        // Copies, not references: adding nodes moves the snapshot's arrays.
-        const node_record record = builder_.so_far()[n];
-        const op_facts& facts = facts_[n.index()];
-        const auto ins = builder_.so_far().inputs(n);
-        const std::vector<value_id> inputs(ins.begin(), ins.end());
-        const auto outputs = builder_.so_far().outputs(n);
+        if (!is_reached(n)) return;
+        const skeleton_reads<> read = reads_of(n);
+        const skeleton_gradients<> made = gradients_of_inputs(n, read.first_gradient());
+        if (made.tensors.empty()) return;
+        const std::string layer(builder_.so_far().layer_name(builder_.so_far()[n].layer));
+        const node_id g = add_gradient_node(n, layer, read, made);
+        for (std::size_t i = 0; i < made.of.size(); ++i) accumulate(made.of[i], builder_.output(g, i), layer);
+    }
 
-        std::vector<value_id> read;
+    /// Whether an output of the op has a gradient, made by the skeleton or from outside.
+    bool is_reached(node_id n) const {
         bool reached = false;
-        for (const auto y : outputs) {
-            reached |= wanted_[y.index()];
-            if (gradient_[y.index()].valid()) read.push_back(gradient_[y.index()]), reached = true;
-        }
-        if (!reached) return;
-        const bool has_dy = !read.empty();
+        for (const auto y : builder_.so_far().outputs(n)) reached |= wanted_[y] || gradient_[y].valid();
+        return reached;
+    }
 
-        std::vector<std::uint8_t> packed(read.size(), false);
+    /// The gradients of the op's outputs, and the values that its facts name.
+    skeleton_reads<> reads_of(node_id n) const {
+        const op_facts& facts = facts_[n.index()];
+        const auto inputs = builder_.so_far().inputs(n);
+        const auto outputs = builder_.so_far().outputs(n);
+        skeleton_reads<> read;
+        for (const auto y : outputs)
+            if (gradient_[y].valid()) read.add_gradient(gradient_[y]);
         for (std::size_t i = 0; i < inputs.size(); ++i)
             if (facts.gradient_reads.inputs.contains(i))
-                add_read(read, packed, inputs[i], facts.gradient_one_bit.inputs.contains(i));
+                read.add(inputs[i], facts.gradient_one_bit.inputs.contains(i));
         for (std::size_t k = 0; k < outputs.size(); ++k)
             if (facts.gradient_reads.outputs.contains(k))
-                add_read(read, packed, outputs[k], facts.gradient_one_bit.outputs.contains(k));
-        positions one_bit;
-        for (std::size_t i = 0; i < packed.size(); ++i)
-            if (packed[i]) one_bit.insert(i);
+                read.add(outputs[k], facts.gradient_one_bit.outputs.contains(k));
+        return read;
+    }
 
-        std::vector<tensor> made;
-        std::vector<value_id> of;
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-            const value_record& x = builder_.so_far()[inputs[i]];
-            const node_record& producer = builder_.so_far()[x.producer];
-            const bool differentiable = producer.phase == phase::forward || trainable_[x.producer.index()];
+    /// A gradient for each input of the op that has one. The first lies where `dy` does, the first thing that the
+    /// gradient node reads, if the op allows that and the sizes are the same.
+    skeleton_gradients<> gradients_of_inputs(node_id n, value_id dy) const {
+        const snapshot& s = builder_.so_far();
+        skeleton_gradients<> made;
+        for (const auto input : s.inputs(n)) {
+            const value_record& x = s[input];
+            const bool differentiable =
+                s[x.producer].phase == phase::forward || trainable_[x.producer.index()];
             if (!is_floating(x.type) || !differentiable) continue;
             tensor t{.type = x.type, .bytes = x.bytes};
-            if (has_dy && made.empty() && builder_.so_far()[read[0]].bytes == x.bytes) {
-                if (record.kind == op_kind::view)
+            if (dy.valid() && made.tensors.empty() && s[dy].bytes == x.bytes) {
+                if (s[n].kind == op_kind::view)
                     t.view_of = 0;
-                else if (facts.gradient_inplace)
+                else if (facts_[n.index()].gradient_inplace)
                     t.inplace = 0;
             }
-            made.push_back(t);
-            of.push_back(inputs[i]);
+            made.tensors.push_back(t);
+            made.of.push_back(input);
         }
-        if (made.empty()) return;
+        return made;
+    }
 
-        const bool is_view = record.kind == op_kind::view && made[0].view_of;
+    node_id add_gradient_node(node_id n, const std::string& layer, const skeleton_reads<>& read,
+                              const skeleton_gradients<>& made) {
+        const node_record& record = builder_.so_far()[n];
+        const bool is_view = record.kind == op_kind::view && made.tensors[0].view_of;
         const std::string name = builder_.so_far().name(n) + ".gradient";
         const std::string op = std::string(builder_.so_far().op_name(record.op)) + ".gradient";
-        const std::string layer(builder_.so_far().layer_name(record.layer));
         node_description d{.name = name, .op = op, .layer = layer, .phase = phase::backward};
         d.kind = is_view ? op_kind::view : record.kind == op_kind::heavy ? op_kind::heavy : op_kind::light;
         d.rerun = rerun_kind::never;
-        d.inputs = read;
-        d.one_bit_inputs = one_bit;
-        d.outputs = made;
+        d.inputs = read.values();
+        d.one_bit_inputs = read.one_bit();
+        d.outputs = made.tensors;
         // A compute-heavy op has one gradient of its own cost per input, two in the common case.
         d.flops = record.kind == op_kind::heavy ? 2 * record.flops : record.flops;
-        const node_id g = builder_.add(d);
-        for (std::size_t i = 0; i < of.size(); ++i) accumulate(of[i], builder_.output(g, i), layer);
-    }
-
-    /// Each value once; one bit of it is enough only if it is for every read.
-    static void add_read(std::vector<value_id>& read, std::vector<std::uint8_t>& packed, value_id v,
-                         bool one_bit) {
-        const auto at = std::find(read.begin(), read.end(), v);
-        if (at == read.end()) {
-            read.push_back(v);
-            packed.push_back(one_bit);
-        } else if (!one_bit) {
-            packed[static_cast<std::size_t>(at - read.begin())] = false;
-        }
+        return builder_.add(d); // moves the snapshot's arrays: `record` is gone
     }
 
     void accumulate(value_id x, value_id dx, const std::string& layer) {
-        value_id& sum = gradient_[x.index()];
+        value_id& sum = gradient_[x];
         if (!sum.valid()) {
             sum = dx;
             return;
@@ -140,16 +193,17 @@ private:
     snapshot_builder& builder_;
     std::span<const op_facts> facts_;
     const std::vector<std::uint8_t>& trainable_;
-    std::vector<value_id> gradient_;   ///< per forward value: its gradient so far
-    std::vector<std::uint8_t> wanted_; ///< a result: its gradient comes from outside
+    id_vector<value_id, value_id> gradient_; ///< per forward value: its gradient so far
+    id_set<value_id> wanted_;                ///< a result: its gradient comes from outside
 };
 
 } // namespace detail
 
 /// Appends the backward skeleton of the forward nodes in `builder`; `facts[n]` are those of node n,
 /// `trainable[n]` says whether the gradient of input node n is a result. O(nodes + edges).
-inline void add_backward_skeleton(snapshot_builder& builder, std::span<const op_facts> facts,
-                                  const std::vector<std::uint8_t>& trainable) {
+template <class = void>
+void add_backward_skeleton(snapshot_builder& builder, std::span<const op_facts> facts,
+                           const std::vector<std::uint8_t>& trainable) {
     detail::skeleton_builder(builder, facts, trainable).run();
 }
 

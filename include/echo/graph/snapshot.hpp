@@ -143,7 +143,8 @@ public:
         return names_.substr(first, last - first);
     }
 
-    friend class snapshot_builder;
+    template <class>
+    friend class basic_snapshot_builder;
 
 private:
     detail::large_vector<node_record> nodes_;

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <echo/symbol/program.hpp>
+#include <echo/symbol/shape_rules.hpp>
 #include <echo/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace echo::symbol {
@@ -24,69 +24,7 @@ struct inference {
 
 namespace detail {
 
-[[noreturn]] inline void shape_error(const char* problem) {
-    throw error({}, "shape", problem, "check the shapes of the op's inputs");
-}
-
 inline double count(const shape& s) { return static_cast<double>(element_count(s)); }
-
-inline shape broadcast_shapes(const shape& a, const shape& b) {
-    std::vector<std::int64_t> result(a.rank() > b.rank() ? a.rank() : b.rank());
-    for (std::size_t i = 0; i < result.size(); ++i) { // i counts from the last axis
-        const auto x = i < a.rank() ? a[a.rank() - 1 - i] : 1;
-        const auto y = i < b.rank() ? b[b.rank() - 1 - i] : 1;
-        if (x != y && x != 1 && y != 1) shape_error("two shapes do not broadcast");
-        result[result.size() - 1 - i] = x == 1 ? y : x;
-    }
-    return shape(std::move(result));
-}
-
-inline shape matmul_shape(const shape& a, const shape& b, const parameters& p) {
-    if (a.rank() < 2 || b.rank() < 2) shape_error("a matrix product needs two axes");
-    const auto m = a[a.rank() - (p.transposed[0] ? 1 : 2)];
-    const auto k = a[a.rank() - (p.transposed[0] ? 2 : 1)];
-    const auto n = b[b.rank() - (p.transposed[1] ? 2 : 1)];
-    if (k != b[b.rank() - (p.transposed[1] ? 1 : 2)])
-        shape_error("the inner extents of a matrix product differ");
-    const auto x = a.extents(), y = b.extents();
-    const auto batch = broadcast_shapes(shape({x.begin(), x.end() - 2}), shape({y.begin(), y.end() - 2}));
-    std::vector<std::int64_t> result(batch.extents().begin(), batch.extents().end());
-    result.push_back(m);
-    result.push_back(n);
-    return shape(std::move(result));
-}
-
-inline shape reduced_shape(const shape& a, const axes& over) {
-    std::vector<std::int64_t> result;
-    for (std::size_t i = 0; i < a.rank(); ++i) {
-        if (!over.contains(i, a.rank()))
-            result.push_back(a[i]);
-        else if (over.kept)
-            result.push_back(1);
-    }
-    return shape(std::move(result));
-}
-
-/// [n, c, space..] → [n, channels, space'..].
-inline shape slid_shape(const shape& x, std::int64_t channels, const window& g,
-                        std::span<const std::int64_t> kernel) {
-    if (x.rank() < 2 || x.rank() != kernel.size() + 2 || kernel.size() > 3)
-        shape_error("a sliding window needs [n, c] and one to three spatial axes");
-    std::vector<std::int64_t> result{x[0], channels};
-    for (std::size_t i = 0; i < kernel.size(); ++i) {
-        const auto reach = std::int64_t{g.dilation[i]} * (kernel[i] - 1) + 1;
-        const auto room = x[i + 2] + 2 * std::int64_t{g.padding[i]} - reach;
-        if (g.stride[i] < 1 || room < 0) shape_error("a window is larger than what it slides over");
-        result.push_back(room / g.stride[i] + 1);
-    }
-    return shape(std::move(result));
-}
-
-inline std::vector<std::int64_t> pooled(const window& g, std::size_t rank) {
-    std::vector<std::int64_t> kernel;
-    for (std::size_t i = 0; i + 2 < rank && i < g.kernel.size(); ++i) kernel.push_back(g.kernel[i]);
-    return kernel;
-}
 
 /// One FLOP per element of the result and weight behind it.
 inline double convolution_flops(const shape& result, const shape& w) {
@@ -135,20 +73,13 @@ struct evaluation {
 
     /// The shape of one step, all its operands' shapes being known.
     shape result(const step& s) const {
-        const auto rank = s.arity ? operand(s, 0).rank() : 0;
-        const auto extents = s.arity ? operand(s, 0).extents() : std::span<const std::int64_t>{};
-        std::vector<std::int64_t> made(extents.begin(), extents.end());
         switch (s.op) {
         case operation::matmul:
             return matmul_shape(operand(s, 0), operand(s, 1), s.parameter);
         case operation::transpose:
-            if (rank < 2) shape_error("a transpose needs two axes");
-            std::swap(made[rank - 1], made[rank - 2]);
-            return shape(std::move(made));
+            return transposed_shape(operand(s, 0));
         case operation::rows:
-            if (rank < 1) shape_error("rows need an axis");
-            return {static_cast<std::int64_t>(element_count(shape({extents.begin(), extents.end() - 1}))),
-                    extents.back()};
+            return shape_of_rows(operand(s, 0));
         case operation::broadcast:
         case operation::broadcast_mean:
         case operation::one_hot:
@@ -159,22 +90,11 @@ struct evaluation {
         case operation::convolution_data_gradient:
         case operation::convolution_weight_gradient:
             return operand(s, 2);
-        case operation::along_axis: {
-            const auto& like = operand(s, 1);
-            const auto axis = static_cast<std::size_t>(s.parameter.number);
-            if (rank != 1 || axis >= like.rank() || like[axis] != extents[0])
-                shape_error("a value per channel needs one axis of as many elements");
-            made.assign(like.rank(), 1);
-            made[axis] = extents[0];
-            return shape(std::move(made));
-        }
-        case operation::gather_rows: {
-            if (rank < 1) shape_error("a table needs an axis");
-            const auto index = operand(s, 1).extents();
-            made.erase(made.begin());
-            made.insert(made.begin(), index.begin(), index.end());
-            return shape(std::move(made));
-        }
+        case operation::along_axis:
+            return shape_along_axis(operand(s, 0), operand(s, 1),
+                                    static_cast<std::size_t>(s.parameter.number));
+        case operation::gather_rows:
+            return gathered_shape(operand(s, 0), operand(s, 1));
         case operation::sum:
         case operation::mean:
         case operation::max_over:
@@ -183,10 +103,13 @@ struct evaluation {
         case operation::mean_pool:
         case operation::convolution:
             return shape_of_window(s);
-        default:
-            break;
+        default: // element-wise, and shape_of
+            return broadcast_operands(s);
         }
-        shape all = operand(s, 0); // element-wise, and shape_of
+    }
+
+    shape broadcast_operands(const step& s) const {
+        shape all = operand(s, 0);
         for (std::size_t k = 1; k < s.arity; ++k) all = broadcast_shapes(all, operand(s, k));
         return all;
     }

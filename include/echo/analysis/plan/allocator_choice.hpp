@@ -22,7 +22,7 @@ namespace detail {
 template <class = void>
 class allocator_choice {
 public:
-    allocator_choice(evaluator& evaluate, const host_allocator& allocate, budget_search<>& search)
+    allocator_choice(evaluator<>& evaluate, const host_allocator& allocate, budget_search<>& search)
         : evaluate_(evaluate), allocate_(allocate), search_(search) {}
 
     /// The plan that takes least of those that recompute for at most `most`. The allocator is asked of the lowest
@@ -61,7 +61,7 @@ private:
         best_ = std::move(plan);
     }
 
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const host_allocator& allocate_;
     budget_search<>& search_;
     std::optional<evaluated_plan> best_;

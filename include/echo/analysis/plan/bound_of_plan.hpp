@@ -21,16 +21,18 @@
 namespace echo::detail {
 
 /// So many cuts, or places to take them at, as a graph of that size can afford.
-inline std::size_t cuts_for(const snapshot& s, std::size_t nodes) {
+template <class = void>
+std::size_t cuts_for(const snapshot& s, std::size_t nodes) {
     return std::clamp(nodes / (s.node_count() + 1), tuning::fewest_cuts, tuning::most_cuts);
 }
 
 /// The step of the highest load in each part of the backward pass, the highest first. `load`: of these steps. O(steps).
-inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
-                                        std::span<const std::uint64_t> load) {
+template <class = void>
+std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
+                                 std::span<const std::uint64_t> load) {
     const std::size_t parts = cuts_for(s, tuning::nodes_searched);
     const std::size_t first = first_backward_step(s, steps).index(), count = steps.size() - first;
-    ranking by_load;
+    ranking<> by_load;
     for (std::size_t part = 0; part < parts; ++part) {
         std::uint32_t highest = 0;
         std::uint64_t most = 0;
@@ -49,8 +51,9 @@ inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps
 
 /// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that
 /// long. `found`: the replay of `steps`, the plan in question. Never above its peak.
-inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
-                                   const schedule& steps, const replayed& found, std::optional<ticks> most) {
+template <class = void>
+std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
+                            const schedule& steps, const replayed& found, std::optional<ticks> most) {
     const std::uint64_t peak = found.footprint.peak_bytes;
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());

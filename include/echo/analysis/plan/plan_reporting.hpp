@@ -18,7 +18,8 @@
 namespace echo::detail {
 
 /// What the graph's own order says. O(storages).
-inline plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
+template <class = void>
+plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
     plan_report report;
     report.baseline_peak_bytes = before.footprint.peak_bytes;
     report.baseline_stash_bytes = before.footprint.stash_bytes;
@@ -29,8 +30,8 @@ inline plan_report report_baseline(const replayed& before, std::uint64_t allocat
 }
 
 /// What is largest at the peak of the plan: a live value, or the workspace of what runs. `found`: its replay.
-inline void report_blocker(const snapshot& s, const plan_outcome& made, const replayed& found,
-                           plan_report& report) {
+template <class = void>
+void report_blocker(const snapshot& s, const plan_outcome& made, const replayed& found, plan_report& report) {
     const step_id peak = made.figures.footprint.peak_step;
     if (!peak.valid()) return;
     report.blocker = made.steps[peak].node;
@@ -44,7 +45,8 @@ inline void report_blocker(const snapshot& s, const plan_outcome& made, const re
     }
 }
 
-inline void report_unknown_ops(const snapshot& s, plan_report& report) {
+template <class = void>
+void report_unknown_ops(const snapshot& s, plan_report& report) {
     std::vector<bool> unknown(s.op_count(), false);
     for (const auto n : s.nodes())
         if (s[n].unknown_op) unknown[s[n].op] = true;
@@ -65,7 +67,7 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     }
     report.fused_nodes = made.steps.fused_count();
     report.recompute_time_ratio = c.times.part(recompute_time(c, made.steps));
-    const node_groups subgraphs = partition(s, c);
+    const node_groups<> subgraphs = partition(s, c);
     report.subgraphs = subgraphs.size();
     report.largest_subgraph = subgraphs.largest();
     const bool within_time = options.how == strategy::budget && options.budget == any_peak;

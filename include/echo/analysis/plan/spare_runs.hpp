@@ -18,7 +18,8 @@ namespace echo {
 
 /// The same steps but for one recompute that is not fused: who read that copy reads the one before it. O(steps + copies
 /// read). Errors: none.
-inline schedule without_run(const schedule& steps, step_id left_out) {
+template <class = void>
+schedule without_run(const schedule& steps, step_id left_out) {
     step_id before{};
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];

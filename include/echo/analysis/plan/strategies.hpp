@@ -29,8 +29,8 @@ namespace echo::detail {
 template <class = void>
 class strategies {
 public:
-    strategies(const snapshot& s, const candidates& c, const plan_options& options, evaluator& evaluate,
-               plan_progress& progress)
+    strategies(const snapshot& s, const candidates& c, const plan_options& options, evaluator<>& evaluate,
+               plan_progress<>& progress)
         : s_(s), c_(c), options_(options), evaluate_(evaluate), progress_(progress), anchors_(s, c) {}
 
     /// What there is to say about a proposal goes to `notes`.
@@ -43,7 +43,7 @@ public:
         case strategy::echo_printed:
             return evaluate_(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
         case strategy::echo: {
-            const gradient_needs needs(s_, c_, options_.encode);
+            const gradient_needs<> needs(s_, c_, options_.encode);
             return sweep([&](const backward_needs& when) { return echo_pass(s_, c_, needs, when); }).plan;
         }
         case strategy::min_cut:
@@ -144,9 +144,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     const plan_options& options_;
-    evaluator& evaluate_;
-    plan_progress& progress_;
-    anchor_finder anchors_;
+    evaluator<>& evaluate_;
+    plan_progress<>& progress_;
+    anchor_finder<> anchors_;
 };
 
 } // namespace echo::detail

@@ -21,7 +21,8 @@ struct footprint_result {
 
 /// The first step of phase `backward` or `update` that is no view; `steps.size()` if there is none. O(steps). Errors:
 /// none.
-inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
+template <class = void>
+step_id first_backward_step(const snapshot& s, const schedule& steps) {
     for (const auto t : steps.steps()) {
         const node_record& node = s[steps[t].node];
         const bool backward = node.phase == phase::backward || node.phase == phase::update;
@@ -41,7 +42,8 @@ struct replayed {
 };
 
 /// Replays schedules; scratch memory is kept between calls.
-class replay {
+template <class = void>
+class basic_replay {
 public:
     /// O(steps + copies). Errors: as `liveness_analysis`.
     [[nodiscard]] replayed operator()(const snapshot& s, const schedule& steps) {
@@ -87,15 +89,19 @@ private:
 
     liveness_analysis analyse_;
 };
+/// The one there is. A template so that only files that use it compile it.
+using replay = basic_replay<>;
 
 /// The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.
-inline footprint_result footprint(const snapshot& s, const schedule& steps) {
+template <class = void>
+footprint_result footprint(const snapshot& s, const schedule& steps) {
     return replay{}(s, steps).footprint;
 }
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own
 /// order. O(nodes + edges). Errors: as `liveness_analysis`.
-inline std::uint64_t resident_bytes(const snapshot& s) {
+template <class = void>
+std::uint64_t resident_bytes(const snapshot& s) {
     std::uint64_t sum = 0;
     const schedule steps = baseline_schedule(s);
     liveness_analysis analyse;

@@ -46,7 +46,8 @@ public:
     /// The last step that reads the copy, itself or through fused steps; `step_id::none()` if no step does.
     step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
 
-    friend class liveness_analysis;
+    template <class>
+    friend class basic_liveness_analysis;
 
 private:
     id_vector<storage_id, storage_record> storages_;
@@ -56,7 +57,8 @@ private:
 };
 
 /// One pass forwards over the steps. Reusable: scratch memory is kept between calls.
-class liveness_analysis {
+template <class = void>
+class basic_liveness_analysis {
 public:
     /// Errors: a value is read, or is a graph output, after a step wrote over its storage in place (the
     /// graph's own order is then wrong); what a fused step makes is a graph output, is packed, or has a view that is
@@ -245,5 +247,7 @@ private:
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };
+/// The one there is. A template so that only files that use it compile it.
+using liveness_analysis = basic_liveness_analysis<>;
 
 } // namespace echo

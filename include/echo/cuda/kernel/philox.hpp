@@ -10,6 +10,17 @@
 
 namespace echo::cuda {
 
+/// The numbers of Philox4x32-10. Code that does the rounds in another way, on a processor's vectors, takes them from
+/// here. The text of generated kernels (source_access.hpp) has them a second time: it is no code that could include
+/// this, and tests/cuda/host/source.cpp compares what it draws with `philox`.
+namespace philox_numbers {
+inline constexpr int rounds = 10;                         ///< How often counter and key are mixed.
+inline constexpr std::uint32_t first_factor = 0xD2511F53; ///< Times the counter's first word.
+inline constexpr std::uint32_t third_factor = 0xCD9E8D57; ///< Times its third word.
+inline constexpr std::uint32_t first_step = 0x9E3779B9;   ///< Added to the key's first word in each round.
+inline constexpr std::uint32_t second_step = 0xBB67AE85;  ///< Added to its second word.
+} // namespace philox_numbers
+
 /// Four 32-bit words: a counter, or what comes of it.
 struct philox_words {
     std::uint32_t at[4]; ///< Four words, the lowest first.
@@ -21,14 +32,15 @@ struct philox_words {
 ECHO_HOST_DEVICE constexpr philox_words philox(philox_words counter, std::uint64_t key) noexcept {
     std::uint32_t a = counter.at[0], b = counter.at[1], c = counter.at[2], d = counter.at[3];
     auto first = static_cast<std::uint32_t>(key), second = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-        const std::uint64_t left = std::uint64_t{0xD2511F53u} * a, right = std::uint64_t{0xCD9E8D57u} * c;
+    for (int round = 0; round < philox_numbers::rounds; ++round) {
+        const std::uint64_t left = std::uint64_t{philox_numbers::first_factor} * a;
+        const std::uint64_t right = std::uint64_t{philox_numbers::third_factor} * c;
         a = static_cast<std::uint32_t>(right >> 32) ^ b ^ first;
         b = static_cast<std::uint32_t>(right);
         c = static_cast<std::uint32_t>(left >> 32) ^ d ^ second;
         d = static_cast<std::uint32_t>(left);
-        first += 0x9E3779B9u;
-        second += 0xBB67AE85u;
+        first += philox_numbers::first_step;
+        second += philox_numbers::second_step;
     }
     return {{a, b, c, d}};
 }

@@ -51,7 +51,7 @@ template <class = void>
 class anytime_placer {
 public:
     /// `enough`: an arena of so many bytes will do.
-    anytime_placer(const timeline& line, std::uint64_t enough)
+    anytime_placer(const timeline<>& line, std::uint64_t enough)
         : line_(line), greedy_(line), enough_(enough), bound_(line.load()) {
         for (const auto& x : line.items()) unit_ = common_divisor(unit_, x.bytes);
         questions_ = std::max<std::uint64_t>(4 * line.size(), 1000);
@@ -88,7 +88,7 @@ private:
     static constexpr std::size_t many = 4096; ///< items, from which on the search over orders goes on, too
 
     struct exact_search {
-        explicit exact_search(const timeline& line) : sections(line), orders(line) {}
+        explicit exact_search(const timeline<>& line) : sections(line), orders(line) {}
         section_search<> sections;
         search_orders<> orders;
     };
@@ -131,7 +131,7 @@ private:
         return sections.work() < max_work;
     }
 
-    const timeline& line_;
+    const timeline<>& line_;
     greedy_placer<> greedy_;
     std::uint64_t enough_, bound_;
     std::uint64_t unit_ = 0;      ///< bytes that divide the size of every item

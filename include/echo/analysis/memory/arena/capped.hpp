@@ -74,7 +74,7 @@ private:
     }
 
     std::vector<std::uint32_t> sorted(std::uint32_t order) const {
-        ranking by_weight;
+        ranking<> by_weight;
         by_weight.reserve(items_.size());
         for (std::uint32_t i = 0; i < items_.size(); ++i) {
             const interval& x = items_[i];
@@ -89,7 +89,7 @@ private:
     std::vector<std::uint32_t> choose(const std::vector<std::uint32_t>& from, std::uint64_t capacity) const {
         std::vector<interval> items;
         for (const auto i : from) items.push_back(items_[i]);
-        const timeline line(items, options_.align);
+        const timeline<> line(items, options_.align);
         for (auto& x : items) x.bytes = 0;
         for (std::uint32_t j = 0; j < line.size(); ++j) items[line.origin(j)] = line[j]; // padded
         std::vector<std::uint64_t> load(line.times(), 0);

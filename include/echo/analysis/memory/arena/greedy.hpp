@@ -20,7 +20,7 @@ namespace echo::arena {
 template <class = void>
 class greedy_placer {
 public:
-    explicit greedy_placer(const timeline& line)
+    explicit greedy_placer(const timeline<>& line)
         : line_(line), sky_(line), weight_(line.size()), best_(line.size(), 0) {}
 
     /// Tries until the arena has at most `aim` bytes, `tries` times at most, or until `work()` has reached
@@ -73,7 +73,7 @@ private:
     }
 
     void sort() {
-        ranking by_weight;
+        ranking<> by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) by_weight.add(i, weight_[i], line_[i].bytes);
         order_ = by_weight.descending();
@@ -86,8 +86,8 @@ private:
         best_.assign(offsets.begin(), offsets.end());
     }
 
-    const timeline& line_;
-    skyline sky_;
+    const timeline<>& line_;
+    skyline<> sky_;
     std::vector<double> weight_;
     std::vector<std::uint32_t> order_;
     std::vector<std::uint64_t> best_;

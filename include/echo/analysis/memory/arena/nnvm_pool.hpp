@@ -46,7 +46,7 @@ public:
     /// Items must not be empty, and must outlive it. O(n log n).
     nnvm_blocks(std::span<const interval> items, std::uint64_t match_range)
         : rank_of_(items.size(), 0), match_range_(match_range), free_(items.size() + 2) {
-        ranking by_bytes;
+        ranking<> by_bytes;
         by_bytes.reserve(items.size());
         for (std::uint32_t i = 0; i < items.size(); ++i) by_bytes.add(i, ~items[i].bytes);
         sizes_.push_back(0); // always free: below all others, and never taken
@@ -120,7 +120,7 @@ placement place_in_pool(std::span<const interval> items, const nnvm_pool& option
     std::vector<interval> used; // those of more than 0 bytes
     for (const auto& x : items)
         if (x.bytes) used.push_back(x);
-    ranking making;
+    ranking<> making;
     making.reserve(used.size());
     for (auto n = static_cast<std::uint32_t>(used.size()), k = 0U; k < n;
          ++k) { // equal ones from the last on

@@ -31,7 +31,8 @@ struct placement {
 namespace detail {
 
 /// Units of `section_search::work` for so many seconds. Errors: negative, or no number.
-inline std::uint64_t work_of(double seconds) {
+template <class = void>
+std::uint64_t work_of(double seconds) {
     if (!(seconds >= 0)) throw error({}, "limit", "is negative or no number", "give seconds, 0 or more");
     constexpr double most = 1e18;
     const double work = seconds * work_per_second;
@@ -46,7 +47,7 @@ inline std::uint64_t work_of(double seconds) {
 template <class = void>
 placement place(std::span<const interval> items, const place_options& options = {}) {
     const std::uint64_t max_work = detail::work_of(options.limit);
-    const timeline line(items, options.align);
+    const timeline<> line(items, options.align);
     placement made{.offsets = std::vector<std::uint64_t>(items.size(), 0)};
     if (line.size() == 0) return made;
     anytime_placer<> placer(line, options.enough);

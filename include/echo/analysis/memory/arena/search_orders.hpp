@@ -3,7 +3,7 @@
 /// `search_orders`: which answer the exact search tries first, another way each time it starts afresh.
 #pragma once
 
-#include <echo/analysis/memory/arena/sections.hpp>
+#include <echo/analysis/memory/arena/valleys.hpp>
 #include <echo/graph/ranking.hpp>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ template <class = void>
 class search_orders {
 public:
     /// O(n log n). The timeline must outlive it.
-    explicit search_orders(const timeline& line) : line_(line), rank_(line.size()), load_(line.size()) {
+    explicit search_orders(const timeline<>& line) : line_(line), rank_(line.size()), load_(line.size()) {
         // A tree over the moments: of each node the largest load below it.
         const std::size_t times = line.times();
         std::vector<std::uint64_t> tree(2 * times);
@@ -42,7 +42,7 @@ public:
     std::span<const std::uint32_t> next() {
         constexpr std::uint32_t octaves[] = {1, 4, 2};
         const std::uint32_t noise = turn_ < 4 ? 0 : octaves[turn_ / 4 % 3];
-        ranking by_weight;
+        ranking<> by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) {
             const interval& x = line_[i];
@@ -58,8 +58,8 @@ public:
     }
 
     /// How the search with the order last given compares questions.
-    sections::prices prices() const noexcept {
-        constexpr sections::prices all[] = {{0, 5}, {3072, 20}};
+    valleys<>::prices prices() const noexcept {
+        constexpr valleys<>::prices all[] = {{0, 5}, {3072, 20}};
         return all[(turn_ - 1) / 4 % 2];
     }
 
@@ -75,7 +75,7 @@ private:
         return static_cast<double>(power) * static_cast<double>((1 << 20) + (random_ & 0xfffff));
     }
 
-    const timeline& line_;
+    const timeline<>& line_;
     std::vector<std::uint32_t> rank_;
     std::vector<std::uint64_t> load_; ///< item: the largest load while it lives
     std::uint64_t random_ = 0x9e3779b97f4a7c15;

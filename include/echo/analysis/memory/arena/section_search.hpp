@@ -9,6 +9,7 @@
 #pragma once
 
 #include <echo/analysis/memory/arena/sections.hpp>
+#include <echo/analysis/memory/arena/valleys.hpp>
 
 #include <cstdint>
 #include <span>
@@ -25,15 +26,16 @@ enum class verdict { fits, cannot_fit, stopped };
 template <class = void>
 class section_search {
 public:
-    explicit section_search(const timeline& line) : line_(line), state_(line) {}
+    explicit section_search(const timeline<>& line) : line_(line), state_(line), valleys_(line) {}
 
     /// Searches for a placement of all items within `capacity`, in bytes, of at least the load. Where several
     /// items answer a question, the one of the smallest `rank` (one per item) is tried first. Stops after
     /// `max_questions`, or when `work()` has reached `max_work`: without those, the time may grow exponentially.
     /// Where items fit, `offsets()` tells how.
-    verdict run(std::uint64_t capacity, std::span<const std::uint32_t> rank, const sections::prices& prices,
+    verdict run(std::uint64_t capacity, std::span<const std::uint32_t> rank, const valleys<>::prices& prices,
                 std::uint64_t max_questions, std::uint64_t max_work) {
-        state_.clear(capacity, prices);
+        state_.clear(capacity);
+        valleys_.clear(capacity, prices);
         rank_ = rank;
         answers_.clear();
         part_first_.clear();
@@ -83,10 +85,10 @@ private:
     /// Finds the last frame's question and takes the first answer. False if its part cannot be solved.
     bool ask() {
         frame& f = frames_.back();
-        sections::question q;
-        const auto found = state_.settle(f.first, f.last, q);
-        if (found == sections::state::dead) return false;
-        if (found == sections::state::empty) {
+        valleys<>::question q;
+        const auto found = valleys_.settle(state_, f.first, f.last, q);
+        if (found == valleys<>::finding::dead) return false;
+        if (found == valleys<>::finding::empty) {
             frames_.pop_back();
             return true;
         }
@@ -161,8 +163,9 @@ private:
         f.part_end = static_cast<std::uint32_t>(part_last_.size());
     }
 
-    const timeline& line_;
-    sections state_;
+    const timeline<>& line_;
+    sections<> state_;
+    valleys<> valleys_;
     std::span<const std::uint32_t> rank_;
     std::vector<frame> frames_;
     std::vector<std::uint32_t> answers_;

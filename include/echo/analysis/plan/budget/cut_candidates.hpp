@@ -21,7 +21,8 @@ template <class = void>
 class cut_candidates {
 public:
     /// `distances`: at most, of anchors (at least 3).
-    cut_candidates(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances = 5)
+    cut_candidates(evaluator<>& evaluate, const anchor_finder<>& anchors, bool encode,
+                   std::size_t distances = 5)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
           cut_(s_, evaluate.facts()), encode_(encode),
           distances_(anchor_distances(needs_.largest_span, distances)),
@@ -43,12 +44,12 @@ public:
     }
 
 private:
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const snapshot& s_;
-    const anchor_finder& anchors_;
+    const anchor_finder<>& anchors_;
     std::uint32_t at_ = no_anchor;
     backward_needs needs_;
-    min_cut cut_;
+    min_cut<> cut_;
     bool encode_;
     std::vector<std::uint32_t> distances_;
     std::vector<time_price> prices_;

@@ -53,7 +53,7 @@ private:
         };
         const bool is_reduced = plans_.effort().is_reduced();
         const auto starts = plans_.starts();
-        ranking by_peak;
+        ranking<> by_peak;
         for (std::uint32_t i = 0; i < starts.size(); ++i) by_peak.add(i, starts[i].footprint.peak_bytes);
         const auto order = by_peak.descending();
         const std::size_t count = is_reduced ? tuning::starts_led_down : order.size();

@@ -32,12 +32,12 @@ public:
 
     led_plans(const led_plans&) = delete; // its parts point to each other
     led_plans& operator=(const led_plans&) = delete;
-    led_plans(evaluator& evaluate, progress_callback progress)
+    led_plans(evaluator<>& evaluate, progress_callback progress)
         : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
           retain_(evaluate), exchange_(evaluate, evict_, retain_), progress_(progress) {}
 
     /// The evaluator that was given.
-    evaluator& evaluate() noexcept { return evaluate_; }
+    evaluator<>& evaluate() noexcept { return evaluate_; }
     /// What gives copies up.
     evictor<>& evict() noexcept { return evict_; }
     /// What keeps copies again.
@@ -45,7 +45,7 @@ public:
     /// How much is tried.
     const search_effort& effort() const noexcept { return effort_; }
     /// The best plans so far.
-    const known_plans& known() const noexcept { return known_; }
+    const known_plans<>& known() const noexcept { return known_; }
     /// What is led down from.
     std::span<const rated_decision> starts() const noexcept { return starts_; }
     /// Makes the plan known.
@@ -142,12 +142,12 @@ public:
     }
 
 private:
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     search_effort effort_;
     evictor<> evict_;
     retainer<> retain_;
     exchanger<> exchange_;
-    known_plans known_;
+    known_plans<> known_;
     std::vector<rated_decision> starts_;
     std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
     progress_callback progress_;

@@ -31,7 +31,7 @@ public:
     void search(descent<>& down, std::uint64_t least) {
         if (std::exchange(is_searched_, true)) return;
         down.down_to(0, least);
-        const known_plans& known = plans_.known();
+        const known_plans<>& known = plans_.known();
         if (known.all().size() == 1) return; // nothing that recomputes is lower
         lower(least);
         const std::uint64_t high = known.all().front().footprint.peak_bytes;

@@ -7,14 +7,16 @@
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/decision/edge_uses.hpp>
 #include <echo/analysis/plan/decision/fusable.hpp>
+#include <echo/analysis/plan/decision/storage_facts.hpp>
 #include <echo/graph/host_abilities.hpp>
 #include <echo/graph/id_vector.hpp>
 #include <echo/graph/live_nodes.hpp>
 #include <echo/graph/snapshot.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 namespace echo {
 
@@ -42,7 +44,8 @@ struct candidates {
 /// Whether this backward node could read an encoding of the value at this input: one bit is enough for it,
 /// the encoding is smaller, and no output of the node would take over the encoding's storage once a host
 /// graph shows it as an ordinary value. O(outputs). Errors: none.
-inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
+template <class = void>
+bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
     if (!s.one_bit(reader, position) || !runs_after_forward(s[reader].phase)) return false;
     const value_id v = s.inputs(reader)[position];
     if (!c.packable[v]) return false;
@@ -73,6 +76,8 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
 
 namespace detail {
 
+/// Finds the facts one after the other; each hangs on those before it.
+template <class = void>
 class candidate_finder {
 public:
     candidate_finder(const snapshot& s, const host_abilities& host, const device_model& device) : s_(s) {
@@ -83,8 +88,7 @@ public:
     }
 
     candidates run() {
-        find_bases();
-        find_deadlines();
+        find_storages();
         find_latest_uses();
         judge_nodes();
         block_bases_of_fixed_views();
@@ -100,52 +104,13 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
-
-    /// `base` goes through views only. `root_` also goes through writes in place on resident storage: values
-    /// with one root share a resident storage, and a write ends the earlier ones.
-    void find_bases() {
-        c_.base.resize(s_.value_count());
-        c_.costless.assign(s_.value_count());
-        root_.resize(s_.value_count());
-        c_.resident.assign(s_.value_count());
-        writes_resident_.assign(s_.node_count());
-        for (const auto n : s_.nodes()) {
-            const auto inputs = s_.inputs(n);
-            for (const auto v : s_.outputs(n)) {
-                const value_record& value = s_[v];
-                c_.base[v] = root_[v] = v;
-                if (value.view_of != no_input) {
-                    const value_id from = inputs[value.view_of];
-                    c_.base[v] = c_.base[from];
-                    root_[v] = root_[from];
-                    c_.resident[v] = c_.resident[from];
-                } else if (value.inplace != no_input && c_.resident[inputs[value.inplace]]) {
-                    root_[v] = root_[inputs[value.inplace]];
-                    c_.resident[v] = 1;
-                    writes_resident_[n] = 1;
-                } else if (value.resident) {
-                    c_.resident[v] = 1;
-                    writes_resident_[n] = s_[n].phase != phase::input;
-                }
-                if (c_.resident[v]) c_.costless[c_.base[v]] = 1;
-                if (s_.is_result(v)) c_.costless[c_.base[v]] = 1;
-            }
-        }
-    }
-
-    /// A value on resident storage may be read up to the first write on that storage after it was made.
-    void find_deadlines() {
-        deadline_.assign(s_.value_count(), never);
-        id_vector<value_id, std::uint32_t> next_write(s_.value_count(), never);
-        for (std::size_t i = s_.node_count(); i-- > 0;) {
-            const node_id n(i);
-            for (const auto v : s_.outputs(n)) deadline_[v] = next_write[root_[v]];
-            if (!writes_resident_[n]) continue;
-            for (const auto v : s_.outputs(n))
-                if (c_.resident[v] && s_[v].view_of == no_input && s_[v].inplace != no_input)
-                    next_write[root_[v]] = static_cast<std::uint32_t>(i);
-        }
+    void find_storages() {
+        storage_facts facts = find_storage_facts(s_);
+        deadline_ = find_read_deadlines(s_, facts);
+        c_.base = std::move(facts.base);
+        c_.resident = std::move(facts.resident);
+        c_.costless = std::move(facts.costless);
+        writes_resident_ = std::move(facts.writes_resident);
     }
 
     /// The last position at which a forward node could be run for a gradient, directly or through others.
@@ -282,17 +247,17 @@ private:
 
     const snapshot& s_;
     candidates c_;
-    id_vector<value_id, value_id> root_;
     id_set<node_id> needed_, writes_resident_;
-    id_vector<value_id, std::uint32_t> deadline_;
-    id_vector<node_id, std::uint32_t> latest_;
+    id_vector<value_id, std::uint32_t> deadline_; ///< value: position of the last node that may read it
+    id_vector<node_id, std::uint32_t> latest_;    ///< node: the last position at which it could be run
 };
 
 } // namespace detail
 
 /// O(nodes + edges).
-inline candidates find_candidates(const snapshot& s, const host_abilities& host = {},
-                                  const device_model& device = {}) {
+template <class = void>
+candidates find_candidates(const snapshot& s, const host_abilities& host = {},
+                           const device_model& device = {}) {
     return detail::candidate_finder(s, host, device).run();
 }
 

@@ -14,7 +14,8 @@
 namespace echo {
 
 /// Time of the steps that run a node again and are not fused. O(steps). Errors: none.
-inline ticks recompute_time(const candidates& c, const schedule& steps) {
+template <class = void>
+ticks recompute_time(const candidates& c, const schedule& steps) {
     ticks sum = 0;
     for (const auto t : steps.steps())
         if (steps[t].kind == step_kind::recompute && !steps[t].fused) sum += c.times.of_node[steps[t].node];
@@ -23,6 +24,7 @@ inline ticks recompute_time(const candidates& c, const schedule& steps) {
 
 /// Builds schedules, fuses if the host does, and replays. It keeps no plan, only memory for the next ones. Snapshot and
 /// candidates must outlive it, and it the plans that it makes.
+template <class = void>
 class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
@@ -80,8 +82,8 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    detail::plan_pool pool_;
-    schedule_builder build_;
+    detail::plan_pool<> pool_;
+    schedule_builder<> build_;
     fuser<> fuse_;
     replay replay_;
     std::size_t count_ = 0;

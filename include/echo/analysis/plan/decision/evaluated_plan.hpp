@@ -47,6 +47,7 @@ struct plan_data {
 };
 
 /// The memory of plans that are gone, for those to come.
+template <class = void>
 class plan_pool {
 public:
     struct give_back {
@@ -105,9 +106,10 @@ public:
     bool better_than(const evaluated_plan& other) const { return rated().better_than(other.rated()); }
 
 private:
+    template <class>
     friend class evaluator;
-    explicit evaluated_plan(detail::plan_pool::handle data) : data_(std::move(data)) {}
-    detail::plan_pool::handle data_;
+    explicit evaluated_plan(detail::plan_pool<>::handle data) : data_(std::move(data)) {}
+    detail::plan_pool<>::handle data_;
 };
 
 } // namespace echo

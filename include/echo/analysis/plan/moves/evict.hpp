@@ -43,7 +43,8 @@ struct evicted_plan {
 template <class = void>
 class evictor {
 public:
-    explicit evictor(evaluator& evaluate) : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+    explicit evictor(evaluator<>& evaluate)
+        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that
     /// are `locked` are not forgotten.
@@ -98,7 +99,7 @@ public:
         load_profile profile(plan.load());
         sums_.forget();
         list_.clear();
-        const eviction_view view{s_, c_, plan, history_, nothing_locked_, next_, at};
+        const eviction_view<> view{s_, c_, plan, history_, nothing_locked_, next_, at};
         find_(view, idle_, list_);
         const std::size_t pulls = list_.all.size();
         // Every fourth number runs something earlier, if anything can.
@@ -136,7 +137,7 @@ private:
         for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
-            const eviction_view view{s_, c_, plan, history_, locked, next_, step_id(profile.peak())};
+            const eviction_view<> view{s_, c_, plan, history_, locked, next_, step_id(profile.peak())};
             if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }
@@ -144,10 +145,11 @@ private:
     }
 
     /// At most `left` evictions, which are taken off it. Whether there was any.
-    bool evict_at(const eviction_view& view, std::int64_t excess, std::size_t& left, load_profile& profile) {
+    bool evict_at(const eviction_view<>& view, std::int64_t excess, std::size_t& left,
+                  load_profile& profile) {
         list_.clear();
         find_(view, idle_, list_);
-        ranking by_price;
+        ranking<> by_price;
         for (std::uint32_t i = 0; i < list_.all.size(); ++i) by_price.add(i, std::uint64_t{0});
         for (std::size_t i = 0; i < idle_.all.size(); ++i)
             if (const auto price = price_(view, idle_, sums_, i, excess, list_))
@@ -164,7 +166,7 @@ private:
     }
 
     /// Decides it in `next_`, unless it concerns what another eviction of this round does.
-    bool apply(const eviction_view& view, const eviction& e, load_profile& profile) {
+    bool apply(const eviction_view<>& view, const eviction& e, load_profile& profile) {
         const auto copies = list_.copies_of(e);
         for (const evicted_copy& copy : copies)
             if (touched_[copy.node]) return false;
@@ -187,14 +189,14 @@ private:
         return true;
     }
 
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round
     copy_history<> history_;
     eviction_finder<> find_;
     eviction_pricer<> price_;
-    excess_sums sums_;
+    excess_sums<> sums_;
     idle_copies idle_;
     eviction_list list_;
     id_set<node_id> touched_; // by evictions of the round

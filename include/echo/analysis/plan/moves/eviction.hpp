@@ -58,6 +58,7 @@ struct eviction_list {
 };
 
 /// What a round of evictions looks at: a plan, at one step; and what has been decided since the plan was made.
+template <class = void>
 struct eviction_view {
     /// The graph.
     const snapshot& s;

@@ -27,7 +27,7 @@ class eviction_finder {
 public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
     /// not be there because their readers can run before the peak are added to `list`. O(storages + their reads).
-    void operator()(const eviction_view& view, idle_copies& idle, eviction_list& list) const {
+    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list& list) const {
         idle.all.clear();
         idle.of.assign(view.s.node_count(), idle_copies::nobody);
         const liveness& live = view.plan.live();
@@ -56,8 +56,8 @@ public:
 private:
     /// What is read only to make something again or late, and more bytes than that, need not be there: what is made of
     /// it can be made before the peak.
-    void add_pull(const eviction_view& view, storage_id i, step_id from, std::span<const storage_read> reads,
-                  eviction_list& list) const {
+    void add_pull(const eviction_view<>& view, storage_id i, step_id from,
+                  std::span<const storage_read> reads, eviction_list& list) const {
         const snapshot& s = view.s;
         const std::size_t first = list.copies.size();
         std::int64_t freed = view.bytes_of(i);
@@ -80,7 +80,7 @@ private:
     }
 
     /// Whether all that step `by` reads is there at step `at` already.
-    static bool is_ready(const eviction_view& view, node_id n, step_id by, step_id at) {
+    static bool is_ready(const eviction_view<>& view, node_id n, step_id by, step_id at) {
         for (const auto c : view.plan.steps().inputs(by)) {
             if (view.plan.steps()[c.step].fused) return false;
             const storage_record& storage = view.plan.live()[view.plan.live().storage(c)];

@@ -19,6 +19,7 @@
 namespace echo {
 
 /// How much of a load lies above a limit, summed over steps.
+template <class = void>
 class excess_sums {
 public:
     /// Counts the bytes at the peak alone.
@@ -62,8 +63,8 @@ public:
     /// ticks per byte. What its maker reads must be there at the next use: still live then, or kept over the peak, or
     /// made again as well. Of what would be kept, the largest is made again instead, one after the other; and what else
     /// can then be made from that is forgotten too. `excess`: bytes above the limit.
-    std::optional<std::uint64_t> operator()(const eviction_view& view, const idle_copies& idle,
-                                            const excess_sums& sums, std::size_t which, std::int64_t excess,
+    std::optional<std::uint64_t> operator()(const eviction_view<>& view, const idle_copies& idle,
+                                            const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list) {
         is_demanded_.resize(view.s.node_count());
         const group at{view, idle, list, list.copies.size(), idle.all[which].to, excess};
@@ -102,7 +103,7 @@ public:
 private:
     /// The eviction that grows: its copies are those of the list from `first` on.
     struct group {
-        const eviction_view& view;
+        const eviction_view<>& view;
         const idle_copies& idle;
         eviction_list& list;
         std::size_t first;
@@ -115,7 +116,7 @@ private:
         std::int64_t freed = 0;
     };
 
-    void compare(const group& at, const excess_sums& sums, cheapest& best) const {
+    void compare(const group& at, const excess_sums<>& sums, cheapest& best) const {
         const std::int64_t freed = bytes_ - kept_over_peak(at);
         if (freed <= 0) return;
         const std::uint64_t price =
@@ -193,7 +194,7 @@ private:
     /// Adds what making `n` for the next use keeps live over the peak to `kept_`; returns the time of what is not
     /// there any more and must be made as well.
     ticks demand_inputs(const group& at, node_id n, int depth) {
-        const eviction_view& view = at.view;
+        const eviction_view<>& view = at.view;
         const snapshot& s = view.s;
         ticks time = 0;
         for (const auto v : s.inputs(n)) {

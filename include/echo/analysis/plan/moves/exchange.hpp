@@ -29,7 +29,7 @@ template <class = void>
 class exchanger {
 public:
     /// Of the evaluator's graph. All must outlive it. O(1).
-    exchanger(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
+    exchanger(evaluator<>& evaluate, evictor<>& evict, retainer<>& retain)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), evict_(evict), retain_(retain) {}
 
     /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each
@@ -86,7 +86,7 @@ private:
     /// Runs that could be left out, most time saved per byte kept first.
     std::vector<std::uint32_t> by_worth(const evaluated_plan& plan) const {
         const liveness& live = plan.live();
-        ranking order;
+        ranking<> order;
         for (const auto t : plan.steps().steps()) {
             const node_id n = plan.steps()[t].node;
             if (!can_be_retained(s_, plan, t) || savings_[t] <= 0 || tried_[n]) continue;
@@ -148,7 +148,7 @@ private:
             return c.first <= at.index() && at.index() <= c.last;
         });
         if (!is_own) return false;
-        const eviction_view view{s_, c_, swap.plan, history_, kept_, next_, at};
+        const eviction_view<> view{s_, c_, swap.plan, history_, kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
         const auto price = find_cheapest(view, excess);
         if (!price) return false;
@@ -170,7 +170,7 @@ private:
     }
 
     /// Its price; the eviction is the last of the list then.
-    std::optional<std::uint64_t> find_cheapest(const eviction_view& view, std::int64_t excess) {
+    std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess) {
         list_.clear();
         find_(view, idle_, list_);
         list_.clear(); // nothing is run earlier
@@ -197,7 +197,7 @@ private:
         changes_.push_back({first, last, bytes});
     }
 
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     evictor<>& evict_;
@@ -206,7 +206,7 @@ private:
     rerun_savings<> savings_;
     eviction_finder<> find_;
     eviction_pricer<> price_;
-    const excess_sums at_the_peak_{}; // of which only the bytes at the peak count
+    const excess_sums<> at_the_peak_{}; // of which only the bytes at the peak count
     idle_copies idle_;
     eviction_list list_;
     std::optional<load_profile> profile_; // with the swaps of the round

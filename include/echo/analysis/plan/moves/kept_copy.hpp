@@ -16,21 +16,24 @@ struct kept_copy {
 
 /// Whether a step makes something for the backward pass that could have been kept. What is fused takes no time, so
 /// there is nothing to gain. O(1). Errors: none.
-inline bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
+template <class = void>
+bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
     const step_record& step = plan.steps()[run];
     return step.kind != step_kind::encode && !step.fused && s[step.node].phase == phase::forward &&
            runs_after_forward(s[plan.homes()[run]].phase);
 }
 
 /// What is kept if such a step is left out. `history`: of the plan. O(1). Errors: none.
-inline kept_copy kept_instead(const evaluated_plan& plan, const copy_history<>& history, step_id run) {
+template <class = void>
+kept_copy kept_instead(const evaluated_plan& plan, const copy_history<>& history, step_id run) {
     const node_id n = plan.steps()[run].node;
     const step_id before = history.earlier(run);
     return {n, before.valid() ? plan.homes()[before] : n, plan.homes()[run]};
 }
 
 /// Changes `decided` so that the copy stays. O(forgets). Errors: none.
-inline void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
+template <class = void>
+void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
     if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
 }

@@ -24,7 +24,7 @@ namespace echo {
 template <class = void>
 class local_search {
 public:
-    local_search(evaluator& evaluate, evictor<>& evict, retainer<>& retain)
+    local_search(evaluator<>& evaluate, evictor<>& evict, retainer<>& retain)
         : evaluate_(evaluate), s_(evaluate.graph()), evict_(evict), retain_(retain) {}
 
     /// A plan that is as good as `best` or better, for a peak of at most `limit`, which that of `best` keeps to. Each
@@ -138,7 +138,7 @@ private:
     bool improve(evaluated_plan& best, std::uint64_t limit, std::size_t last) {
         const auto& times = evaluate_.facts().times.of_node;
         find_runs(best);
-        ranking by_time;
+        ranking<> by_time;
         for (std::uint32_t i = 0; i < runs_.size(); ++i)
             if (!tried_[runs_[i].node]) by_time.add(i, static_cast<std::uint64_t>(times[runs_[i].node]));
         for (const auto i : by_time.descending()) {
@@ -160,7 +160,7 @@ private:
         return false;
     }
 
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const snapshot& s_;
     evictor<>& evict_;
     retainer<>& retain_;

@@ -25,7 +25,7 @@ namespace echo {
 template <class = void>
 class retainer {
 public:
-    explicit retainer(evaluator& evaluate)
+    explicit retainer(evaluator<>& evaluate)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// The plan with fewer runs, as long as its peak stays at most `limit`. At most `rounds` replays,
@@ -56,7 +56,7 @@ private:
         count_reads(steps);
 
         savings_.read(s_, c_, plan);
-        ranking by_price; // time saved per byte kept
+        ranking<> by_price; // time saved per byte kept
         for (const auto t : steps.steps()) {
             if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
             std::uint64_t bytes = 1;
@@ -143,7 +143,7 @@ private:
         }
     }
 
-    evaluator& evaluate_;
+    evaluator<>& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round

@@ -11,7 +11,8 @@
 namespace echo {
 
 /// O(nodes + edges). Errors: none.
-inline decision mirror(const snapshot& s, const candidates& c) {
+template <class = void>
+decision mirror(const snapshot& s, const candidates& c) {
     decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {
         return c.rerunnable[n] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;

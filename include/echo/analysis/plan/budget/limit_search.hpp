@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `limit_search`: the least recomputation under one limit on the peak, of graphs that are too large for their whole
+/// front to be searched.
+#pragma once
+
+#include <echo/analysis/plan/budget/rung_search.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace echo {
+
+/// Searches towards limits, and leaves what it finds with the rungs' search, which must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class limit_search {
+public:
+    explicit limit_search(rung_search<>& rungs) : rungs_(rungs) {}
+
+    /// A plan from which light ops alone may lead further down where a limit is dear. The first that is known counts.
+    void know(const evaluated_plan& plan) {
+        if (!known_first_) known_first_ = plan.rated();
+    }
+
+    /// Of larger graphs: the limit and what lies near it; what else there is to try where it is not met, or only by
+    /// much recomputation.
+    void search_towards(std::uint64_t limit) {
+        const std::size_t near = ladder_.above(limit);
+        if (limit >= rungs_.least_bytes()) {
+            rungs_.search_rung(near); // what others found there may be as low
+            const bool met = plans_.search(limit);
+            if (!met && !rungs_.is_reduced()) plans_.search(limit, true);
+            rungs_.search_neighbours(near);
+            walk_to(limit, near);
+        }
+        if (!known_.within(limit)) {
+            rungs_.down_to(limit);
+            if (!known_.within(limit) && !rungs_.is_reduced())
+                rungs_.search_rung(rungs_.last_rung_within(led_plans<>::no_limit / 4));
+        }
+        if (rungs_.is_reduced()) return;
+        lower_by_light_ops(limit);
+        if (is_dear(limit)) search_where_dear(limit, near);
+    }
+    /// Local search and swaps at the limit, and first at the rung below it, which other limits share.
+    void polish(std::uint64_t limit) {
+        const std::size_t replays = rungs_.polishing_replays();
+        if (replays == 0 || !known_.within(limit)) return;
+        const std::uint64_t shared = ladder_.limit(ladder_.above(limit) + 1);
+        rungs_.search_around(shared, replays);
+        rungs_.search_around(limit, replays);
+        plans_.exchange(shared);
+        plans_.exchange(limit);
+    }
+
+private:
+    /// From a rung above the limit, which is the same for limits close to each other, down to the limit, rung by rung:
+    /// plans known just above each are led to it, and swapped. What many small steps lead to, one long one misses.
+    void walk_to(std::uint64_t limit, std::size_t near) {
+        if (rungs_.polishing_replays() > 0) {
+            std::size_t rung = near - near % tuning::rungs_walked;
+            if (near - rung < tuning::rungs_walked / 2 && rung > 0) rung -= tuning::rungs_walked;
+            for (; rung <= near; ++rung) {
+                plans_.lead_from_above(ladder_.limit(rung), tuning::led_to_limit);
+                plans_.exchange(ladder_.limit(rung));
+            }
+        }
+        plans_.lead_from_above(limit, tuning::led_to_limit);
+    }
+    /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
+    /// and the way down, from which much can be kept again.
+    void search_where_dear(std::uint64_t limit, std::size_t near) {
+        rungs_.search_below(near, tuning::rungs_below_dear);
+        plans_.lead_from_above(limit, tuning::led_to_limit);
+        const rated_decision& deepest = rungs_.down_to(limit);
+        if (deepest.footprint.peak_bytes <= limit)
+            plans_.add(
+                plans_.retain()(rungs_.evaluate()(deepest.decided), limit, tuning::retained_from_deepest));
+    }
+
+    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more.
+    bool is_dear(std::uint64_t limit) const {
+        const rated_decision* found = known_.within(limit);
+        return found && found->recompute >= rungs_.evaluate().facts().times.total / tuning::dear_part;
+    }
+
+    /// Where a limit is so tight that meeting it takes far more than the plan known first: that plan led down with
+    /// light ops alone, a little at a time, as the strategy `min_cut` does it.
+    void lower_by_light_ops(std::uint64_t limit) {
+        if (!known_first_) return;
+        const rated_decision* found = known_.within(limit);
+        if (found && found->recompute / 2 <= known_first_->recompute) return;
+        auto plan = plans_.evict().in_steps(rungs_.evaluate()(known_first_->decided), limit);
+        known_first_ = plan.rated();
+        const std::uint64_t allowed = std::max(limit, plan.peak_bytes());
+        plans_.add(plans_.retain()(std::move(plan), allowed, tuning::retained_after_lead));
+    }
+
+    rung_search<>& rungs_;
+    led_plans<>& plans_ = rungs_.plans();
+    const known_plans<>& known_ = rungs_.known();
+    limit_ladder& ladder_ = rungs_.ladder();
+    std::optional<rated_decision> known_first_; // led on by light ops
+};
+
+} // namespace echo

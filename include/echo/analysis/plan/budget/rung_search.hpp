@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `rung_search`: what all searches under a budget share: the plans that they know, the starts that every one of them
+/// begins with, and the ladder of limits at which each searches once.
+#pragma once
+
+#include <echo/analysis/plan/bound/lower_bound.hpp>
+#include <echo/analysis/plan/budget/budget_options.hpp>
+#include <echo/analysis/plan/budget/cut_candidates.hpp>
+#include <echo/analysis/plan/budget/descent.hpp>
+#include <echo/analysis/plan/budget/known_plans.hpp>
+#include <echo/analysis/plan/budget/led_plans.hpp>
+#include <echo/analysis/plan/budget/limit_ladder.hpp>
+#include <echo/analysis/plan/budget/whole_front.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace echo {
+
+/// Searches at rungs of one ladder. Evaluator and anchors must outlive it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class rung_search {
+public:
+    rung_search(const rung_search&) = delete; // its parts point to each other
+    rung_search& operator=(const rung_search&) = delete;
+    rung_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
+        : evaluate_(evaluate), plans_(evaluate, options.progress),
+          cuts_(evaluate, anchors, options.encode, plans_.effort().distances), down_(plans_, cuts_),
+          front_(plans_, options.local_search_replays), replays_(options.local_search_replays),
+          encode_(options.encode) {
+        plans_.start_from(decision::nothing(evaluate.graph()));
+        ladder_ = limit_ladder(known_.all().front().footprint.peak_bytes);
+    }
+
+    /// Replays decisions of the graph.
+    evaluator<>& evaluate() const noexcept { return evaluate_; }
+    /// The plans found so far, and the moves that make one of another.
+    led_plans<>& plans() noexcept { return plans_; }
+    /// Of the plans found so far those that no other beats.
+    const known_plans<>& known() const noexcept { return known_; }
+    /// The limits at which searches meet.
+    limit_ladder& ladder() noexcept { return ladder_; }
+    /// No plan has a peak below it, in bytes. Once prepared.
+    std::uint64_t least_bytes() const noexcept { return least_bytes_; }
+    /// Whether the graph is so small that all plans that might be of use should be known.
+    bool knows_all() const noexcept { return plans_.effort().whole_front(); }
+    /// Whether the size of the graph has made the search do less than it would for a small one.
+    bool is_reduced() const noexcept { return plans_.effort().is_reduced(); }
+
+    /// Replays for local search at one of the last limits of a search; where there are none, neither are there swaps.
+    std::size_t polishing_replays() const noexcept {
+        return std::min(replays_, plans_.effort().polishing_replays());
+    }
+
+    /// Takes the cuts to start from. Before all else; a second time it does nothing.
+    void prepare() {
+        if (std::exchange(is_prepared_, true)) return;
+        lower_bound<> bound(evaluate_.graph(), evaluate_.facts(), encode_, true);
+        least_bytes_ = knows_all() ? bound({}, tuning::cuts_of_least) : bound.working_sets();
+        // At prices from the dearest time on; cheaper time leads to plans that recompute more than any limit asks for.
+        for (std::size_t row = 0; row < cuts_.rows(); ++row)
+            for (std::size_t column = row % 2;
+                 column < std::min(cuts_.columns(), tuning::dear_columns + row % 2); ++column)
+                plans_.start_from(cuts_.plan_of(row, column));
+        if (!knows_all()) plans_.keep_best_starts();
+    }
+
+    /// Searches point by point what lies between the plan that recomputes nothing and the lowest.
+    void search_whole_front() { front_.search(down_, least_bytes_); }
+    /// Tries to find plans of a lower peak than the lowest that is known.
+    void lower_front() { front_.lower(least_bytes_); }
+    /// Local search around the plan that is known at the limit, by that many replays at most.
+    void search_around(std::uint64_t limit, std::size_t replays) { front_.search_around(limit, replays); }
+    /// Forgets what is live at the peak, step by step, down to the limit; the lowest plan on the way.
+    const rated_decision& down_to(std::uint64_t limit) { return down_.down_to(limit, least_bytes_); }
+
+    /// Searches at the rung, unless that has been done.
+    void search_rung(std::size_t i) {
+        if (ladder_.visit(i)) plans_.search(ladder_.limit(i));
+    }
+
+    /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be
+    /// cheaper.
+    void search_neighbours(std::size_t i) {
+        const std::size_t count = plans_.effort().neighbours;
+        if (count == 0) return;
+        down_to(0);
+        if (i >= tuning::rungs_apart) search_rung((i / tuning::rungs_apart - 1) * tuning::rungs_apart);
+        search_below(i, count);
+    }
+    /// Searches that many limits below the rung, the same for all rungs next to it.
+    void search_below(std::size_t i, std::size_t count) {
+        for (std::size_t k = 1; k <= count; ++k)
+            search_rung((i / tuning::rungs_apart + k) * tuning::rungs_apart);
+    }
+    /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving.
+    std::size_t last_rung_within(ticks most) {
+        const auto lowest_known = [&] {
+            return ladder_.above(known_.within_time(most)->footprint.peak_bytes);
+        };
+        std::size_t within = lowest_known(), beyond = within + 1;
+        for (std::size_t step = tuning::first_rungs_down; ladder_.limit(within) > 0 && reaches(beyond, most);
+             step *= 2) {
+            within = std::max(beyond, lowest_known());
+            beyond = within + step;
+        }
+        while (within + 1 < beyond) { // a plan found on the way may be lower than what `beyond` was missed by
+            const std::size_t middle = within + (beyond - within) / 2;
+            if (reaches(middle, most))
+                within = std::max(middle, lowest_known());
+            else
+                beyond = middle;
+        }
+        return within;
+    }
+
+private:
+    /// Whether a plan within `most` is known or found at the rung.
+    bool reaches(std::size_t i, ticks most) {
+        const std::uint64_t limit = ladder_.limit(i);
+        plans_.tell();
+        if (plans_.knows_within(limit, most)) return true;
+        if (limit < least_bytes_ || ladder_.was_visited(i)) return false;
+        return plans_.search_within(limit, most);
+    }
+
+    evaluator<>& evaluate_;
+    led_plans<> plans_;
+    const known_plans<>& known_ = plans_.known();
+    cut_candidates<> cuts_;
+    descent<> down_;
+    whole_front<> front_;
+    std::size_t replays_;
+    bool encode_;
+    std::uint64_t least_bytes_ = 0;
+    bool is_prepared_ = false;
+    limit_ladder ladder_{0};
+};
+
+} // namespace echo
