@@ -106,6 +106,40 @@ TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bo
                    {"beaten: the bound of no time", 0.02}});
 }
 
+TEST_CASE("no schedule within a budget of bytes takes less time than its bound", "[lower_bound]") {
+    support::coverage met;
+    support::check(20, [&](bool no_encode) {
+        const auto s = support::build(*support::recipes(5));
+        if (!is_tiny(s)) return;
+        const auto c = echo::find_candidates(s);
+        const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+        const auto least = full_bound(s, c, !no_encode, true);
+        const auto limit = least + (peak - least) / 8 * *support::numbers(8);
+        echo::budget_bound<> bounds(s, c, !no_encode);
+        const auto at = gradients(s);
+        const auto bound = bounds.least_time(limit, at);
+        support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
+        const auto found = all.least_time(limit);
+        RC_LOG() << "bound " << bound << " ticks below " << limit << " bytes\n";
+        met.of("every state was seen", !all.gave_up());
+        if (all.gave_up()) return;
+        const bool too_long = found && bound > *found;
+        RC_ASSERT(!too_long);
+        // What takes less time than that has no peak as low, but for what the search leaves out.
+        const auto shorter = bound > 0 ? bounds.within(bound - 1, at) : limit;
+        RC_ASSERT(shorter + shorter / 512 + 1 >= limit);
+        met.of("takes time", bound > 0 && found);
+        met.of("tight", found && bound > 0 && bound >= *found - *found / 16);
+        // The same search must find fault with the bound of a lower limit.
+        met.of("beaten: the bound of a lower limit", found && bounds.least_time(least, at) > *found);
+    });
+    met.print();
+    met.require({{"every state was seen", 0.9},
+                 {"takes time", 0.03},
+                 {"tight", 0.01},
+                 {"beaten: the bound of a lower limit", 0.02}});
+}
+
 TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     support::check(20, [](bool no_encode) {
         const auto s = support::build(*support::recipes(9));

@@ -865,5 +865,7 @@ TEST_CASE("a report has every key of the format") {
     CHECK(parsed["recompute_time_ratio"] == 0.1);
     CHECK(parsed["pass_ms"].is_number_float());
     CHECK(parsed["load_ms"] == 1e-9);
+    r.recompute_time_bound = 0.05;
+    CHECK(nlohmann::json::parse(report_text(r, {}))["recompute_time_bound"] == 0.05);
     CHECK(parsed["notes"][1] == "and\tanother");
 }

@@ -71,6 +71,7 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     whole("encoded_values", r.encoded_values);
     whole("fused_nodes", r.fused_nodes);
     number("recompute_time_ratio", r.recompute_time_ratio);
+    if (r.recompute_time_bound > 0) number("recompute_time_bound", r.recompute_time_bound);
     whole("subgraphs", r.subgraphs);
     number("plan_ms", more.plan_ms);
     number("pass_ms", more.pass_ms);

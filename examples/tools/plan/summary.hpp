@@ -45,6 +45,10 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
          show_bytes(r.resident_bytes));
     line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    if (r.recompute_time_bound > 0)
+        line("at least",
+             "{:.2f} % (no plan within {} that runs each gradient once, in its order, recomputes for less)",
+             100 * r.recompute_time_bound, show_bytes(r.budget_bytes));
     if (made.plan.host().fuse) line("fused", "{}", fused_text(g.snapshot, made.plan));
     line("subgraphs", "{} between compute-heavy ops, the largest of {} nodes", r.subgraphs,
          r.largest_subgraph);

@@ -54,6 +54,18 @@ void report_unknown_ops(const snapshot& s, plan_report& report) {
         if (unknown[op]) report.unknown_ops.emplace_back(s.op_name(op));
 }
 
+/// Of a plan that keeps a budget in bytes: no other that keeps it recomputes for less. `found`: its replay.
+template <class = void>
+void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
+                       const plan_outcome& made, const replayed& found, plan_report& report) {
+    const bool is_budget =
+        options.how == strategy::budget && options.budget != any_peak && !options.allocator;
+    if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
+    const auto at = most_loaded(s, made.steps, found.load());
+    const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at);
+    report.recompute_time_bound = std::min(report.recompute_time_ratio, c.times.part(least));
+}
+
 /// What the plan says. A replay, and some ten cuts for the bound.
 template <class = void>
 void report_plan(const snapshot& s, const candidates& c, const plan_options& options,
@@ -75,6 +87,7 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     if (within_time) most = c.times.at_most(options.max_overhead);
     const replayed found = replay{}(s, made.steps);
     report.lower_bound_bytes = bound_of_plan(s, c, options.how, options.encode, made.steps, found, most);
+    report_time_bound(s, c, options, made, found, report);
     report.budget_bytes = options.budget;
     if (std::max(report.peak_bytes, report.allocated_bytes) > report.budget_bytes)
         report_blocker(s, made, found, report);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A certified lower bound on the peak of every schedule that runs nodes again for at most so long: what
-/// lower_bound.hpp says of all schedules, said of those within a budget of time, heavy nodes run again or not.
+/// Certified lower bounds for plans within a budget, heavy nodes run again or not: on the peak of every schedule that runs
+/// nodes again for at most so long, and on the time that every schedule of at most such a peak runs nodes again.
 ///
-/// For any price p ≥ 0 of a tick and any gradient b: a schedule that takes t ≤ T ticks again in all has
-///   peak ≥ live bytes at b ≥ (live bytes at b + p × ticks again behind b) − p × T ≥ working set + minimum cut(p) − p × T.
-/// The right side is concave in p and linear in pieces. Each cut tells a line that touches it: the bytes of the cut
-/// plus p × (its ticks − T), never below it. Where two lines of which one rises and one falls meet, the next cut is
-/// taken (Kelley 1960; in one dimension Newton's method from both sides).
+/// For any price p ≥ 0 of a tick and any gradient b: a schedule of that peak which takes t ticks again in all has
+///   peak + p × t ≥ live bytes at b + p × ticks again behind b ≥ working set + minimum cut(p).
+/// So peak ≥ working set + minimum cut(p) − p × T where t ≤ T, and t ≥ (working set + minimum cut(p) − P) / p where
+/// peak ≤ P. As p grows, both rise up to some price and fall from there on. Each cut tells a line, the bytes of the cut
+/// plus p × its ticks, which lies nowhere below the minimum: a cut of more than T ticks, or of less than P bytes, says that
+/// the best price is higher, any other that it is lower. Where two lines that say so meet, the next cut is taken
+/// (Kelley 1960; in one dimension Newton's method from both sides).
 #pragma once
 
 #include <echo/analysis/plan/bound/held_cut.hpp>
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -34,18 +37,27 @@ public:
         scale_ = std::int64_t{1} << std::max(0, 57 - static_cast<int>(std::bit_width(bytes)));
         dearest_ = scale_ * static_cast<capacity>(bytes);
         shorten(c.times, bytes);
+        for (const auto n : s.nodes())
+            if (const ticks t = c.times.of_node[n];
+                t > 0 && rules_.may_rerun(n) && !rules_.may_run_inside_others(n))
+                shortest_ = std::min(shortest_, t);
     }
 
     /// No schedule that runs nodes again for at most `most` ticks has a peak below this. The cuts, at most so many, are
     /// taken at the given nodes, as far as they are gradients, those first that are named first: the price that one
     /// ends with is where the next begins, so that most take two or three cuts.
     std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100) {
-        most_ = (most >> shift_) + 1; // what is rounded down for the nodes is rounded up here
-        best_ = 0;
-        cuts_left_ = cuts;
-        for (const auto n : at)
-            if (rules_.is_gradient(n)) maximise(n);
-        return static_cast<std::uint64_t>(best_ / scale_);
+        const within_time goal{(most >> shift_) + 1}; // what is rounded down for the nodes is rounded up here
+        return static_cast<std::uint64_t>(highest(goal, at, cuts) / scale_);
+    }
+    /// No schedule whose peak is at most `peak` bytes runs nodes again for less than this many ticks; where none has such
+    /// a peak, any number. The cuts are as for `within`.
+    ticks least_time(std::uint64_t peak, std::span<const node_id> at, std::size_t cuts = 100) {
+        const wide limit = wide{scale_} * std::min(peak, most_bytes);
+        const auto found = static_cast<std::uint64_t>(highest(within_peak{limit}, at, cuts));
+        if (found == 0) return 0;
+        constexpr auto longest = static_cast<std::uint64_t>(std::numeric_limits<ticks>::max());
+        return std::max(shortest_, static_cast<ticks>(std::min(found, longest >> shift_) << shift_));
     }
 
 private:
@@ -54,12 +66,28 @@ private:
     static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
     static constexpr int most_cuts = 10;
 
-    /// What one cut tells: bytes × scale + price × (ticks − most) bounds from above what any price gives.
+    /// What one cut tells: bytes × scale + price × ticks bounds from above what the cut at any price counts.
     struct line {
         capacity price;
         wide bytes;
-        std::int64_t slope;
-        wide at(capacity p) const { return bytes + wide{p} * slope; }
+        std::int64_t ticks;
+    };
+    /// Bytes × scale that a plan of at most `most` ticks needs.
+    struct within_time {
+        std::int64_t most;
+        bool is_higher_beyond(const line& l) const { return l.ticks > most; }
+        wide at(const line& l, capacity p) const { return l.bytes + wide{p} * (l.ticks - most); }
+        wide no_higher_below(const line& l) const { return at(l, 0); }
+    };
+    /// Ticks that a plan of at most `peak` bytes × scale needs.
+    struct within_peak {
+        wide peak;
+        bool is_higher_beyond(const line& l) const { return l.bytes < peak; }
+        wide at(const line& l, capacity p) const {
+            const wide over = l.bytes - peak; // rounded up: a part of a tick is none
+            return l.ticks + (over > 0 ? (over + p - 1) / p : over / p);
+        }
+        wide no_higher_below(const line& l) const { return at(l, 1); }
     };
 
     /// Times of at most 2^32 in all: prices then fit.
@@ -70,53 +98,70 @@ private:
         price_ = static_cast<capacity>(wide{scale_} * bytes / ((times.total >> shift_) + 1)) + 1;
     }
 
-    line solve(node_id at, capacity price) {
+    /// The highest that some price at one of the gradients gives, but for a thousandth; at least 0.
+    template <class Goal>
+    wide highest(const Goal& goal, std::span<const node_id> at, std::size_t cuts) {
+        best_ = 0;
+        cuts_left_ = cuts;
+        for (const auto n : at)
+            if (rules_.is_gradient(n)) maximise(goal, n);
+        return best_;
+    }
+
+    template <class Goal>
+    line solve(const Goal& goal, node_id at, capacity price) {
         const capacity sum = held_(at, {.byte = scale_, .tick = price, .ticks = &ticks_});
         const auto again = static_cast<std::int64_t>(held_.ticks_again());
-        const line found{price, sum - wide{price} * again, again - most_};
+        const line found{price, sum - wide{price} * again, again};
         --cuts_left_;
-        if (const wide bound = found.at(price); bound > best_) {
-            best_ = static_cast<capacity>(bound);
+        if (const wide bound = goal.at(found, price); bound > best_) {
+            best_ = bound;
             best_price_ = price;
         }
         return found;
     }
 
     /// Raises the best bound to what some price at one gradient gives, but for a thousandth.
-    void maximise(node_id at) {
+    template <class Goal>
+    void maximise(const Goal& goal, node_id at) {
         if (cuts_left_ == 0) return;
-        const capacity before = best_;
-        line now = solve(at, price_), rising = now, falling = now;
-        bool rises = now.slope > 0, falls = !rises;
+        const wide before = best_;
+        line now = solve(goal, at, price_), low = now, high = now;
+        bool has_low = goal.is_higher_beyond(now), has_high = !has_low;
         for (int i = 1; i < most_cuts && cuts_left_ > 0; ++i) {
-            capacity next = rises ? dearest_ : 1; // from one line, to the other end
-            if (rises && falls) {
-                next = meet(rising, falling);
-                const wide hope = std::min(rising.at(next), falling.at(next));
-                if (next <= rising.price || next >= falling.price || !is_better(hope)) break;
-            } else if (rises ? now.price >= dearest_ : now.price <= 1 || !is_better(now.at(0))) {
+            const bool beyond = goal.is_higher_beyond(now);
+            capacity next = beyond ? dearest_ : 1; // from one line, to the other end
+            if (has_low && has_high) {
+                if (low.ticks <= high.ticks) break;
+                next = meet(low, high);
+                const wide hope = std::min(goal.at(low, next), goal.at(high, next));
+                if (next <= low.price || next >= high.price || !is_better(hope)) break;
+            } else if (beyond ? now.price >= dearest_
+                              : now.price <= 1 || !is_better(goal.no_higher_below(now))) {
                 break;
             }
-            now = solve(at, next);
-            (now.slope > 0 ? rising : falling) = now;
-            (now.slope > 0 ? rises : falls) = true;
+            now = solve(goal, at, next);
+            (goal.is_higher_beyond(now) ? low : high) = now;
+            (goal.is_higher_beyond(now) ? has_low : has_high) = true;
         }
         if (best_ > before) price_ = best_price_;
     }
-    bool is_better(wide sum) const { return sum > wide{best_} + (best_ >> 10); }
-    static capacity meet(const line& rising, const line& falling) {
-        return static_cast<capacity>((falling.bytes - rising.bytes) / (wide{rising.slope} - falling.slope));
+    bool is_better(wide bound) const { return bound > best_ + (best_ >> 10); }
+    static capacity meet(const line& low, const line& high) {
+        return static_cast<capacity>((high.bytes - low.bytes) / (wide{low.ticks} - high.ticks));
     }
 
     schedule_rules<> rules_;
     held_cut<> held_;
     id_vector<node_id, std::uint64_t> ticks_;
     int shift_ = 0;
-    capacity scale_ = 1;   ///< price of a byte
-    capacity price_ = 1;   ///< of a tick, to begin with
-    capacity dearest_ = 1; ///< more than any tick is worth
-    capacity best_ = 0, best_price_ = 1;
-    std::int64_t most_ = 0; ///< ticks, shortened
+    ticks shortest_ =
+        std::numeric_limits<ticks>::max(); ///< of the runs that take time: one at least where any does
+    capacity scale_ = 1;                   ///< price of a byte
+    capacity price_ = 1;                   ///< of a tick, to begin with
+    capacity dearest_ = 1;                 ///< more than any tick is worth
+    wide best_ = 0;                        ///< of the goal
+    capacity best_price_ = 1;
     std::size_t cuts_left_ = 0;
 };
 
