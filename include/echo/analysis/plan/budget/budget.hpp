@@ -99,8 +99,8 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
-    /// Searches and local search below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of
-    /// them in turn give nothing. Where one gives nothing, the plans next above are led to it.
+    /// Searches, local search, swaps and ruins below the lowest plan within `most`, rung by rung, until
+    /// `tuning::rungs_failed` of them in turn give nothing. Where one gives nothing, the plans next above are led to it.
     void polish_down(ticks most) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0) return;
@@ -112,6 +112,7 @@ private:
             rungs_.search_rung(rung);
             rungs_.search_around(limit, replays);
             rungs_.plans().exchange(limit);
+            rungs_.plans().ruin(limit);
             if (lowest() == before) rungs_.plans().lead_from_above(limit, tuning::led_to_rung);
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, rungs_.ladder().above(lowest()));

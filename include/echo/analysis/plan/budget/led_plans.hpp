@@ -11,6 +11,7 @@
 #include <echo/analysis/plan/moves/evict.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
+#include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -118,6 +119,12 @@ public:
         auto plan = retain_(evaluate_(found->decided), limit, tuning::retained_at_end);
         known_.add(plan.rated());
         known_.add(exchange_(std::move(plan), limit, rounds).rated());
+    }
+    /// From the cheapest plan known at the limit, by a way below it and back.
+    void ruin(std::uint64_t limit) {
+        const rated_decision* found = known_.within(limit);
+        if (!found || effort_.swap_rounds() == 0) return;
+        known_.add(ruin_and_recreate(evaluate_, evict_, retain_, evaluate_(found->decided), limit).rated());
     }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
     /// first, and no further than to the first of them.

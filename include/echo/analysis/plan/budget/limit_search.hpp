@@ -46,7 +46,8 @@ public:
         lower_by_light_ops(limit);
         if (is_dear(limit)) search_where_dear(limit, near);
     }
-    /// Local search and swaps at the limit, and first at the rung below it, which other limits share.
+    /// Local search and swaps at the limit, and first at the rung below it, which other limits share; then a way below
+    /// the limit and back.
     void polish(std::uint64_t limit) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0 || !known_.within(limit)) return;
@@ -55,6 +56,7 @@ public:
         rungs_.search_around(limit, replays);
         plans_.exchange(shared);
         plans_.exchange(limit);
+        plans_.ruin(limit);
     }
 
 private:

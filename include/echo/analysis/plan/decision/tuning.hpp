@@ -58,6 +58,11 @@ inline constexpr std::size_t swaps_tried = 12, swaps_together = 3;
 inline constexpr std::size_t rounds_after_swaps = 5; ///< of evictions: the load is not quite what it seemed
 inline constexpr ticks swap_margin = 64;             ///< what saves less than this part is not worth a replay
 
+// Ruin and recreate (ruin_and_recreate.hpp).
+/// A plan is led below the limit by a part of it: first by this one, then by twice as much, up to the last.
+inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
+inline constexpr int retained_after_ruin = 8; ///< rounds
+
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.
 inline constexpr std::size_t cut_prices = 8;
