@@ -11,12 +11,15 @@
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_progress.hpp>
+#include <echo/analysis/plan/roll_back.hpp>
 #include <echo/analysis/plan/strategies/anchors.hpp>
 #include <echo/analysis/plan/strategies/echo.hpp>
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
 #include <echo/analysis/plan/strategies/reweigh.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -85,15 +88,19 @@ private:
         return limited ? choose.cheapest(options_.budget) : choose.smallest(most);
     }
 
-    /// No search does worse than the strategies that name no figure. Of large graphs the minimum cut alone is asked: a
+    /// No search does worse than the strategies that name no figure, with what is rolled back of them. Of large graphs the minimum cut alone is asked: a
     /// search finds better plans than the others then.
     void tell_what_is_known(budget_search<>& search) {
-        search.know(propose_cut());
+        const std::uint64_t own = footprint(s_, baseline_schedule(s_)).peak_bytes;
+        const auto know = [&](evaluated_plan plan) {
+            search.know(roll_back(evaluate_, std::move(plan), own).plan);
+        };
+        know(propose_cut());
         if (!search.knows_all()) return;
         std::vector<std::string> notes;
         for (const strategy other :
              {strategy::min_cut, strategy::mirror, strategy::echo_printed, strategy::echo})
-            search.know(propose(other, notes));
+            know(propose(other, notes));
     }
 
     evaluated_plan propose_cut() {

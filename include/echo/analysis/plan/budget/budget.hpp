@@ -37,6 +37,7 @@ public:
     void know(const evaluated_plan& plan) {
         limits_.know(plan);
         rungs_.plans().start_from(plan.decided());
+        rungs_.plans().add(plan); // as a start it may run heavy nodes again, and be dearer
     }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
