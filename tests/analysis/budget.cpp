@@ -543,6 +543,28 @@ TEST_CASE("what cannot be made again is not forgotten for what is made of it", "
     CHECK(next.again[m.at(m.x)]);
 }
 
+TEST_CASE("what costs more per byte than the rest is not forgotten along with it, be the rest a single byte",
+          "[budget]") {
+    toy_graph g;
+    const auto op = [&](value read, std::uint64_t bytes, double time) {
+        return g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = time}, {read},
+                     {{.bytes = bytes}});
+    };
+    const auto x = op(g.input(1), 100, 1e-4);                // 0 1
+    const auto a = op(x, 101, 1e-4), dear = op(x, 10, 1e-2); // 2 3: to keep x frees one byte
+    const auto loss = g.light({a, dear}, 0);                 // 4
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8); // 5 6 7
+    const auto s = g.finish({loss, g.backward({d, a, dear}, 8)});                  // 8
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    echo::evictor evict(evaluate);
+    auto next = echo::decision::nothing(s);
+    CHECK(evict.forget_at(evaluate(next), next, echo::step_id(6), 1));
+    CHECK(next.again[s[a].producer]);
+    CHECK(next.again[s[x].producer]);
+    CHECK_FALSE(next.again[s[dear].producer]);
+}
+
 namespace {
 
 /// So many layers of a heavy op and a light one, and their gradients.
