@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 // Budgets: what evictions, retained copies and swaps do to a plan, what they find, and what they promise.
 #include "support/laws.hpp"
+#include "support/numbered_graph.hpp"
 #include "support/properties.hpp"
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/budget/cut_prices.hpp>
+#include <echo/analysis/plan/budget/limit_ladder.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
+#include <echo/analysis/plan/moves/local_search.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
 
@@ -157,6 +162,33 @@ TEST_CASE("what takes long to make again is swapped for what does not", "[budget
     CHECK(exchange(evaluate(decided), before.peak_bytes(), 3).decided() == other);
     CHECK(exchange(evaluate(other), before.peak_bytes(), 3).decided() == other);
     CHECK(exchange(evaluate(decided), before.peak_bytes(), 0).decided() == decided);
+}
+
+TEST_CASE("a swap counts what is kept from its last use on, and moves nothing that saves no time",
+          "[budget]") {
+    toy_graph g;
+    const auto small = g.input(1), big = g.input(4000); // 0 1
+    const auto dear = g.light({big}, 100);              // 2
+    const auto cheap = g.light({small}, 100);           // 3
+    const auto wide = g.heavy({small}, 300); // 4: with it, there is no room for one more map up to the loss
+    const auto mask = g.light({small}, 8);   // 5: only a gradient reads it, so that it runs late at no price
+    const auto loss = g.light({dear, cheap, wide}, 0); // 6
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
+    const auto s = g.finish({loss, g.backward({d, dear, cheap, mask}, 8)});
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    echo::evictor evict(evaluate);
+    echo::retainer retain(evaluate);
+    echo::exchanger exchange(evaluate, evict, retain);
+    auto decided = echo::decision::nothing(s);
+    decided.again.insert(s[mask].producer);
+    auto other = decided;
+    decided.again.insert(s[dear].producer);
+    other.again.insert(s[cheap].producer);
+    const auto before = evaluate(decided).peak_bytes();
+    REQUIRE(before == 508);
+    CHECK(exchange(evaluate(decided), before, 3).decided() == other);
+    CHECK(exchange(evaluate(decided), before + 10, 3).decided() == other); // there would be room for the mask
 }
 
 TEST_CASE("many runs are left out where something larger can go in their place", "[budget]") {
@@ -370,14 +402,312 @@ TEST_CASE("no regret: no plan that is known keeps to a budget with less recomput
 
 TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     const far_apart m;
+    std::vector<double> told;
+    const auto tell = [&](double part) { told.push_back(part); };
     for (const std::uint64_t budget : {std::uint64_t{409}, std::uint64_t{1}, echo::any_peak}) {
-        std::vector<double> told;
-        const auto tell = [&](double part) { told.push_back(part); };
+        told.clear();
         echo::make_plan(
             m.s, {.how = echo::strategy::budget, .budget = budget, .max_overhead = 0.5, .progress = tell});
         REQUIRE(told.size() > 1);
         CHECK(told.front() == 0);
         CHECK(std::adjacent_find(told.begin(), told.end(), std::greater_equal<>()) == told.end());
         CHECK(told.back() < 1);
+    }
+    told.clear(); // a plan without fusion, and one with it: each is half of the whole
+    echo::make_plan(m.s, {.how = echo::strategy::min_cut, .host = {.fuse = true}, .progress = tell});
+    REQUIRE(told.size() > 1);
+    CHECK(told.front() == 0);
+    CHECK(std::find(told.begin(), told.end(), 0.5) != told.end());
+    CHECK(std::adjacent_find(told.begin(), told.end(), std::greater<>()) == told.end());
+    CHECK(told.back() <= 1);
+}
+
+TEST_CASE("of a small graph limits all along the front are searched, and each is told", "[budget]") {
+    const far_apart m;
+    std::size_t told = 0;
+    const auto tell = [&](double) { ++told; };
+    echo::front(m.s, {.progress = tell});
+    CHECK(told >= echo::search_effort::of(m.s).front_points);
+}
+
+TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {
+    const far_apart m;
+    const auto c = echo::find_candidates(m.s);
+    const echo::anchor_finder<> anchors(m.s, c);
+    const auto replays_for = [&](std::uint64_t limit) {
+        echo::evaluator<> evaluate(m.s, c);
+        echo::budget_search<> search(evaluate, anchors, {});
+        CHECK(search.cheapest(limit).peak_bytes() <= limit);
+        return evaluate.count();
+    };
+    CHECK(replays_for(608) < replays_for(607) / 4); // 608 is the peak of the graph's own order
+}
+
+namespace {
+
+/// A search for budgets before anything is searched: one plan to start from, and cuts.
+struct beginning {
+    const echo::snapshot& s;
+    echo::candidates c = echo::find_candidates(s);
+    echo::evaluator<> evaluate{s, c};
+    echo::anchor_finder<> anchors{s, c};
+    echo::led_plans<> plans{evaluate, {}};
+    echo::cut_candidates<> cuts{evaluate, anchors, true};
+    echo::descent<> down{plans, cuts};
+
+    explicit beginning(const echo::snapshot& graph) : s(graph) {
+        plans.start_from(echo::decision::nothing(s));
+    }
+};
+
+} // namespace
+
+TEST_CASE("the way down begins with the best of starts and cheap cuts, and goes on in small steps",
+          "[budget]") {
+    std::size_t by_cuts = 0, by_steps = 0;
+    for (std::uint64_t number = 30; number < 34; ++number) {
+        const auto s = support::numbered_graph(number, 450);
+        beginning search(s);
+        const auto start = search.plans.starts().front().decided;
+        const auto led = search.plans
+                             .evict()(search.evaluate(start), 0,
+                                      {.patient = true, .everywhere = search.plans.effort().whole_front()})
+                             .plan.peak_bytes();
+        const auto first = search.down.down_to(echo::any_peak, 0).footprint.peak_bytes;
+        const auto last = search.down.down_to(0, 0).footprint.peak_bytes;
+        CHECK(first <= led);
+        CHECK(last <= first);
+        by_cuts += first < led;
+        by_steps += last < first;
+    }
+    CHECK(by_cuts > 0);
+    CHECK(by_steps > 0);
+}
+
+TEST_CASE("a rung is the last that is not below some bytes", "[budget]") {
+    echo::limit_ladder high(256'000), low(3);
+    for (const std::size_t i : {0U, 1U, 2U, 40U}) {
+        CHECK(high.above(high.limit(i)) == i);
+        CHECK(high.above(high.limit(i) + 1) == std::max<std::size_t>(i, 1) - 1);
+    }
+    CHECK(high.above(300'000) == 0);
+    CHECK(low.limit(2) == 1);
+    CHECK(low.above(1) == 2); // one byte is a limit, none is not
+    CHECK(low.above(0) == 2);
+}
+
+TEST_CASE("a part of no time is 0, and no time is a part of it", "[budget]") {
+    echo::run_times one, none;
+    one.total = 1;
+    CHECK(one.part(1) == 1);
+    CHECK(one.at_most(1) == 1);
+    CHECK(one.at_most(0) == 0);
+    CHECK(none.part(1) == 0);
+    CHECK(none.at_most(0.5) == 0);
+}
+
+TEST_CASE("times of days and sums of them fit", "[budget]") {
+    toy_graph g;
+    auto x = g.input(8);
+    for (const double time : {1e12, 2e12, 3e12})
+        x = g.add({.kind = echo::op_kind::light, .time_us = time}, {x}, {{.bytes = 8}});
+    const auto s = g.finish({x});
+    const auto times = echo::times_of(s);
+    CHECK(times.microseconds(times.total) == Approx(6e12));
+    CHECK(times.microseconds(times.of_node[s[x].producer]) == Approx(3e12));
+    CHECK(times.part(times.of_node[s[x].producer]) == Approx(0.5));
+}
+
+TEST_CASE("prices of time fall, whatever the ops make in their time", "[budget]") {
+    for (const double time : {1e-3, 1.0, 1e6}) { // microseconds for a byte
+        toy_graph g;
+        auto x = g.heavy({g.input(8)}, 8);
+        for (const double times : {1, 10, 100})
+            x = g.add(
+                {.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = times * time}, {x},
+                {{.bytes = 1}});
+        const auto s = g.finish({x, g.backward({g.seed(), x}, 8)});
+        const auto prices = echo::cut_prices(s, echo::find_candidates(s), 4);
+        REQUIRE(prices.size() == 4);
+        const auto rate = [](const echo::time_price& p) {
+            return static_cast<double>(p.bytes) / static_cast<double>(p.time);
+        };
+        for (std::size_t i = 0; i < prices.size(); ++i) {
+            CHECK(prices[i].bytes > 0);
+            CHECK(prices[i].time > 0);
+            if (i > 0) CHECK(rate(prices[i]) <= rate(prices[i - 1]));
+        }
+    }
+}
+
+TEST_CASE("a gap relieves all steps above the limit by what goes, even those a byte above it", "[budget]") {
+    echo::excess_sums<> sums;
+    sums.read(std::vector<std::uint64_t>{30, 11, 11, 10}, 30, 10);
+    const echo::evicted_copy gap{{}, {}, echo::step_id(0), echo::step_id(3)};
+    CHECK(sums.relieved(gap, 1) == 2);
+    CHECK(sums.relieved(gap, 100) == 2); // no more than lies above
+    sums.forget();
+    CHECK(sums.relieved(gap, 100) == 100); // the peak alone counts
+}
+
+namespace {
+
+/// A map that is made again from a larger one behind the peak, so that the larger one is live there.
+struct small_of_large {
+    echo::snapshot s;
+    value x, a;
+    echo::step_id peak{6};
+    echo::node_id at(value v) const { return s[v].producer; }
+
+    explicit small_of_large(std::uint64_t large) {
+        toy_graph g;
+        x = g.heavy({g.input(1)}, large);                                        // 0 1
+        a = g.light({x}, 100);                                                   // 2
+        const auto loss = g.light({a}, 0);                                       // 3
+        const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 300)}, 8); // 4 5 6
+        s = g.finish({loss, g.backward({d, a}, 8)});                             // 7
+    }
+};
+
+} // namespace
+
+TEST_CASE("what is there only to make something smaller of it need not be there", "[budget]") {
+    const small_of_large m(400);
+    const auto c = echo::find_candidates(m.s);
+    echo::evaluator<> evaluate(m.s, c);
+    echo::evictor evict(evaluate);
+    auto decided = echo::decision::nothing(m.s);
+    decided.again.insert(m.at(m.a));
+    REQUIRE(text(evaluate(decided).steps()) == "0 1 2 3 4 5 6 2' 7");
+    const auto found = evict(evaluate(decided), 600, {});
+    CHECK(found.met);
+    CHECK(text(found.plan.steps()) == "0 1 2 3 4 5 6 7");
+
+    decided.heavy = true;
+    const auto plan = evaluate(decided);
+    for (const std::size_t which :
+         {0U, 1U, 2U, 3U, 4U, 5U}) { // every fourth makes it earlier, the others forget
+        auto next = decided;
+        CHECK(evict.forget_at(plan, next, m.peak, which));
+        CHECK(next.again[m.at(m.a)] == (which % 4 != 0));
+        CHECK(next.again[m.at(m.x)] == (which % 4 != 0));
+    }
+}
+
+TEST_CASE("what cannot be made again is not forgotten for what is made of it", "[budget]") {
+    const small_of_large m(400);
+    const auto c = echo::find_candidates(m.s);
+    echo::evaluator<> evaluate(m.s, c);
+    echo::evictor evict(evaluate);
+    auto decided = echo::decision::nothing(m.s), next = decided;
+    CHECK_FALSE(
+        evict.forget_at(evaluate(decided), next, m.peak, 1)); // x would have to be kept, and is larger
+    CHECK(next == decided);
+    decided.heavy = next.heavy = true; // now x can be made again as well
+    CHECK(evict.forget_at(evaluate(decided), next, m.peak, 1));
+    CHECK(next.again[m.at(m.a)]);
+    CHECK(next.again[m.at(m.x)]);
+}
+
+TEST_CASE("what costs more per byte than the rest is not forgotten along with it, be the rest a single byte",
+          "[budget]") {
+    toy_graph g;
+    const auto op = [&](value read, std::uint64_t bytes, double time) {
+        return g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = time}, {read},
+                     {{.bytes = bytes}});
+    };
+    const auto x = op(g.input(1), 100, 1e-4);                // 0 1
+    const auto a = op(x, 101, 1e-4), dear = op(x, 10, 1e-2); // 2 3: to keep x frees one byte
+    const auto loss = g.light({a, dear}, 0);                 // 4
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8); // 5 6 7
+    const auto s = g.finish({loss, g.backward({d, a, dear}, 8)});                  // 8
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    echo::evictor evict(evaluate);
+    auto next = echo::decision::nothing(s);
+    CHECK(evict.forget_at(evaluate(next), next, echo::step_id(6), 1));
+    CHECK(next.again[s[a].producer]);
+    CHECK(next.again[s[x].producer]);
+    CHECK_FALSE(next.again[s[dear].producer]);
+}
+
+namespace {
+
+/// So many layers of a heavy op and a light one, and their gradients.
+echo::snapshot layers(std::size_t count) {
+    toy_graph g;
+    auto x = g.input(100);
+    std::vector<value> made;
+    for (std::size_t i = 0; i < count; ++i) {
+        x = g.heavy({x}, 100 + i % 7);
+        made.push_back(x = g.light({x}, 200 + i % 5));
+    }
+    auto dx = g.backward({g.seed(), g.light({x}, 0)}, 100);
+    while (!made.empty()) {
+        dx = g.heavy_backward({dx, made.back()}, 100);
+        made.pop_back();
+    }
+    return g.finish({dx});
+}
+
+} // namespace
+
+TEST_CASE("a search near a limit knows what lies below it, and swaps only where it may search locally",
+          "[budget]") {
+    const auto s = layers(86);
+    const auto effort = echo::search_effort::of(s);
+    REQUIRE(effort.neighbours > 0);
+    const auto c = echo::find_candidates(s);
+    const echo::anchor_finder<> anchors(s, c);
+    const std::uint64_t limit = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes / 10 * 9;
+    const auto replays_with = [&](std::size_t local_search) {
+        echo::evaluator<> evaluate(s, c);
+        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = local_search});
+        CHECK(search.cheapest(limit).peak_bytes() <= limit);
+        std::size_t below = 0;
+        for (const auto& t : search.known()) below += t.footprint.peak_bytes <= limit;
+        CHECK(below > effort.neighbours);
+        return evaluate.count();
+    };
+    CHECK(replays_with(0) < replays_with(1) / 2);
+}
+
+TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {
+    for (const std::uint64_t number : {430U, 866U, 1083U}) {
+        const auto s = support::numbered_graph(number, 100);
+        const auto c = echo::find_candidates(s);
+        const auto least = echo::lower_bound(s, c, false, true)({}, s.node_count());
+        echo::evaluator<> evaluate(s, c);
+        echo::evictor evict(evaluate);
+        echo::retainer retain(evaluate);
+        echo::local_search search(evaluate, evict, retain);
+        auto nothing = echo::decision::nothing(s);
+        nothing.heavy = true;
+        auto lowest = evict(evaluate(nothing), 0, {}).plan;
+        CHECK(lowest.peak_bytes() > least);
+        CHECK(search.lower(std::move(lowest), 0, 200).peak_bytes() == least);
+    }
+}
+
+TEST_CASE("on the front of a small graph is what each plan becomes just below the peaks before it",
+          "[budget]") {
+    for (const std::uint64_t number : {24U, 25U, 135U}) {
+        const auto s = support::numbered_graph(number, 40);
+        const auto c = echo::find_candidates(s);
+        const echo::anchor_finder<> anchors(s, c);
+        echo::evaluator<> evaluate(s, c);
+        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
+        const auto all = search.front(24);
+        echo::led_plans<> plans(evaluate, {});
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const std::uint64_t limit = all[i].footprint.peak_bytes - 1;
+            for (std::size_t k = i; k < all.size() && k < i + 4; ++k) {
+                const auto led = plans.lead(all[k], limit, echo::led_plans<>::no_limit);
+                bool known = false;
+                for (const auto& t : all)
+                    known |= t.footprint.peak_bytes <= led.peak_bytes() && t.recompute <= led.recompute();
+                CHECK(known);
+            }
+        }
     }
 }

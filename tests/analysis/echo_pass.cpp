@@ -121,6 +121,19 @@ TEST_CASE("the toy graphs on which the printed algorithm goes wrong", "[echo_pas
     }
 }
 
+TEST_CASE("a path is trimmed from its ends, not where it is narrow", "[echo_pass]") {
+    // To keep the middle of the chain would be best, as the minimum cut does; but neither end can be trimmed.
+    toy_graph g;
+    const auto wide = g.light({g.heavy({g.input(1)}, 100)}, 1000), narrow = g.light({wide}, 10);
+    const auto z = g.light({narrow}, 1000);
+    const auto found = stashes_of(end(g, z, {z}));
+    CHECK(found.baseline == 1000);
+    CHECK(found.echo == 100);
+    CHECK(found.echo_again == 3);
+    CHECK(found.min_cut == 10);
+    CHECK(found.cut_again == 1);
+}
+
 TEST_CASE("the worked examples of the paper", "[echo_pass]") {
     SECTION("a chain of four tanh nodes: the outputs of three are made again") {
         toy_graph g;

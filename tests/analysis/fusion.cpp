@@ -130,6 +130,19 @@ TEST_CASE("what fused steps are, and the traffic that they save", "[fusion]") {
     CHECK((apart.bytes_apart == 0 && apart.bytes_inside == 0));
 }
 
+TEST_CASE("fused steps are counted by the names of their ops, most steps first", "[fusion]") {
+    toy_graph g;
+    auto y = g.heavy({g.input(8)}, 400); // 0 1
+    const auto op = [&](std::string_view name) {
+        y = g.add({.op = name, .kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure}, {y},
+                  {{.bytes = 400}});
+    };
+    for (const auto name : {"tanh", "relu", "relu"}) op(name); // 2 3 4
+    const auto s = g.finish({g.backward({g.seed(), y}, 400)}); // 5 6
+    const auto found = echo::profile_fused(s, fused(s, {0, 1, 2, 3, 4, 5, -2, -3, -4, 6}));
+    CHECK(found.by_op == std::vector<echo::fused_profile::op_row>{{"relu", 2}, {"tanh", 1}});
+}
+
 TEST_CASE("nothing is fused for a host that does not fuse", "[fusion]") {
     const attention a(2);
     for (const auto how : echo::all_strategies)
@@ -141,6 +154,47 @@ TEST_CASE("nothing is fused for a host that does not fuse", "[fusion]") {
     CHECK(able.fusion.fusable[a.s[a.tanh[0]].producer]);
     CHECK(able.fusion.folds[a.s[a.tanh[0]].producer]);
     CHECK_FALSE(able.fusion.fusable[a.s[a.score[0]].producer]); // it shrinks what it reads
+}
+
+TEST_CASE("what a view shows folds only if the readers of the view may take it in", "[fusion]") {
+    for (const bool heavy : {false, true}) {
+        toy_graph g;
+        const auto a = g.light({g.heavy({g.input(8)}, 400)}, 400), seen = g.view(a), seed = g.seed();
+        const auto d = heavy ? g.heavy_backward({seed, seen}, 400) : g.backward({seed, seen}, 400);
+        const auto s = g.finish({d});
+        const auto c = echo::find_candidates(s, fuses);
+        for (const auto v : {a, seen}) {
+            CHECK(c.fusion.fusable[s[v].producer]);
+            CHECK(c.fusion.folds[s[v].producer] == !heavy);
+        }
+        CHECK((c.rerun[s[a].producer] == 0) == !heavy); // what folds takes no time
+    }
+}
+
+TEST_CASE("with fusion and without it, a budget is met first, and then time counts", "[fusion]") {
+    echo::plan_options options{.budget = 100};
+    const auto outcome = [](std::uint64_t peak, echo::ticks time) {
+        echo::detail::plan_outcome of;
+        of.figures.footprint.peak_bytes = peak;
+        of.figures.recompute = time;
+        return of;
+    };
+    const echo::detail::fusion_comparison<> compare(options);
+    const auto low = outcome(90, 5), quick = outcome(95, 3), beyond = outcome(101, 0);
+    CHECK(compare.takes(low, quick, 3));
+    CHECK_FALSE(compare.takes(quick, low, 5));
+    CHECK_FALSE(compare.takes(low, beyond, 0));
+    CHECK(compare.takes(beyond, low, 5));
+    options.budget = echo::any_peak; // then the peak counts
+    CHECK_FALSE(compare.takes(low, quick, 3));
+}
+
+TEST_CASE("of two fronts those points are left that no other beats", "[fusion]") {
+    std::vector<echo::front_point> points{{100, 0}, {60, 0.2}, {50, 0.5}};
+    echo::detail::join(points, {{90, 0}, {60, 0.1}, {55, 0.5}, {40, 0.6}});
+    std::vector<std::pair<std::uint64_t, double>> left;
+    for (const auto& p : points) left.emplace_back(p.peak_bytes, p.recompute_time_ratio);
+    CHECK(left == std::vector<std::pair<std::uint64_t, double>>{{90, 0}, {60, 0.1}, {50, 0.5}, {40, 0.6}});
 }
 
 TEST_CASE("the front with fusion is nowhere above the one without", "[fusion]") {
@@ -269,6 +323,27 @@ TEST_CASE("the peak does not rise for the sake of time", "[fusion]") {
         const auto s = g.finish({e});
         CHECK(shown(fused(s, {0, 1, 2, 3, 4, 5, -3, 6, 7})) == "0 1 2 3 4 5 3~ 6 7");
     }
+}
+
+TEST_CASE("what is fused makes room for more to be fused, also before it", "[fusion]") {
+    // Fused, a and b each need two values at a peak, in place of one. At the first peak there is room for those of a
+    // once b is fused, at the second for those of b once c is.
+    toy_graph g;
+    const auto x = g.input(8);                                             // 0
+    const auto a1 = g.heavy({x}, 400), a2 = g.heavy({x}, 400);             // 1 2
+    const auto a = g.light({a1, a2}, 400);                                 // 3
+    const auto b1 = g.heavy({x}, 400), b2 = g.heavy({x}, 400);             // 4 5
+    const auto b = g.light({b1, b2}, 400);                                 // 6
+    const auto c = g.light({g.input(400)}, 400);                           // 7 8
+    const auto first_peak = g.heavy_backward({g.seed()}, 4000);            // 9 10
+    const auto d1 = g.heavy_backward({first_peak}, 8);                     // 11
+    const auto d2 = g.heavy_backward({d1, b1, b2}, 8);                     // 12
+    const auto d3 = g.backward({d2, a}, 8);                                // 13
+    const auto second_peak = g.heavy_backward({d3}, 4800);                 // 14
+    const auto d4 = g.heavy_backward({second_peak}, 8);                    // 15
+    const auto s = g.finish({g.backward({g.backward({d4, b}, 8), c}, 8)}); // 16 17
+    CHECK(shown(fused(s, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, -3, -6, 10, 11, 12, 13, -8, 14, 15, 16, 17})) ==
+          "0 1 2 3 4 5 6 7 8 9 3~ 6~ 10 11 12 13 8~ 14 15 16 17");
 }
 
 TEST_CASE("work is not repeated in many readers", "[fusion]") {

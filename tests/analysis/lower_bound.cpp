@@ -269,6 +269,56 @@ TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
     found.require({{"as much", 0.8}});
 }
 
+TEST_CASE("a cut is taken at the gradient that is named, the first of all too, and one is enough for a bound",
+          "[lower_bound]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 100), y = g.heavy({x}, 100), z = g.heavy({y}, 100);
+    const auto d_loss = g.backward({g.light({z}, 0)}, 1); // while it is made, all three are held
+    auto d = d_loss;
+    for (const auto v : {z, y, x}) d = g.heavy_backward({d, v}, 10);
+    const auto s = g.finish({d});
+    const auto c = echo::find_candidates(s);
+    const std::vector<echo::node_id> first{s[d_loss].producer};
+    echo::lower_bound<> bound(s, c, true);
+    CHECK(bound.working_sets() < 300);
+    CHECK(bound(first) == 301);
+    CHECK(bound(first, 0) == 301);
+    echo::budget_bound<> in_time(s, c, true);
+    CHECK(in_time.within(0, first, 0) == 0);
+    CHECK(in_time.within(0, first, 1) > 0);
+    CHECK(in_time.within(0, first) >= 300); // but for a thousandth
+}
+
+TEST_CASE("one cut more is taken where most is held, however often it is asked for", "[lower_bound]") {
+    toy_graph g;
+    const auto data = g.input(1);
+    const auto held = g.heavy({data}, 1000); // up to the second gradient
+    const auto loss = g.light({held}, 0);
+    const auto d0 = g.backward({g.seed(), held}, 8);
+    const auto peak = g.heavy_backward({d0}, 300); // while it is held
+    const auto d1 = g.heavy_backward({peak}, 8);
+    const auto d2 = g.heavy_backward({d1, held}, 8); // no more from here on
+    const auto d3 = g.heavy_backward({g.heavy_backward({d2}, 400)}, 8);
+    static_cast<void>(g.backward({d3, held}, 8)); // no one needs it, so it is not run
+    const auto s = g.finish({loss, d3});
+    const auto c = echo::find_candidates(s);
+    echo::lower_bound<> bound(s, c, true);
+    REQUIRE(full_bound(s, c, true) > 1300);
+    for (int i = 0; i < 3; ++i) CHECK(bound({}, 1) == full_bound(s, c, true));
+}
+
+TEST_CASE("the same bound is found every time", "[lower_bound]") {
+    support::check(1, [] {
+        const auto s = support::build(*support::recipes(30));
+        const auto c = echo::find_candidates(s);
+        echo::lower_bound<> bound(s, c, true);
+        for (const std::size_t cuts : {1U, 2U, 3U}) {
+            const auto once = bound({}, cuts), again = bound({}, cuts);
+            RC_ASSERT(once == again);
+        }
+    });
+}
+
 TEST_CASE("the bound is met where nothing can be made again", "[lower_bound]") {
     toy_graph g;
     auto x = g.heavy({g.input(1)}, 100);

@@ -129,3 +129,58 @@ TEST_CASE("a set with an unsound place is taken for none without", "[mark_search
     CHECK_FALSE(found.marked[2]);
     CHECK(found.got.bytes == 98);
 }
+
+TEST_CASE("what pays only together is found by a mark and the marks of those whose gradients read it",
+          "[mark_search]") {
+    chain c(4, false);
+    c.graph.gradient_reads[4] = {2};
+    const auto how =
+        [](const marks& marked) { // without 4, 2 costs more than it saves, and so does 4 without 2
+            const std::size_t others = marked[6] + marked[8];
+            if (marked[2] != marked[4]) return mark_verdict{.bytes = 200 + others};
+            if (!marked[2]) return mark_verdict{.bytes = 100 + others};
+            return mark_verdict{.bytes = others > 0 ? 300U : 50U};
+        };
+    std::set<marks> asked;
+    const auto found = echo::mark_search(c.graph, {}, judge{how, &asked}).run();
+    CHECK(found.got.bytes == 50);
+}
+
+TEST_CASE("a part of the time is given for a part of the bytes on the way to what is asked for",
+          "[mark_search]") {
+    const chain c(4, false);
+    // Marking 2 saves much, but takes longer than is allowed; with 4 it takes less, and 4 alone costs bytes.
+    const double step =
+        echo::mark_search(c.graph, {}, [](const marks&) { return mark_verdict{.bytes = 1}; }).run().step_us;
+    const auto how = [&](const marks& marked) {
+        const std::size_t others = marked[6] + marked[8];
+        const double slow = 0.03 * static_cast<double>(others);
+        if (!marked[2])
+            return mark_verdict{.bytes = 1000 + (marked[4] ? 50U : 0U) + 10 * others,
+                                .copies_us = slow * step};
+        if (!marked[4]) return mark_verdict{.bytes = 700 + 10 * others, .copies_us = (0.1 + slow) * step};
+        return mark_verdict{.bytes = 600 + 10 * others, .copies_us = (0.04 + slow) * step};
+    };
+    std::set<marks> asked;
+    const auto found = echo::mark_search(c.graph, {}, judge{how, &asked}).run();
+    CHECK(found.got.bytes == 600);
+    CHECK(found.overhead() == Approx(0.04));
+}
+
+TEST_CASE("the best marks are improved by the wish alone at last", "[mark_search]") {
+    const chain c(8, false);
+    const double step =
+        echo::mark_search(c.graph, {}, [](const marks&) { return mark_verdict{.bytes = 1}; }).run().step_us;
+    const auto how =
+        [&](const marks& marked) { // each mark takes more than a part of the time for a part of the bytes
+            std::uint64_t bytes = 1000;
+            for (const std::size_t n : {2U, 6U, 12U}) bytes -= marked[n] ? 10 : 0;
+            for (const std::size_t n : {4U, 8U, 10U, 14U, 16U}) bytes += marked[n] ? 10 : 0;
+            return mark_verdict{.bytes = bytes,
+                                .copies_us = 0.1 * step * static_cast<double>(marked_in(marked))};
+        };
+    std::set<marks> asked;
+    const auto found =
+        echo::mark_search(c.graph, {.max_overhead = 1, .names_overhead = true}, judge{how, &asked}).run();
+    CHECK(found.got.bytes == 970); // all the marks that save bytes, and no other
+}

@@ -4,6 +4,7 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/roll_back.hpp>
 #include <echo/analysis/plan/strategies/partition.hpp>
 
 #include <set>
@@ -101,4 +102,30 @@ TEST_CASE("groups are disjoint, connected and complete", "[partition]") {
             expected += c.live[n] && s[n].phase == echo::phase::forward && s[n].kind != echo::op_kind::heavy;
         RC_ASSERT(members == expected);
     });
+}
+
+TEST_CASE("as many subgraphs are rolled back at once as hold what is too much, and no more", "[partition]") {
+    toy_graph g;
+    const auto data = g.input(1);
+    std::vector<toy_graph::value> made;
+    for (const std::uint64_t read :
+         {1000U, 1000U, 1000U, 1000U, 10U}) // kept over the peak, to make 100 again of it
+        made.push_back(g.light({g.heavy({data}, read)}, 100));
+    const auto loss = g.light(made, 0);
+    std::vector<toy_graph::value> read{g.heavy_backward({g.heavy_backward({g.seed()}, 5000)}, 8)};
+    read.insert(read.end(), made.begin(), made.end());
+    const auto s = g.finish({loss, g.backward(read, 8)});
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    const auto limit = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    auto decided = echo::decision::nothing(s);
+    for (const auto v : made) decided.again.insert(s[v].producer);
+    auto plan = evaluate(decided);
+    REQUIRE(plan.peak_bytes() == limit + 4 * 900 - 90);
+    const auto before = evaluate.count();
+    const auto kept = echo::roll_back(evaluate, std::move(plan), limit);
+    CHECK(evaluate.count() == before + 1);
+    CHECK(kept.subgraphs == 4);
+    CHECK(kept.plan.peak_bytes() == limit - 90);
+    for (const auto v : made) CHECK(kept.plan.decided().again[s[v].producer] == (v == made.back()));
 }

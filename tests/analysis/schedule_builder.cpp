@@ -218,3 +218,19 @@ TEST_CASE(
     for (const auto v : {x, deep, out}) CHECK(c.forward_needed[s[v].producer]);
     CHECK(c.late_is_free(s[saved].producer));
 }
+
+TEST_CASE("a view of the backward pass runs early only where nothing but what it looks at orders it",
+          "[schedule_builder]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 64);
+    const auto state = g.add({.rerun = echo::rerun_kind::never}, {x}, {{.bytes = 64, .resident = true}});
+    const auto seed = g.seed();
+    const auto seen = g.backward_view(x);         // a look at a value of the forward pass
+    const auto result = g.backward_view(x);       // a graph output, which is there until the end
+    const auto of_state = g.backward_view(state); // what another step may write over
+    const auto s = g.finish({g.backward({seed, seen, of_state}, 8), result});
+    const auto c = echo::find_candidates(s);
+    CHECK(c.hoistable[s[seen].producer]);
+    CHECK_FALSE(c.hoistable[s[result].producer]);
+    CHECK_FALSE(c.hoistable[s[of_state].producer]);
+}

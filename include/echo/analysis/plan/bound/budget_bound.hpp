@@ -47,6 +47,8 @@ public:
     /// taken at the given nodes, as far as they are gradients, those first that are named first: the price that one
     /// ends with is where the next begins, so that most take two or three cuts.
     std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100) {
+        // No run that is counted is as short as that.
+        if (most < shortest_) most = 0;
         const within_time goal{(most >> shift_) + 1}; // what is rounded down for the nodes is rounded up here
         return static_cast<std::uint64_t>(highest(goal, at, cuts) / scale_);
     }

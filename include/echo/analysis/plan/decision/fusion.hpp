@@ -45,12 +45,11 @@ public:
     std::span<const step_id> origins() const noexcept { return hoist_.origins(); }
 
 private:
-    bool try_fuse(step_id t, schedule& steps, fusion_lifetimes<>& lifetimes) {
-        if (!group_.gather(t)) return false;
+    void try_fuse(step_id t, schedule& steps, fusion_lifetimes<>& lifetimes) {
+        if (!group_.gather(t)) return;
         for (const step_id g : group_.steps()) steps.fuse(g);
-        if (group_.within_limits(t) && extend(t, lifetimes)) return true;
+        if (group_.within_limits(t) && extend(t, lifetimes)) return;
         for (const step_id g : group_.steps()) steps.fuse(g, false);
-        return false;
     }
 
     /// What the group reads lives until its last reader. False, and nothing changed, if it cannot.
