@@ -60,7 +60,7 @@ inline constexpr ticks swap_margin = 64;             ///< what saves less than t
 
 // Ruin and recreate (ruin_and_recreate.hpp).
 /// A plan is led below the limit by a part of it: first by this one, then by twice as much, up to the last.
-inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
+inline constexpr std::uint64_t first_ruin_parts = 64, last_ruin_parts = 8;
 inline constexpr int retained_after_ruin = 8; ///< rounds
 
 // Cut candidates (cut_candidates.hpp).
