@@ -12,6 +12,9 @@
 namespace echo::tuning {
 
 // Evictions (evict.hpp, eviction_price.hpp).
+/// A price of a byte is a whole number of this part of a tick: fine enough for large maps that are quick to make, and
+/// coarse enough that of small ones none is too dear to be counted.
+inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
 /// With more inputs to keep, nothing else is looked for that they serve.
 inline constexpr std::size_t most_kept_searched = 3;

@@ -59,8 +59,8 @@ private:
 template <class = void>
 class eviction_pricer {
 public:
-    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one; returns its price, in 2^-40
-    /// ticks per byte. What its maker reads must be there at the next use: still live then, or kept over the peak, or
+    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one; returns its price in ticks
+    /// per byte, as `tuning::price_parts` counts them. What its maker reads must be there at the next use: still live then, or kept over the peak, or
     /// made again as well. Of what would be kept, the largest is made again instead, one after the other; and what else
     /// can then be made from that is forgotten too. `excess`: bytes above the limit.
     std::optional<std::uint64_t> operator()(const eviction_view<>& view, const idle_copies& idle,
@@ -120,7 +120,7 @@ private:
         const std::int64_t freed = bytes_ - kept_over_peak(at);
         if (freed <= 0) return;
         const std::uint64_t price =
-            detail::mul_div(static_cast<std::uint64_t>(time_), std::uint64_t{1} << 40,
+            detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts,
                             sums.relieved(at.list.copies[at.first], std::min(freed, at.excess)));
         if (best.price && price >= *best.price) return;
         best = {price, at.list.copies.size() - at.first, freed};

@@ -93,8 +93,8 @@ private:
             std::uint64_t bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k)
                 if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
-            order.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(savings_[t]),
-                                                 std::uint64_t{1} << 40, bytes));
+            order.add(t.index(),
+                      detail::mul_div(static_cast<std::uint64_t>(savings_[t]), tuning::price_parts, bytes));
         }
         return order.descending();
     }
@@ -154,7 +154,7 @@ private:
         if (!price) return false;
         const eviction e = list_.all.back();
         const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
-        swap.spent += static_cast<ticks>(detail::mul_div(*price, freed, std::uint64_t{1} << 40));
+        swap.spent += static_cast<ticks>(detail::mul_div(*price, freed, tuning::price_parts));
         if (swap.spent >= swap.saved - swap.saved / tuning::swap_margin) return false;
         const auto copies = list_.copies_of(e);
         for (const evicted_copy& copy : copies) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/kept_copy.hpp>
 #include <echo/analysis/plan/moves/rerun_savings.hpp>
 #include <echo/analysis/schedule/copy_history.hpp>
@@ -63,7 +64,7 @@ private:
             for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
                 if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
             by_price.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(savings_[t]),
-                                                    std::uint64_t{1} << 40, bytes));
+                                                    tuning::price_parts, bytes));
         }
         bool changed = false;
         for (const auto i : by_price.descending()) {
