@@ -236,40 +236,6 @@ TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory
     });
 }
 
-TEST_CASE("the free list joins what lies side by side, and takes the smallest that is large enough",
-          "[plan_memory]") {
-    const auto extent = [](const intervals& items) {
-        const echo::arena::timeline<> line(items, 1);
-        const intervals placed(line.items().begin(), line.items().end());
-        return echo::arena::extent(placed, echo::arena::best_fit(line, false));
-    };
-    CHECK(extent({{0, 1, 10}, {0, 2, 10}, {3, 5, 20}}) ==
-          20); // the later one that goes lies behind the first
-    CHECK(extent({{0, 2, 10}, {0, 1, 10}, {3, 5, 20}}) == 20);
-    // Two gaps of one power of two, between what stays: either order fits only if each gets its own.
-    for (const bool swapped : {false, true}) {
-        const std::uint64_t first = swapped ? 60 : 33, second = swapped ? 33 : 60;
-        CHECK(extent({{0, 1, first}, {0, 9, 100}, {0, 1, second}, {0, 9, 100}, {2, 5, 33}, {3, 5, 60}}) ==
-              293);
-    }
-}
-
-TEST_CASE("a greedy search ends when its work is spent", "[plan_memory]") {
-    std::mt19937_64 engine(1);
-    const echo::arena::timeline<> line(random_intervals(engine, 50, 30, 9), 1);
-    echo::arena::greedy_placer<> placer(line);
-    placer.run(0, ~std::size_t{0}, 200'000); // no arena has 0 bytes
-    CHECK(placer.work() >= 200'000);
-    CHECK(placer.work() < 300'000);
-}
-
-TEST_CASE("a capacity that is no whole number of alignment units is filled to its last byte",
-          "[plan_memory]") {
-    const std::uint64_t capacities[] = {10};
-    const auto made = echo::arena::place_capped(intervals{{0, 1, 8}, {0, 1, 2}}, capacities, {.align = 4});
-    CHECK(made.left_over == 0);
-}
-
 TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
     std::mt19937_64 engine(1);
     for (int round = 0; round < 100; ++round) {

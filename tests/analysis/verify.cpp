@@ -200,11 +200,6 @@ std::string complaint(const std::function<void()>& what) {
 /// Both replays refuse the steps: something is read after it was written over.
 void require_stale(const echo::snapshot& s, const echo::schedule& steps) {
     CHECK_THROWS_AS(echo::footprint(s, steps), echo::error);
-    const bool own = !complaint([&] { echo::footprint(s, echo::baseline_schedule(s)); }).empty();
-    const auto said = complaint([&] { echo::detail::checked_replay(s, steps, {.fuse = true}); });
-    CHECK((said.find("the order of the graph itself is wrong") != said.npos) == own);
-    const bool names_step = said.find("schedule[") != said.npos;
-    CHECK((own ? !names_step : names_step || said.find("results name") != said.npos));
     CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, steps, {.fuse = true}); }),
                Catch::Contains("wrote over it in place"));
 }

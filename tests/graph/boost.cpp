@@ -157,22 +157,6 @@ TEST_CASE("erasing dead nodes leaves none, and erases nothing twice", "[boost]")
     }
 }
 
-TEST_CASE("a vertex that is erased keeps no edge, even where the graph has to keep the vertex", "[boost]") {
-    std::size_t erased = 0;
-    for (const auto& s : samples()) {
-        auto host = hosts::boost_host<boost::vecS>::from_snapshot(s);
-        const auto live = echo::live_nodes(s);
-        auto g = host.view();
-        echo::erase_dead_nodes(g);
-        for (const auto n : s.nodes()) {
-            if (live[n]) continue;
-            ++erased;
-            REQUIRE(in_degree(n.index(), host.graph) + out_degree(n.index(), host.graph) == 0);
-        }
-    }
-    CHECK(erased > 0);
-}
-
 TEMPLATE_TEST_CASE("a Boost graph without an order is read in topological order", "[boost]", boost::vecS,
                    boost::listS) {
     for (const auto& s : samples()) {
@@ -222,34 +206,6 @@ TEST_CASE("a compressed sparse row graph with maps over arrays is a host", "[boo
     CHECK(s[echo::node_id(2)].phase == echo::phase::backward);
     CHECK(s.inputs(echo::node_id(2))[0] == s.output(echo::node_id(0), 0));
     CHECK(s.inputs(echo::node_id(2))[1] == s.output(echo::node_id(1), 0));
-}
-
-TEST_CASE("a vertex without a name is called by its number, and of a cycle one that stands on it",
-          "[boost]") {
-    using graph =
-        boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, echo::boost_edge>;
-    const echo::phase phases[] = {echo::phase::forward, echo::phase::forward, echo::phase::forward};
-    const std::vector<echo::tensor> outputs[] = {{{.bytes = 4}}, {{.bytes = 8}}, {{.bytes = 16}}};
-    const std::vector<echo::value_of<std::size_t>> results{{0, 0}};
-    const auto facts = [](std::size_t) { return echo::op_facts{.name = "any"}; };
-    const auto refused = [&](std::vector<std::pair<int, int>> ends, std::vector<echo::boost_edge> carried) {
-        const graph g(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), carried.begin(), 3);
-        const echo::boost_graph host(g,
-                                     echo::facts_map(boost::make_function_property_map<std::size_t>(facts)),
-                                     echo::phase_map(&phases[0]), echo::outputs_map(&outputs[0]),
-                                     echo::edge_map(get(boost::edge_bundle, g)), echo::result_list(results));
-        try {
-            echo::read(host);
-        } catch (const echo::error& e) {
-            return std::string(e.what());
-        }
-        return std::string("read");
-    };
-    using Catch::Matchers::Contains;
-    CHECK_THAT(refused({{2, 1}}, {{0, 9}}), Contains("'#1'") && Contains("has no edge"));
-    // The first vertex waits for the cycle of the others, but stands behind it.
-    CHECK_THAT(refused({{1, 0}, {1, 2}, {2, 1}}, {{0, 0}, {0, 0}, {0, 0}}),
-               Contains("cycle") && (Contains("'#1'") || Contains("'#2'")));
 }
 
 TEST_CASE("a Boost graph that is no training graph is refused by name", "[boost]") {

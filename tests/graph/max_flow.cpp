@@ -160,19 +160,6 @@ TEST_CASE("flow and cut are Boost.Graph's", "[max_flow]") {
     }
 }
 
-TEST_CASE("vertices may stand, and hold excess, one above the number of vertices", "[max_flow]") {
-    echo::height_levels<> levels;
-    levels.resize(3);
-    levels.clear(2);
-    levels.enter(1, 3);
-    levels.activate(1, 3);
-    CHECK(levels.highest() == 3);
-    CHECK(levels.take_highest() == 1);
-    CHECK_FALSE(levels.is_empty(3));
-    levels.leave(1, 3);
-    CHECK(levels.is_empty(3));
-}
-
 TEST_CASE("an empty network has an empty cut", "[max_flow]") {
     flow_network<> flow;
     CHECK(flow.cut() == 0);
