@@ -348,7 +348,7 @@ TEST_CASE("searches end when their work is done", "[plan_memory]") {
     CHECK(greedy.work() >= 10 * once);
     CHECK(greedy.work() < 14 * once); // a skyline takes no more than three times another
 
-    const echo::arena::timeline<> many(random_intervals(engine, 4500, 600, 1000), 1);
+    const echo::arena::timeline<> many(random_intervals(engine, 4500, 100, 1000), 1);
     constexpr std::uint64_t first_share = 500'000;
     for (const std::uint64_t most : {2 * first_share, 4 * first_share}) {
         echo::arena::anytime_placer<> placer(many, 0);

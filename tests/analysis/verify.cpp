@@ -1060,14 +1060,14 @@ TEST_CASE("a stale read is the plan's fault, or that of the graph's own order", 
         draft d(s);
         d(w)(a)(u)(a, recompute, {copy(0)});
         CHECK(complaint([&] { echo::detail::checked_replay(s, d()); }) ==
-              "node '#1': schedule[3].inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
+              "node '#1', schedule[3].inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
               "read the value before it is written over");
     }
     SECTION("the graph's") {
         g.forward({w}, {sized(50)});
         const auto s = g({a, u});
         CHECK(complaint([&] { echo::detail::checked_replay(s, echo::baseline_schedule(s)); }) ==
-              "node '#3': inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
+              "node '#3', inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
               "the order of the graph itself is wrong: read the value before it is written over");
     }
 }
