@@ -511,6 +511,15 @@ TEST_CASE("the load cannot always be reached", "[plan_memory]") {
     const auto made = echo::arena::place(items);
     CHECK(made.bytes == 6);
     CHECK(made.bound == 6);
+
+    // What is small enough lies between two arenas that there may be: the smaller one is ruled out, the larger one not.
+    intervals larger = items;
+    for (auto& x : larger) x.bytes *= 10;
+    for (const std::uint64_t enough : {50U, 55U, 59U}) {
+        const auto scaled = echo::arena::place(larger, {.enough = enough});
+        CHECK(scaled.bytes == 60);
+        CHECK(scaled.bound == 60);
+    }
 }
 
 TEST_CASE("the published hard instances", "[plan_memory]") {

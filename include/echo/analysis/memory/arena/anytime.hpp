@@ -132,7 +132,8 @@ private:
             const auto rank = search.orders.next();
             const auto found = sections.run(capacity, rank, search.orders.prices(), questions_, end);
             if (found == verdict::fits) keep(extent(line_.items(), sections.offsets()), sections.offsets());
-            if (found == verdict::cannot_fit) bound_ = capacity + unit_;
+            if (found == verdict::cannot_fit)
+                bound_ = capacity - capacity % unit_ + unit_; // the next whole number
             if (found != verdict::stopped) break;
         }
         return sections.work() < max_work;
