@@ -267,6 +267,98 @@ TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
     }
 }
 
+TEST_CASE("the tree goes to the best item without looking at the others", "[plan_memory]") {
+    constexpr std::uint32_t count = 1024;
+    intervals items;
+    for (std::uint32_t i = 0; i < count; ++i) items.push_back({0, 0, 1 + i});
+    const echo::arena::timeline<> line(items, 1);
+    for (const bool last_is_best : {false, true}) {
+        std::vector<std::uint32_t> order(count);
+        for (std::uint32_t i = 0; i < count; ++i) order[i] = last_is_best ? count - 1 - i : i;
+        echo::arena::window_tree<> tree(line);
+        tree.fill(order);
+        CHECK(tree.best(0, 0) == 0);
+        CHECK(tree.visits() <= 4 * 10); // some nodes on each of ten levels
+    }
+}
+
+TEST_CASE("free neighbours are joined, whichever of them is free first", "[plan_memory]") {
+    for (const bool in_turn : {true, false}) {
+        echo::arena::free_list<> free;
+        const auto a = free.take(8), b = free.take(8);
+        free.take(1); // stays in use behind them
+        free.give(in_turn ? a : b);
+        free.give(in_turn ? b : a);
+        CHECK(free.offset(free.take(16)) == 0);
+    }
+}
+
+TEST_CASE("of the free blocks that fit, one of nearly the smallest size is taken", "[plan_memory]") {
+    for (const bool small_first : {true, false}) {
+        echo::arena::free_list<> free;
+        const auto small = free.take(100);
+        free.take(1); // so that they are no neighbours
+        const auto large = free.take(120);
+        free.take(1);
+        const auto expected = free.offset(small);
+        free.give(small_first ? small : large);
+        free.give(small_first ? large : small);
+        CHECK(free.offset(free.take(90)) == expected);
+    }
+}
+
+TEST_CASE("a moment that no item covers is no obstacle where no wall stands", "[plan_memory]") {
+    const echo::arena::timeline<> line(intervals{{0, 0, 2}, {0, 0, 4}, {1, 1, 4}, {2, 2, 2}, {2, 2, 4}}, 1);
+    echo::arena::sections<> state(line);
+    state.clear(line.load());
+    for (const std::uint32_t of_four_bytes : {1U, 2U, 4U}) state.put(of_four_bytes);
+    echo::arena::valleys<> valleys(line);
+    valleys.clear(line.load(), {});
+    echo::arena::valleys<>::question asked;
+    // Two items are left, at the first and at the last moment, on a floor of one height.
+    REQUIRE(valleys.settle(state, 0, 2, asked) == echo::arena::valleys<>::finding::open);
+    CHECK(asked.moment == 0);
+    CHECK(state.floor(1) == 4);
+}
+
+TEST_CASE("the work of the exact search counts stretches, items and moments", "[plan_memory]") {
+    intervals items;
+    for (std::uint32_t i = 0; i < 10; ++i) items.push_back({i, i, 1});
+    const echo::arena::timeline<> line(items, 1);
+    echo::arena::sections<> state(line);
+    state.clear(1);
+    echo::arena::valleys<> valleys(line);
+    valleys.clear(1, {});
+    echo::arena::valleys<>::question asked;
+    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys<>::finding::open);
+    CHECK(state.work() == 1 + 10 + 10);
+    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys<>::finding::open);
+    CHECK(state.work() == 1 + 10 + 10 + 1); // what was found is kept
+}
+
+TEST_CASE("searches end when their work is done", "[plan_memory]") {
+    std::mt19937_64 engine(1);
+    constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+    const echo::arena::timeline<> few(random_intervals(engine, 100, 60, 1000), 1);
+    echo::arena::greedy_placer<> greedy(few);
+    greedy.run(0, 1, unlimited);
+    const auto once = greedy.work();
+    REQUIRE(once > 0);
+    greedy.run(0, std::size_t{0} - 1, 10 * once);
+    CHECK(greedy.work() >= 10 * once);
+    CHECK(greedy.work() < 14 * once); // a skyline takes no more than three times another
+
+    const echo::arena::timeline<> many(random_intervals(engine, 4500, 100, 1000), 1);
+    constexpr std::uint64_t first_share = 500'000;
+    for (const std::uint64_t most : {2 * first_share, 4 * first_share}) {
+        echo::arena::anytime_placer<> placer(many, 0);
+        placer.run(most);
+        INFO(most);
+        CHECK(placer.work() >= most);
+        CHECK(placer.work() < most + first_share / 2);
+    }
+}
+
 TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
     std::mt19937_64 engine(1);
     const echo::arena::timeline<> line(random_intervals(engine, 50, 30, 9), 1);
@@ -302,6 +394,9 @@ TEST_CASE("archetypes", "[plan_memory]") {
 TEST_CASE("what cannot be placed is refused", "[plan_memory]") {
     using Catch::Contains;
     CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, {.align = 0}), Contains("align: is 0"));
+    const std::uint64_t five[] = {5};
+    CHECK_THROWS_WITH(echo::arena::place_capped(intervals{{0, 1, 5}}, five, {.align = 0}),
+                      Contains("align: is 0"));
     for (const double limit : {-1.0, std::nan("")})
         CHECK_THROWS_WITH(echo::arena::place(intervals{{0, 1, 5}}, {.limit = limit}),
                           Contains("limit: is neg"));
@@ -416,6 +511,15 @@ TEST_CASE("the load cannot always be reached", "[plan_memory]") {
     const auto made = echo::arena::place(items);
     CHECK(made.bytes == 6);
     CHECK(made.bound == 6);
+
+    // What is small enough lies between two arenas that there may be: the smaller one is ruled out, the larger one not.
+    intervals larger = items;
+    for (auto& x : larger) x.bytes *= 10;
+    for (const std::uint64_t enough : {50U, 55U, 59U}) {
+        const auto scaled = echo::arena::place(larger, {.enough = enough});
+        CHECK(scaled.bytes == 60);
+        CHECK(scaled.bound == 60);
+    }
 }
 
 TEST_CASE("the published hard instances", "[plan_memory]") {

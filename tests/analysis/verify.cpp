@@ -558,6 +558,16 @@ TEST_CASE("dead nodes: only what nothing needs", "[dead]") {
                Catch::Contains("erases no nodes"));
 }
 
+TEST_CASE("an update is not dead though nothing stands before it", "[dead]") {
+    graph g;
+    const auto u = g.update({}, {sized(0)});
+    const auto s = g();
+    const auto own = echo::detail::replay_machine(s, echo::detail::resolve_own_order(s))();
+    CHECK(!echo::detail::dead_nodes(s, own)[echo::node_id(u)]);
+    CHECK_THAT(complaint([&] { echo::detail::checked_replay(s, draft(s)()); }),
+               Catch::Contains("runs in no step, though it is not dead"));
+}
+
 TEST_CASE("stash: what crosses the first gradient that is no view", "[storage]") {
     graph g;
     const auto x = g.input(1);
@@ -1038,6 +1048,28 @@ TEST_CASE("a step that reads what another has written over is found", "[faults]"
     draft early(s);
     early(w)(a)(b)(a, recompute)(u)(c);
     CHECK_NOTHROW(echo::detail::checked_replay(s, early()));
+}
+
+TEST_CASE("a stale read is the plan's fault, or that of the graph's own order", "[faults]") {
+    graph g;
+    const auto w = g.input(100);
+    const auto a = g.forward({w}, {sized(50)});
+    const auto u = g.update({w}, {inplace(0, 100)});
+    SECTION("the plan's") {
+        const auto s = g({a, u});
+        draft d(s);
+        d(w)(a)(u)(a, recompute, {copy(0)});
+        CHECK(complaint([&] { echo::detail::checked_replay(s, d()); }) ==
+              "node '#1', schedule[3].inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
+              "read the value before it is written over");
+    }
+    SECTION("the graph's") {
+        g.forward({w}, {sized(50)});
+        const auto s = g({a, u});
+        CHECK(complaint([&] { echo::detail::checked_replay(s, echo::baseline_schedule(s)); }) ==
+              "node '#3', inputs: reads '#0' after '#2' (step 2) wrote over it in place; "
+              "the order of the graph itself is wrong: read the value before it is written over");
+    }
 }
 
 TEST_CASE("faults in the report are found", "[faults]") {

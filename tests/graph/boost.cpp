@@ -157,6 +157,19 @@ TEST_CASE("erasing dead nodes leaves none, and erases nothing twice", "[boost]")
     }
 }
 
+TEMPLATE_TEST_CASE("an erased vertex takes its edges along", "[boost]", boost::vecS, boost::listS) {
+    for (const auto& s : samples()) {
+        auto host = hosts::boost_host<TestType>::from_snapshot(s);
+        auto g = host.view();
+        const auto live = echo::live_nodes(s);
+        std::size_t edges = 0;
+        for (const auto n : s.nodes())
+            if (live[n]) edges += s.inputs(n).size() + s.control(n).size();
+        echo::erase_dead_nodes(g);
+        REQUIRE(num_edges(host.graph) == edges);
+    }
+}
+
 TEMPLATE_TEST_CASE("a Boost graph without an order is read in topological order", "[boost]", boost::vecS,
                    boost::listS) {
     for (const auto& s : samples()) {
@@ -227,6 +240,22 @@ TEST_CASE("a Boost graph that is no training graph is refused by name", "[boost]
         g[last].name = g[early].name = "round";
         add_edge(last, early, {0, in_degree(early, g)}, g);
         CHECK_THAT(message(host.unordered()), Contains("node 'round'") && Contains("cycle"));
+    }
+    SECTION("a vertex that reads itself, behind one that waits for it and has no name either") {
+        using graph =
+            boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, echo::boost_edge>;
+        const std::pair<int, int> ends[] = {{1, 0}, {1, 1}};
+        const echo::boost_edge carried[] = {{0, 0}, {0, 0}};
+        const graph g(boost::edges_are_unsorted_multi_pass, ends, ends + 2, carried, 2);
+        const std::vector<echo::phase> phases(2, echo::phase::forward);
+        const std::vector<std::vector<echo::tensor>> outputs(2, {{.bytes = 4}});
+        std::vector<echo::value_of<std::size_t>> results;
+        const auto facts = [](std::size_t) { return echo::op_facts{.name = "any"}; };
+        CHECK_THAT(message(echo::boost_graph(
+                       g, echo::facts_map(boost::make_function_property_map<std::size_t>(facts)),
+                       echo::phase_map(phases.data()), echo::outputs_map(outputs.data()),
+                       echo::edge_map(get(boost::edge_bundle, g)), echo::result_list(results))),
+                   Contains("node '#1'") && Contains("cycle"));
     }
     SECTION("an input with two edges") {
         auto host = hosts::boost_host<boost::vecS>::from_snapshot(s);

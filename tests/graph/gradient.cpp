@@ -117,12 +117,14 @@ TEST_CASE("the same value twice, the result itself, and nothing at all") {
     hosts::formula_host g;
     const value x = g.add(formula_op::input), unused = g.add(formula_op::input);
     const value y = g.add(formula_op::multiply, {x, x});
-    const auto dx = gradients(g, y, {x, unused, y});
+    const auto dx = gradients(g, y, {x, unused, y, x});
     REQUIRE(dx[0]);
     CHECK(g.evaluate({{x.producer, 3}, {unused.producer, 0}}, *dx[0]) == Approx(6));
     CHECK_FALSE(dx[1]);
     REQUIRE(dx[2]);
     CHECK(g.evaluate({{x.producer, 3}, {unused.producer, 0}}, *dx[2]) == 1);
+    CHECK(dx[3] == dx[0]);
+    CHECK(g.sums == 1); // for whoever asks
 }
 
 TEST_CASE("nothing flows through integers, nor where the host says so") {
@@ -176,6 +178,21 @@ TEST_CASE("what a gradient reads is recorded, and the graph left as it was") {
     CHECK(recorded(s) == echo::recorded_reads{});
     CHECK(recorded(h) == echo::recorded_reads{reads{{0}, {}}, {}});
     CHECK(g.order == order);
+}
+
+TEST_CASE("of each of the positions that can be named it is recorded whether one bit is read") {
+    hosts::formula_host g;
+    std::vector<value> xs;
+    for (int i = 0; i < 63; ++i) xs.push_back(g.add(formula_op::input));
+    const value y = g.add(formula_op::add, xs);
+    for (std::size_t i = 0; i < 63; ++i) {
+        echo::detail::read_notes<hosts::formula_host> notes(g, y.producer);
+        notes.add(xs[i], true);
+        notes.add({y.producer, i}, true);
+        CHECK(notes.found() == echo::recorded_reads{echo::reads{{i}, {i}}, echo::reads{{i}, {i}}});
+        notes.add(xs[i], false);
+        CHECK(notes.found() == echo::recorded_reads{echo::reads{{i}, {i}}, echo::reads{{}, {i}}});
+    }
 }
 
 TEST_CASE("bad input is refused by name") {

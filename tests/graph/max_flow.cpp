@@ -186,6 +186,22 @@ TEST_CASE("infinite capacities that meet are no more than infinite", "[max_flow]
     CHECK(!flow.on_source_side(middle));
 }
 
+TEST_CASE("levels are emptied up to the height above the number of vertices", "[max_flow]") {
+    echo::height_levels<> levels;
+    levels.resize(3);
+    for (const std::uint32_t height : {1U, 4U}) {
+        levels.clear(3);
+        levels.enter(0, height);
+        levels.activate(0, height);
+        levels.clear(3);
+        CHECK(levels.highest() == 0);
+        CHECK(levels.is_empty(height));
+        levels.activate(1, height);
+        CHECK(levels.take_highest() == 1);
+        CHECK(levels.take_highest() == echo::height_levels<>::none);
+    }
+}
+
 TEST_CASE("leaky chains and ladders take no quadratic time", "[max_flow]") {
     flow_network<> flow;
     for (const auto& make : {chain, ladder}) {

@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -302,4 +303,81 @@ TEST_CASE("facts let an op write over inputs of its size, but never over paramet
     CHECK(inplace(broadcast) == 1);
     CHECK(inplace(grown) == echo::no_input);
     CHECK(inplace(written) == 0);
+}
+
+TEST_CASE("a gradient lies where the gradient that it reads lies, if the op allows that", "[skeleton]") {
+    for (const bool allowed : {true, false}) {
+        tape g;
+        const auto w = g.input({4, 4}, true);
+        const echo::op_facts facts{.name = "op", .gradient_inplace = allowed};
+        const auto a = g.add({.facts = facts, .inputs = {w}, .outputs = {g.tensor(w)}});
+        g.results = {g.add({.facts = facts, .inputs = {a}, .outputs = {g.tensor(w)}})};
+        const auto s = echo::read(g);
+        REQUIRE(s.node_count() == 5);
+        const auto inplace = [&](std::size_t n) { return s[s.output(echo::node_id(n), 0)].inplace; };
+        CHECK(inplace(3) == echo::no_input); // the result's own gradient is the caller's
+        CHECK(inplace(4) == (allowed ? 0 : echo::no_input));
+    }
+}
+
+TEST_CASE("the gradient of a parameter is a result, wherever the parameter stands", "[skeleton]") {
+    for (const bool first : {true, false}) {
+        tape g;
+        const auto x = g.input({4, 4}, first), w = g.input({4, 4}, !first);
+        g.results = {g.forward<echo::fully_connected_op>({x, w}, {4, 4})};
+        const auto s = echo::read(g);
+        REQUIRE(s.results().size() == 2);
+        CHECK(s[s.results()[1]].producer == echo::node_id(g.nodes.size()));
+    }
+}
+
+TEST_CASE("facts of what is in place hold for nodes of fewer inputs, too", "[read]") {
+    tape g;
+    const auto w = g.input({4, 4}, true);
+    const auto a = g.forward<echo::tanh_op>({w}, {4, 4}), b = g.forward<echo::tanh_op>({w}, {4, 4});
+    const echo::op_facts facts{.name = "op", .inplace = {{0, 1}}};
+    const auto two = g.add({.facts = facts, .inputs = {a, b}, .outputs = {g.tensor(w)}});
+    const auto one = g.add({.facts = facts, .inputs = {a}, .outputs = {g.tensor(w)}});
+    g.results = {two, one};
+    const auto s = echo::read(g);
+    CHECK(s[s.output(echo::node_id(two.producer), 0)].inplace == 1);
+    CHECK(s[s.output(echo::node_id(one.producer), 0)].inplace == echo::no_input);
+}
+
+TEST_CASE("an output that a node does not have is read by nobody", "[read]") {
+    tape g;
+    const auto w = g.input({4, 4}, true);
+    const auto a = g.forward<echo::tanh_op>({w}, {4, 4});
+    g.forward<echo::tanh_op>({a}, {4, 4});
+    g.results = {g.forward<echo::tanh_op>({{a.producer, 1}}, {4, 4})};
+    CHECK_THROWS_WITH(echo::read(g), Catch::Contains("reads output 1 of '#1', which has 1"));
+}
+
+TEST_CASE("what cannot be said of a node is refused by its name and key", "[read]") {
+    constexpr std::uint64_t most = std::uint64_t{1} << 62;
+    const auto refused = [](auto&& change) -> std::string {
+        echo::snapshot_builder builder;
+        const echo::tensor t{.bytes = 4};
+        builder.add({.name = "x", .phase = echo::phase::input, .outputs = {&t, 1}});
+        const echo::value_id own[] = {echo::value_id(1)};
+        const echo::node_id later[] = {echo::node_id(1)};
+        const echo::value_id x[] = {echo::value_id(0)};
+        echo::node_description d{.name = "n", .inputs = x, .outputs = {&t, 1}};
+        change(d, own, later);
+        try {
+            builder.add(d);
+        } catch (const echo::error& e) {
+            return e.node() + "." + e.key();
+        }
+        return {};
+    };
+    using d = echo::node_description&;
+    CHECK(refused([](d, auto&&, auto&&) {}).empty());
+    CHECK(refused([](d n, auto&&, auto&&) { n.phase = echo::phase::input; }) == "n.inputs");
+    CHECK(refused([](d n, auto&& own, auto&&) { n.inputs = own; }) == "n.inputs");
+    CHECK(refused([](d n, auto&&, auto&& later) { n.control = later; }) == "n.control");
+    CHECK(refused([](d n, auto&&, auto&&) { n.flops = -1; }) == "n.flops");
+    CHECK(refused([](d n, auto&&, auto&&) { n.time_us = std::nan(""); }) == "n.time_us");
+    CHECK(refused([](d n, auto&&, auto&&) { n.workspace = most; }).empty());
+    CHECK(refused([](d n, auto&&, auto&&) { n.workspace = most + 1; }) == "n.workspace");
 }

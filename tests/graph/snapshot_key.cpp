@@ -45,6 +45,7 @@ TEST_CASE("any change that a plan could hang on changes the key", "[snapshot_key
     const std::vector<std::function<void(d)>> changes{
         [](d) {},
         [](d g) { g.nodes[1].op = "tanh"; },
+        [](d g) { g.nodes[0].op = g.nodes[1].op = g.nodes[2].op = "relu"; },
         [](d g) { g.nodes[1].phase = echo::phase::backward; },
         [](d g) { g.nodes[1].kind = echo::op_kind::light; },
         [](d g) { g.nodes[1].rerun = echo::rerun_kind::pure; },

@@ -56,7 +56,7 @@ public:
     /// is no node. Errors: no value that stands before node `reader`.
     [[nodiscard]] std::size_t number(const value& v, std::size_t reader, const char* key) const {
         const std::size_t n = index_.find(v.producer, nodes_.size());
-        if (n >= reader || v.output >= (n + 1 < first_.size() ? first_[n + 1] : count()) - first_[n])
+        if (n >= reader || v.output >= first_[n + 1] - first_[n])
             throw error(reader < nodes_.size() ? name(reader) : std::string(), key,
                         "names no value that is made earlier", "name an output of an earlier node");
         return first_[n] + v.output;

@@ -72,7 +72,11 @@ public:
             }
             questions_ += questions_ / 4;
             const std::uint64_t spent = greedy_.work() - before;
-            if (spent + search.sections.work() >= max_work || !pass(search, share, max_work - spent)) return;
+            work_ = spent + search.sections.work();
+            if (work_ >= max_work) return;
+            const bool goes_on = pass(search, share, max_work - spent);
+            work_ = spent + search.sections.work();
+            if (!goes_on) return;
         }
     }
 
@@ -82,6 +86,8 @@ public:
     std::uint64_t bytes() const noexcept { return bytes_; }
     /// Bytes; no arena is smaller.
     std::uint64_t bound() const noexcept { return bound_; }
+    /// After `run`: what was done behind the greedy orders, in the units of its limit.
+    std::uint64_t work() const noexcept { return work_; }
 
 private:
     static constexpr std::uint64_t first_share = 500'000;
@@ -110,9 +116,10 @@ private:
             if (bytes_ > capacity) low = capacity;
             const std::uint64_t step = (bytes_ - aim()) / 8;
             if (bytes_ - low <= step + unit_) break;
+            // Every arena without gaps is a whole number of units. `bytes_` is one, and lies more than a unit above
+            // `low`: between them there is another.
             capacity = low + (bytes_ - low) / 2;
-            capacity -= capacity % unit_; // every arena without gaps is a whole number of units
-            if (capacity <= low) capacity = low + unit_;
+            capacity -= capacity % unit_;
         }
         return true;
     }
@@ -125,7 +132,8 @@ private:
             const auto rank = search.orders.next();
             const auto found = sections.run(capacity, rank, search.orders.prices(), questions_, end);
             if (found == verdict::fits) keep(extent(line_.items(), sections.offsets()), sections.offsets());
-            if (found == verdict::cannot_fit) bound_ = capacity + unit_;
+            if (found == verdict::cannot_fit)
+                bound_ = capacity - capacity % unit_ + unit_; // the next whole number
             if (found != verdict::stopped) break;
         }
         return sections.work() < max_work;
@@ -134,6 +142,7 @@ private:
     const timeline<>& line_;
     greedy_placer<> greedy_;
     std::uint64_t enough_, bound_;
+    std::uint64_t work_ = 0;
     std::uint64_t unit_ = 0;      ///< bytes that divide the size of every item
     std::uint64_t questions_ = 0; ///< after which the exact search starts afresh
     std::uint64_t bytes_ = std::numeric_limits<std::uint64_t>::max();
