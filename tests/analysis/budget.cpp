@@ -142,10 +142,10 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
 
 TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
     toy_graph g;
-    const auto small = g.input(1), big = g.input(4000); // 0 1
-    const auto dear = g.light({big}, 100);              // 2
-    const auto cheap = g.light({small}, 100);           // 3
-    const auto loss = g.light({dear, cheap}, 0);        // 4
+    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
+    const auto dear = g.light({big}, 100);                   // 2
+    const auto cheap = g.light({small}, 100);                // 3
+    const auto loss = g.light({dear, cheap}, 0);             // 4
     const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
     const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
     const auto c = echo::find_candidates(s);
@@ -167,9 +167,9 @@ TEST_CASE("what takes long to make again is swapped for what does not", "[budget
 TEST_CASE("a swap counts what is kept from its last use on, and moves nothing that saves no time",
           "[budget]") {
     toy_graph g;
-    const auto small = g.input(1), big = g.input(4000); // 0 1
-    const auto dear = g.light({big}, 100);              // 2
-    const auto cheap = g.light({small}, 100);           // 3
+    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
+    const auto dear = g.light({big}, 100);                   // 2
+    const auto cheap = g.light({small}, 100);                // 3
     const auto wide = g.heavy({small}, 300); // 4: with it, there is no room for one more map up to the loss
     const auto mask = g.light({small}, 8);   // 5: only a gradient reads it, so that it runs late at no price
     const auto loss = g.light({dear, cheap, wide}, 0); // 6
@@ -670,11 +670,11 @@ TEST_CASE("a search near a limit knows what lies below it, and swaps only where 
         CHECK(below > effort.neighbours);
         return evaluate.count();
     };
-    CHECK(replays_with(0) < replays_with(1) / 2);
+    CHECK(10 * replays_with(0) < 9 * replays_with(1));
 }
 
 TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {
-    for (const std::uint64_t number : {430U, 866U, 1083U}) {
+    for (const std::uint64_t number : {133U, 614U, 764U, 866U, 1083U}) {
         const auto s = support::numbered_graph(number, 100);
         const auto c = echo::find_candidates(s);
         const auto least = echo::lower_bound(s, c, false, true)({}, s.node_count());
@@ -692,7 +692,7 @@ TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where ev
 
 TEST_CASE("on the front of a small graph is what each plan becomes just below the peaks before it",
           "[budget]") {
-    for (const std::uint64_t number : {24U, 25U, 135U}) {
+    for (const std::uint64_t number : {25U, 31U, 80U, 85U}) {
         const auto s = support::numbered_graph(number, 40);
         const auto c = echo::find_candidates(s);
         const echo::anchor_finder<> anchors(s, c);
