@@ -216,8 +216,8 @@ TEST_CASE("many runs are left out where something larger can go in their place",
 
 namespace {
 
-/// `make_move` of an evaluator and its moves gives a move: from a plan and the limit that its peak keeps to, another plan.
-/// How many plans of random graphs it has made cheaper.
+/// `make_move` of an evaluator and its moves gives a move: from a plan and the limit that its peak keeps to, another
+/// plan. How many plans of random graphs it has made cheaper.
 template <class MakeMove>
 std::size_t count_improved(const MakeMove& make_move) {
     std::size_t improved = 0;

@@ -53,8 +53,8 @@ struct plan_report {
     std::size_t encoded_values = 0;
     std::size_t fused_nodes = 0;     ///< those of the recomputed nodes that run inside their readers
     double recompute_time_ratio = 0; ///< time of recompute steps not fused ÷ time of all the graph's nodes
-    /// Certified, where a budget in bytes is kept: no plan that keeps it and runs each gradient once, in their order, has
-    /// a lower `recompute_time_ratio`. Else 0.
+    /// Certified, where a budget in bytes is kept: no plan that keeps it and runs each gradient once, in their order,
+    /// has a lower `recompute_time_ratio`. Else 0.
     double recompute_time_bound = 0;
     std::size_t subgraphs = 0;             ///< pieces into which the compute-heavy ops cut the graph
     std::size_t largest_subgraph = 0;      ///< nodes of the largest of them

@@ -88,8 +88,8 @@ private:
         return limited ? choose.cheapest(options_.budget) : choose.smallest(most);
     }
 
-    /// No search does worse than the strategies that name no figure, with what is rolled back of them. Of large graphs the minimum cut alone is asked: a
-    /// search finds better plans than the others then.
+    /// No search does worse than the strategies that name no figure, with what is rolled back of them. Of large graphs
+    /// the minimum cut alone is asked: a search finds better plans than the others then.
     void tell_what_is_known(budget_search<>& search) {
         const std::uint64_t own = footprint(s_, baseline_schedule(s_)).peak_bytes;
         const auto know = [&](evaluated_plan plan) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Certified lower bounds for plans within a budget, heavy nodes run again or not: on the peak of every schedule that runs
-/// nodes again for at most so long, and on the time that every schedule of at most such a peak runs nodes again.
+/// Certified lower bounds for plans within a budget, heavy nodes run again or not: on the peak of every schedule that
+/// runs nodes again for at most so long, and on the time that every schedule of at most such a peak runs nodes again.
 ///
 /// For any price p ≥ 0 of a tick and any gradient b: a schedule of that peak which takes t ticks again in all has
 ///   peak + p × t ≥ live bytes at b + p × ticks again behind b ≥ working set + minimum cut(p).
 /// So peak ≥ working set + minimum cut(p) − p × T where t ≤ T, and t ≥ (working set + minimum cut(p) − P) / p where
 /// peak ≤ P. As p grows, both rise up to some price and fall from there on. Each cut tells a line, the bytes of the cut
-/// plus p × its ticks, which lies nowhere below the minimum: a cut of more than T ticks, or of less than P bytes, says that
-/// the best price is higher, any other that it is lower. Where two lines that say so meet, the next cut is taken
+/// plus p × its ticks, which lies nowhere below the minimum: a cut of more than T ticks, or of less than P bytes, says
+/// that the best price is higher, any other that it is lower. Where two lines that say so meet, the next cut is taken
 /// (Kelley 1960; in one dimension Newton's method from both sides).
 #pragma once
 
@@ -52,8 +52,8 @@ public:
         const within_time goal{(most >> shift_) + 1}; // what is rounded down for the nodes is rounded up here
         return static_cast<std::uint64_t>(highest(goal, at, cuts) / scale_);
     }
-    /// No schedule whose peak is at most `peak` bytes runs nodes again for less than this many ticks; where none has such
-    /// a peak, any number. The cuts are as for `within`.
+    /// No schedule whose peak is at most `peak` bytes runs nodes again for less than this many ticks; where none has
+    /// such a peak, any number. The cuts are as for `within`.
     ticks least_time(std::uint64_t peak, std::span<const node_id> at, std::size_t cuts = 100) {
         const wide limit = wide{scale_} * std::min(peak, most_bytes);
         const auto found = static_cast<std::uint64_t>(highest(within_peak{limit}, at, cuts));

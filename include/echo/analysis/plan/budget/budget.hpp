@@ -101,7 +101,8 @@ public:
 
 private:
     /// Searches, local search, swaps and ruins below the lowest plan within `most`, rung by rung, until
-    /// `tuning::rungs_failed` of them in turn give nothing. Where one gives nothing, the plans next above are led to it.
+    /// `tuning::rungs_failed` of them in turn give nothing. Where one gives nothing, the plans next above are led to
+    /// it.
     void polish_down(ticks most) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0) return;
