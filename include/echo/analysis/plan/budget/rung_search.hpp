@@ -120,13 +120,16 @@ public:
     }
 
 private:
-    /// Whether a plan within `most` is known or found at the rung.
+    /// Whether a plan within `most` is known or found at the rung. Where no polish follows, which would lead plans on,
+    /// the plans known just above are led to a rung that no start reaches, too.
     bool reaches(std::size_t i, ticks most) {
         const std::uint64_t limit = ladder_.limit(i);
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
         if (limit < least_bytes_ || ladder_.was_visited(i)) return false;
-        return plans_.search_within(limit, most);
+        if (plans_.search_within(limit, most)) return true;
+        if (polishing_replays() == 0 && !is_reduced()) plans_.lead_from_above(limit, tuning::led_to_limit);
+        return plans_.knows_within(limit, most);
     }
 
     evaluator<>& evaluate_;
