@@ -7,9 +7,10 @@
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
 /// time per byte first, until the limit is met, and `retain` keeps again what there is room for; so it does from the
 /// plans that are known just above the limit, after a walk down to it in small steps. At last, `local_search` tries
-/// runs one by one, as often as the size of the graph allows, and `exchange` swaps them. So a lower limit hardly ever
-/// finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks again, by another
-/// figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever is asked.
+/// runs one by one, as often as the size of the graph allows, `exchange` swaps them, and `ruin_and_recreate` goes below
+/// the limit and back. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`)
+/// make it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is
+/// searched, point by point, whatever is asked.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
