@@ -158,9 +158,10 @@ private:
     /// What a plan runs again, and all whose gradients read that.
     marks completed(strategy how, double overhead) const {
         const plan made = make_plan(g_.s, {.how = how, .max_overhead = overhead, .encode = false});
+        id_set<node_id> mirrored(g_.s.node_count());
+        for (const node_id n : made.mirrored()) mirrored.insert(n);
         marks again = none_;
-        for (const node_id n : made.mirrored())
-            if (n.index() < again.size()) again[n.index()] = g_.may_be_marked[n.index()];
+        for (std::size_t n = 0; n < none_.size(); ++n) again[n] = mirrored[node_id(n)] && g_.may_be_marked[n];
         marks marked = again;
         for (std::size_t n = 0; n < none_.size(); ++n)
             for (const auto x : g_.gradient_reads[n])
@@ -169,10 +170,10 @@ private:
     }
 
     void group() {
-        std::vector<std::set<std::uint32_t>> readers(none_.size()); // their ops
+        id_vector<node_id, std::set<std::uint32_t>> readers(none_.size()); // their ops
         for (std::size_t n = 0; n < none_.size(); ++n)
             for (const edge_source& from : g_.s.sources(node_id(n)))
-                readers[from.producer.index()].insert(g_.s[node_id(n)].op);
+                readers[from.producer].insert(g_.s[node_id(n)].op);
         std::map<std::string, std::size_t> known;
         std::vector<std::size_t> group_of(none_.size(), 0);
         for (std::size_t n = 0; n < none_.size(); ++n) {
@@ -180,7 +181,7 @@ private:
             std::string key = g_.kinds[n] + '|';
             for (const edge_source& from : g_.s.sources(node_id(n)))
                 key += std::to_string(g_.s[from.producer].op) + ',';
-            for (const auto op : readers[n]) key += '>' + std::to_string(op);
+            for (const auto op : readers[node_id(n)]) key += '>' + std::to_string(op);
             const auto [at, added] = known.emplace(std::move(key), groups_.size());
             if (added) groups_.emplace_back();
             groups_[at->second].push_back(n);

@@ -127,10 +127,8 @@ private:
     }
 
     const place* find(copy_id copy) const noexcept {
-        if (copy.step.index() + std::size_t{1} >= first_.size()) return nullptr;
-        const std::size_t first = first_[copy.step.index()];
-        if (copy.output >= first_[copy.step.index() + std::size_t{1}] - first) return nullptr;
-        return &places_[first + copy.output];
+        const auto position = detail::position_of(first_, copy);
+        return position ? &places_[*position] : nullptr;
     }
 
     const place& held(copy_id copy) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_lists` (a list for each). Indexed
-/// by the id itself, so that a table of nodes is never read with a value, a step or a bare number.
+/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_rows` (a row of an array for each),
+/// `id_lists` (a list for each). Indexed by the id itself, so that a table of nodes is never read with a value, a step
+/// or a bare number.
 #pragma once
 
 #include <echo/graph/ids.hpp>
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace echo {
 
@@ -74,6 +74,8 @@ public:
     bool& operator[](Id i) { return has_[i.index()].is; }
     /// Adds the id. O(1).
     void insert(Id i) { (*this)[i] = true; }
+    /// The next id, in the set or not.
+    void push_back(bool in) { has_.push_back({in}); }
     /// Takes the id out. O(1).
     void erase(Id i) { (*this)[i] = false; }
     /// Inserts the id. Whether it was not in the set before.
@@ -100,35 +102,69 @@ private:
     detail::large_vector<flag> has_;
 };
 
+/// Where the row of each id lies in an array that has all rows one behind the other (compressed sparse rows).
+template <class Id, class Position = std::uint32_t>
+class id_rows {
+public:
+    /// How many ids have a row. O(1).
+    std::size_t size() const noexcept { return bounds_.size() - 1; }
+    /// Where the row begins. O(1).
+    Position begin_of(Id i) const { return bounds_[i.index()]; }
+    /// Behind the last item of the row. O(1).
+    Position end_of(Id i) const { return bounds_[i.index() + std::size_t{1}]; }
+    /// Behind the last item of all rows. O(1).
+    Position end() const { return bounds_.back(); }
+    /// The row of that array. O(1).
+    template <class Items>
+    std::span<const typename Items::value_type> in(const Items& items, Id i) const {
+        return {items.data() + begin_of(i), items.data() + end_of(i)};
+    }
+
+    /// No id has a row.
+    void clear() { bounds_.assign(1, 0); }
+    /// Room for so many, so that adding takes no memory.
+    void reserve(std::size_t size) { bounds_.reserve(size + 1); }
+    /// The row of the next id begins where the last one ends, and ends there.
+    void push_back(std::size_t end) { bounds_.push_back(static_cast<Position>(end)); }
+
+private:
+    detail::large_vector<Position> bounds_{0}; ///< id: where its row begins; and one more, the end of all
+};
+
 /// A list for each id, one behind the other in one array (compressed sparse rows). Filled in two passes that visit the
 /// same items: `begin`, `count` each, `lay_out`, `add` each.
 template <class Id, class T>
 class id_lists {
 public:
     /// Forgets all; there are so many ids.
-    void begin(std::size_t ids) { first_.assign(ids + 1, 0); }
+    void begin(std::size_t ids) {
+        next_.assign(ids, 0);
+        rows_.clear();
+    }
     /// There will be one more item in the list of `i`.
-    void count(Id i) { ++first_[i.index() + 1]; }
+    void count(Id i) { ++next_[i]; }
     /// After all are counted.
     void lay_out() {
-        for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-        next_.assign(first_.begin(), first_.end() - 1);
-        items_.resize(first_.back());
+        rows_.reserve(next_.size());
+        for (const Id i : next_.ids()) {
+            rows_.push_back(rows_.end() + next_[i]);
+            next_[i] = rows_.begin_of(i);
+        }
+        items_.resize(rows_.end());
     }
     /// Behind what the list of `i` has already.
-    void add(Id i, const T& item) { items_[next_[i.index()]++] = item; }
+    void add(Id i, const T& item) { items_[next_[i]++] = item; }
 
     /// How many ids there are.
-    std::size_t size() const noexcept { return first_.size() - 1; }
+    std::size_t size() const noexcept { return rows_.size(); }
     /// The list of an id. O(1).
-    std::span<const T> operator[](Id i) const {
-        return {items_.data() + first_[i.index()], items_.data() + first_[i.index() + 1]};
-    }
+    std::span<const T> operator[](Id i) const { return rows_.in(items_, i); }
 
 private:
-    std::vector<std::uint32_t> first_{0}; ///< id: where its list begins; and one more, the end of all
-    std::vector<std::uint32_t> next_;     ///< id: where its next item goes
-    std::vector<T> items_;
+    id_rows<Id> rows_;
+    id_vector<Id, std::uint32_t>
+        next_; ///< how many items its list has; from `lay_out` on, where the next one goes
+    detail::large_vector<T> items_;
 };
 
 } // namespace echo

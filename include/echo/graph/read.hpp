@@ -166,7 +166,7 @@ private:
                             "name the forward node it belongs to");
             const snapshot& s = builder_.so_far();
             const node_id f(at);
-            const auto may = facts_[at].gradient_reads;
+            const auto may = facts_[f].gradient_reads;
             for (const auto v : s.inputs(node_id(builder_.node_count() - 1))) {
                 bool touches = false, allowed = false;
                 for (std::size_t k = 0; const auto out : s.outputs(f)) {
@@ -190,8 +190,8 @@ private:
     node_index<G> index_;
     snapshot_builder builder_;
     id_vector<node_id, node_of<G>> handles_;
-    std::vector<op_facts> facts_;
-    std::vector<std::uint8_t> trainable_;
+    id_vector<node_id, op_facts> facts_;
+    id_set<node_id> trainable_;
     storage_writes<> written_{builder_};
     output_placement<> placement_{builder_};
     std::vector<value_id> inputs_;

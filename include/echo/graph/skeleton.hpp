@@ -70,8 +70,8 @@ template <class = void>
 class skeleton_builder {
 public:
     /// As `add_backward_skeleton`, whose arguments must outlive it.
-    skeleton_builder(snapshot_builder& builder, std::span<const op_facts> facts,
-                     const std::vector<std::uint8_t>& trainable)
+    skeleton_builder(snapshot_builder& builder, const id_vector<node_id, op_facts>& facts,
+                     const id_set<node_id>& trainable)
         : builder_(builder), facts_(facts), trainable_(trainable),
           gradient_(builder.so_far().value_count(), value_id::none()) {}
 
@@ -83,7 +83,7 @@ public:
         for (std::size_t n = forward; n-- > 0;)
             if (builder_.so_far()[node_id(n)].phase == phase::forward) differentiate(node_id(n));
         for (std::size_t n = 0; n < forward; ++n) {
-            if (builder_.so_far()[node_id(n)].phase != phase::input || !trainable_[n]) continue;
+            if (builder_.so_far()[node_id(n)].phase != phase::input || !trainable_[node_id(n)]) continue;
             for (const auto v : builder_.so_far().outputs(node_id(n)))
                 if (gradient_[v].valid()) builder_.add_result(gradient_[v]);
         }
@@ -116,7 +116,7 @@ private:
 
     /// The gradients of the op's outputs, and the values that its facts name.
     skeleton_reads<> reads_of(node_id n) const {
-        const op_facts& facts = facts_[n.index()];
+        const op_facts& facts = facts_[n];
         const auto inputs = builder_.so_far().inputs(n);
         const auto outputs = builder_.so_far().outputs(n);
         skeleton_reads<> read;
@@ -138,14 +138,13 @@ private:
         skeleton_gradients<> made;
         for (const auto input : s.inputs(n)) {
             const value_record& x = s[input];
-            const bool differentiable =
-                s[x.producer].phase == phase::forward || trainable_[x.producer.index()];
+            const bool differentiable = s[x.producer].phase == phase::forward || trainable_[x.producer];
             if (!is_floating(x.type) || !differentiable) continue;
             tensor t{.type = x.type, .bytes = x.bytes};
             if (dy.valid() && made.tensors.empty() && s[dy].bytes == x.bytes) {
                 if (s[n].kind == op_kind::view)
                     t.view_of = 0;
-                else if (facts_[n.index()].gradient_inplace)
+                else if (facts_[n].gradient_inplace)
                     t.inplace = 0;
             }
             made.tensors.push_back(t);
@@ -191,8 +190,8 @@ private:
     }
 
     snapshot_builder& builder_;
-    std::span<const op_facts> facts_;
-    const std::vector<std::uint8_t>& trainable_;
+    const id_vector<node_id, op_facts>& facts_;
+    const id_set<node_id>& trainable_;
     id_vector<value_id, value_id> gradient_; ///< per forward value: its gradient so far
     id_set<value_id> wanted_;                ///< a result: its gradient comes from outside
 };
@@ -202,8 +201,8 @@ private:
 /// Appends the backward skeleton of the forward nodes in `builder`; `facts[n]` are those of node n,
 /// `trainable[n]` says whether the gradient of input node n is a result. O(nodes + edges).
 template <class = void>
-void add_backward_skeleton(snapshot_builder& builder, std::span<const op_facts> facts,
-                           const std::vector<std::uint8_t>& trainable) {
+void add_backward_skeleton(snapshot_builder& builder, const id_vector<node_id, op_facts>& facts,
+                           const id_set<node_id>& trainable) {
     detail::skeleton_builder(builder, facts, trainable).run();
 }
 

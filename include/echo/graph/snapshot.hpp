@@ -6,8 +6,7 @@
 /// (snapshot_builder.hpp).
 #pragma once
 
-#include <echo/graph/ids.hpp>
-#include <echo/graph/large_vector.hpp>
+#include <echo/graph/id_vector.hpp>
 #include <echo/graph/phase.hpp>
 #include <echo/op_facts.hpp>
 
@@ -89,44 +88,34 @@ public:
     id_range<value_id> values() const noexcept { return {0, values_.size()}; }
 
     /// What is known of a node.
-    const node_record& operator[](node_id n) const { return nodes_[n.index()]; }
+    const node_record& operator[](node_id n) const { return nodes_[n]; }
     /// What is known of a value.
-    const value_record& operator[](value_id v) const { return values_[v.index()]; }
+    const value_record& operator[](value_id v) const { return values_[v]; }
 
     /// What the node reads, in its op's order.
-    std::span<const value_id> inputs(node_id n) const {
-        return {inputs_.data() + first_input_[n.index()], inputs_.data() + first_input_[n.index() + 1]};
-    }
+    std::span<const value_id> inputs(node_id n) const { return input_rows_.in(inputs_, n); }
     /// `inputs(n)` by who made them, kept beside them so that passes over all edges read no values.
-    std::span<const edge_source> sources(node_id n) const {
-        return {sources_.data() + first_input_[n.index()], sources_.data() + first_input_[n.index() + 1]};
-    }
+    std::span<const edge_source> sources(node_id n) const { return input_rows_.in(sources_, n); }
     /// Whether the node needs only one bit per element of the value at this input.
     bool one_bit(node_id n, std::size_t position) const {
-        return one_bit_[first_input_[n.index()] + position] != 0;
+        return one_bit_[input_rows_.begin_of(n) + position] != 0;
     }
     /// What the node makes.
-    id_range<value_id> outputs(node_id n) const {
-        return {first_output_[n.index()], first_output_[n.index() + 1]};
-    }
+    id_range<value_id> outputs(node_id n) const { return {output_rows_.begin_of(n), output_rows_.end_of(n)}; }
     /// Output `k` of the node.
-    value_id output(node_id n, std::size_t k) const { return value_id(first_output_[n.index()] + k); }
+    value_id output(node_id n, std::size_t k) const { return value_id(output_rows_.begin_of(n) + k); }
     /// Which output of its node the value is, from 0.
     std::uint32_t output_index(value_id v) const {
-        return v.index() - first_output_[values_[v.index()].producer.index()];
+        return v.index() - output_rows_.begin_of(values_[v].producer);
     }
     /// Nodes that must run before this one though it reads nothing of them.
-    std::span<const node_id> control(node_id n) const {
-        return {control_.data() + first_control_[n.index()], control_.data() + first_control_[n.index() + 1]};
-    }
+    std::span<const node_id> control(node_id n) const { return control_rows_.in(control_, n); }
     /// The readers of a value in execution order, one entry per input position.
-    std::span<const use> uses(value_id v) const {
-        return {uses_.data() + first_use_[v.index()], uses_.data() + first_use_[v.index() + 1]};
-    }
+    std::span<const use> uses(value_id v) const { return uses_[v]; }
     /// What must exist at the end.
     std::span<const value_id> results() const noexcept { return results_; }
     /// Whether the value must exist at the end.
-    bool is_result(value_id v) const { return is_result_[v.index()] != 0; }
+    bool is_result(value_id v) const { return is_result_[v]; }
 
     /// The name of an op, by `node_record::op`.
     std::string_view op_name(std::uint32_t op) const { return ops_[op]; }
@@ -138,7 +127,7 @@ public:
     std::size_t layer_count() const noexcept { return layers_.size(); }
     /// The host's name of the node, or `#N`.
     std::string name(node_id n) const {
-        const auto first = first_name_[n.index()], last = first_name_[n.index() + 1];
+        const std::size_t first = name_rows_.begin_of(n), last = name_rows_.end_of(n);
         if (first == last) return std::to_string(n.index()).insert(0, 1, '#');
         return names_.substr(first, last - first);
     }
@@ -147,19 +136,19 @@ public:
     friend class basic_snapshot_builder;
 
 private:
-    detail::large_vector<node_record> nodes_;
-    detail::large_vector<value_record> values_;
-    detail::large_vector<std::uint32_t> first_input_{0}, first_output_{0}, first_control_{0}, first_use_{0};
+    id_vector<node_id, node_record> nodes_;
+    id_vector<value_id, value_record> values_;
+    id_rows<node_id> input_rows_, output_rows_, control_rows_;
     detail::large_vector<value_id> inputs_;
     detail::large_vector<edge_source> sources_;
     detail::large_vector<std::uint8_t> one_bit_;
     detail::large_vector<node_id> control_;
-    detail::large_vector<use> uses_;
+    id_lists<value_id, use> uses_;
     detail::large_vector<value_id> results_;
-    detail::large_vector<std::uint8_t> is_result_;
+    id_set<value_id> is_result_;
     std::vector<std::string> ops_, layers_;
     std::string names_;
-    std::vector<std::size_t> first_name_{0};
+    id_rows<node_id, std::size_t> name_rows_;
     std::size_t host_nodes_ = 0;
 };
 

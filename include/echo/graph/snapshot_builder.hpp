@@ -59,11 +59,11 @@ public:
                              .time_us = d.time_us.value_or(-1),
                              .workspace = d.workspace});
         s_.names_ += d.name;
-        s_.first_name_.push_back(s_.names_.size());
+        s_.name_rows_.push_back(s_.names_.size());
         add_inputs(d);
         add_outputs(d, n);
         s_.control_.insert(s_.control_.end(), d.control.begin(), d.control.end());
-        s_.first_control_.push_back(static_cast<std::uint32_t>(s_.control_.size()));
+        s_.control_rows_.push_back(s_.control_.size());
         return n;
     }
 
@@ -77,10 +77,10 @@ public:
     const snapshot& so_far() const noexcept { return s_; }
 
     /// The value that made the resident storage on which `v` lies in every schedule; `none()` if there is none.
-    value_id resident_storage(value_id v) const { return resident_[v.index()]; }
+    value_id resident_storage(value_id v) const { return resident_[v]; }
 
     /// A node that was added may not run again, whatever was said of it.
-    void run_once(node_id n) { s_.nodes_[n.index()].rerun = rerun_kind::never; }
+    void run_once(node_id n) { s_.nodes_[n].rerun = rerun_kind::never; }
 
     /// From here on nodes are the backward skeleton, not the host's.
     void end_of_host() { host_nodes_ = s_.nodes_.size(); }
@@ -96,8 +96,8 @@ public:
     /// The snapshot; the builder is empty then. O(nodes + edges).
     snapshot finish() && {
         s_.host_nodes_ = host_nodes_.value_or(s_.nodes_.size());
-        s_.is_result_.assign(s_.values_.size(), 0);
-        for (const auto v : s_.results_) s_.is_result_[v.index()] = 1;
+        s_.is_result_.assign(s_.values_.size());
+        for (const auto v : s_.results_) s_.is_result_.insert(v);
         index_uses();
         return std::move(s_);
     }
@@ -136,7 +136,7 @@ private:
             s_.sources_.push_back({s_[d.inputs[i]].producer, s_.output_index(d.inputs[i])});
             s_.one_bit_.push_back(i < 63 && d.one_bit_inputs.contains(i));
         }
-        s_.first_input_.push_back(static_cast<std::uint32_t>(s_.inputs_.size()));
+        s_.input_rows_.push_back(s_.inputs_.size());
         if (s_.inputs_.size() >= value_id::limit())
             throw error({}, "inputs", "more than 2^32 edges", "split the graph");
     }
@@ -171,7 +171,7 @@ private:
                        "drop that position");
         if (s_.values_.size() >= value_id::limit())
             throw error({}, "outputs", "more than 2^32 values", "split the graph");
-        s_.first_output_.push_back(static_cast<std::uint32_t>(s_.values_.size()));
+        s_.output_rows_.push_back(s_.values_.size());
     }
 
     /// Notes whose resident storage the value `made` lies on, if that is certain: what is in place on other storage may
@@ -189,7 +189,7 @@ private:
     void write_on_resident(const node_description& d, node_id n, value_id made) {
         const value_id on = resident_storage(made);
         const auto key = [&](value_id v) {
-            return "outputs[" + std::to_string(v.index() - s_.first_output_.back()) + "].inplace";
+            return "outputs[" + std::to_string(v.index() - s_.output_rows_.end()) + "].inplace";
         };
         const auto storage = [&] { return "the resident storage of '" + s_.name(s_[on].producer) + "'"; };
         if (s_[made].bytes > s_[on].bytes)
@@ -212,19 +212,15 @@ private:
     }
 
     void index_uses() {
-        auto& first = s_.first_use_;
-        first.assign(s_.values_.size() + 1, 0);
-        for (const auto v : s_.inputs_) ++first[v.index() + 1];
-        for (std::size_t v = 0; v < s_.values_.size(); ++v) first[v + 1] += first[v];
-        s_.uses_.resize(s_.inputs_.size());
-        auto next = first;
+        s_.uses_.begin(s_.values_.size());
+        for (const auto v : s_.inputs_) s_.uses_.count(v);
+        s_.uses_.lay_out();
         for (const auto n : s_.nodes())
-            for (std::uint32_t i = 0; const auto v : s_.inputs(n)) s_.uses_[next[v.index()]++] = {n, i++};
+            for (std::uint32_t i = 0; const auto v : s_.inputs(n)) s_.uses_.add(v, {n, i++});
     }
 
     snapshot s_;
-    std::vector<value_id>
-        resident_; ///< per value: the maker of the resident storage that it lies on, or none
+    id_vector<value_id, value_id> resident_; ///< the maker of the resident storage that it lies on, or none
     std::unordered_map<std::uint32_t, value_id>
         written_; ///< by that maker: the node's output in place on the storage
     std::uint64_t total_ = 0;

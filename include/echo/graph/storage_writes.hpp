@@ -26,20 +26,20 @@ public:
     /// Adds to `control` who must have run before a node with these inputs: the last writer of each storage. O(inputs).
     void put_behind_writers(std::span<const value_id> inputs, std::vector<node_id>& control) const {
         for (const value_id v : inputs) {
-            const auto found = storages_.find(storage_of(v).index());
+            const auto found = storages_.find(storage_of(v));
             if (found != storages_.end() && found->second.writer.valid())
                 control.push_back(found->second.writer);
         }
     }
     /// The node was added last, and reads these.
     void read(node_id n, std::span<const value_id> inputs) {
-        for (const value_id v : inputs) storages_[storage_of(v).index()].readers.push_back(n);
+        for (const value_id v : inputs) storages_[storage_of(v)].readers.push_back(n);
     }
     /// The node was added last, and writes into the storage of `v`. From now on it may not run again, nor may who made
     /// what it writes over, or has read it.
     void write(node_id n, value_id v) {
         const value_id storage = storage_of(v);
-        of_storage& of = storages_[storage.index()];
+        of_storage& of = storages_[storage];
         of.writer = n;
         of.written = value_id::none();
         for (const value_id y : builder_.so_far().outputs(n))
@@ -52,10 +52,10 @@ public:
     /// All nodes and results are there. What is in storage in the end counts where it is resident, or a result lies on
     /// it: its last writer is not dead, though nobody may read it.
     void keep_last() {
-        std::set<std::uint32_t> kept;
+        std::set<value_id> kept;
         const auto results = builder_.so_far().results();
         std::set<value_id> named(results.begin(), results.end());
-        for (const value_id v : named) kept.insert(storage_of(v).index());
+        for (const value_id v : named) kept.insert(storage_of(v));
         for (const auto& [storage, of] : storages_)
             if (of.written.valid() && !named.contains(of.written) &&
                 (kept.contains(storage) || builder_.resident_storage(of.written).valid()))
@@ -78,7 +78,7 @@ private:
     }
 
     snapshot_builder& builder_;
-    std::map<std::uint32_t, of_storage> storages_; // by the value that made it
+    std::map<value_id, of_storage> storages_; // by the value that made it
 };
 
 } // namespace echo::detail

@@ -10,7 +10,7 @@
 /// the gradient node, so a second run of it changes nothing. Dropout draws anew when it runs again: never.
 #pragma once
 
-#include <echo/vocabulary/aten_rows.hpp>
+#include <echo/vocabulary/row_facts.hpp>
 #include <echo/vocabulary/vocabulary.hpp>
 
 #include <cmath>

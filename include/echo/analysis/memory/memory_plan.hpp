@@ -43,6 +43,17 @@ struct memory_place {
     friend bool operator==(const memory_place&, const memory_place&) = default;
 };
 
+namespace detail {
+/// Where the copy stands among all of a plan's, by `memory_plan_parts::first_copy`; empty for one that the plan does
+/// not have. O(1).
+inline std::optional<std::size_t> position_of(std::span<const std::uint32_t> first_copy,
+                                              copy_id copy) noexcept {
+    const std::size_t t = copy.step.index();
+    if (t + 1 >= first_copy.size() || copy.output >= first_copy[t + 1] - first_copy[t]) return std::nullopt;
+    return std::size_t{first_copy[t]} + copy.output;
+}
+} // namespace detail
+
 /// What a memory plan consists of, open to change: how one is built, read from a file, or spoilt in a test.
 struct memory_plan_parts {
     std::vector<memory_block> blocks{}; ///< one per non-resident storage of more than 0 bytes, by maker
@@ -80,12 +91,9 @@ public:
     /// has no bytes. Empty for a copy on resident storage, for one that a fused step makes, and for one that the
     /// schedule does not have. O(1).
     std::optional<std::uint64_t> offset(copy_id copy) const noexcept {
-        if (copy.step.index() + std::size_t{1} >= parts_.first_copy.size()) return std::nullopt;
-        const std::size_t first = parts_.first_copy[copy.step.index()];
-        if (copy.output >= parts_.first_copy[copy.step.index() + 1] - first) return std::nullopt;
-        const std::uint64_t at = parts_.offsets[first + copy.output];
-        if (at == memory_plan_parts::no_offset) return std::nullopt;
-        return at;
+        const auto position = detail::position_of(parts_.first_copy, copy);
+        if (!position || parts_.offsets[*position] == memory_plan_parts::no_offset) return std::nullopt;
+        return parts_.offsets[*position];
     }
     /// The offset of an output of a step. Empty and O(1) as above.
     std::optional<std::uint64_t> offset(step_id step, std::uint32_t output = 0) const noexcept {

@@ -28,14 +28,14 @@ schedule without_run(const schedule& steps, step_id left_out) {
             before = t;
     }
     schedule made;
-    std::vector<step_id> now(steps.size());
+    id_vector<step_id, step_id> now(steps.size());
     for (const auto t : steps.steps()) {
         if (t == left_out) {
-            now[t.index()] = now[before.index()];
+            now[t] = now[before];
             continue;
         }
-        now[t.index()] = made.add(steps[t]);
-        for (const copy_id c : steps.inputs(t)) made.read({now[c.step.index()], c.output});
+        now[t] = made.add(steps[t]);
+        for (const copy_id c : steps.inputs(t)) made.read({now[c.step], c.output});
     }
     return made;
 }

@@ -46,9 +46,9 @@ private:
     static std::string block_key(std::size_t b) { return "arena.blocks[" + std::to_string(b) + "]"; }
 
     [[noreturn]] void refuse(std::size_t b, const std::string& problem) const {
-        const copy_id c = m_.blocks()[b].maker;
+        const std::size_t maker = m_.blocks()[b].maker.step.index();
         std::string who;
-        if (c.step.index() < steps_.size()) who = s_.name(steps_.steps[c.step.index()].node);
+        if (maker < steps_.size()) who = s_.name(steps_.steps[maker].node);
         throw error(who, block_key(b), problem, "make the memory plan again, for these very steps");
     }
 
@@ -60,8 +60,7 @@ private:
             if (block.maker.step.index() >= steps_.size() ||
                 block.maker.output >= steps_.copy_count(block.maker.step.index()))
                 refuse(b, "names no output of any step");
-            const std::uint32_t i =
-                figures_.storage_of[steps_.steps[block.maker.step.index()].first_copy + block.maker.output];
+            const std::uint32_t i = figures_.storage_of[steps_.copy_index(block.maker)];
             if (i == none) refuse(b, "is of what a fused step makes, which has no storage");
             const checked_storage& storage = figures_.storages[i];
             if (storage.resident) refuse(b, "is of resident storage, which lies outside the arena");

@@ -33,6 +33,11 @@ struct resolved_steps {
     std::size_t size() const noexcept { return steps.size() - 1; }
     std::size_t read_count(std::size_t t) const { return steps[t + 1].first_read - steps[t].first_read; }
     std::size_t copy_count(std::size_t t) const { return steps[t + 1].first_copy - steps[t].first_copy; }
+    /// The number of a copy, which must be one of them.
+    std::uint32_t copy_index(copy_id c) const {
+        const std::size_t t = c.step.index();
+        return steps[t].first_copy + c.output;
+    }
 
     void close_step() {
         steps.push_back({.first_copy = static_cast<std::uint32_t>(copies.size()),

@@ -108,7 +108,7 @@ private:
             refuse_input(position, "takes output " + std::to_string(c.output) + " of step " +
                                        std::to_string(c.step.index()) + ", which has " +
                                        std::to_string(out_.copy_count(c.step.index())));
-        return out_.steps[c.step.index()].first_copy + c.output;
+        return out_.copy_index(c);
     }
 
     void close(node_id n, std::uint64_t bytes) {
