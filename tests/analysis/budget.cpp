@@ -140,6 +140,27 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
     CHECK(echo::make_plan(m.s, {.budget = before}).steps() == echo::baseline_schedule(m.s));
 }
 
+TEST_CASE("where a budget is not met, what is largest at the peak is named", "[budget]") {
+    const std::uint64_t workspace = GENERATE(0, 199, 201);
+    toy_graph g;
+    const auto data = g.input(5000); // resident: no plan can give it up
+    const auto small = g.heavy({data}, 90), large = g.heavy({small}, 200), other = g.heavy({large}, 100);
+    const auto loss = g.light({small, large, other}, 0);
+    const auto d = g.add({.phase = echo::phase::backward, .workspace = workspace},
+                         {loss, small, large, other}, {{.bytes = 80}});
+    const auto later = g.heavy_backward({d}, 300); // behind the peak
+    const auto s = g.finish({g.heavy_backward({later}, 1)});
+    const auto report = [&](std::uint64_t budget) {
+        return echo::make_plan(s, {.how = echo::strategy::baseline, .budget = budget}).report();
+    };
+    const std::uint64_t peak = 90 + 200 + 100 + 80 + workspace;
+    REQUIRE(report(1).peak_bytes == peak);
+    CHECK(report(1).blocker == s[workspace > 200 ? d : large].producer);
+    CHECK(report(1).blocker_bytes == std::max<std::uint64_t>(200, workspace));
+    CHECK(report(peak - 1).blocker.valid());
+    CHECK_FALSE(report(peak).blocker.valid()); // nothing stands in its way
+}
+
 TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
     toy_graph g;
     const auto small = g.input(1), big = g.input(4'000'000); // 0 1
@@ -254,6 +275,39 @@ TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
                   return exchange(std::move(plan), limit, 10);
               };
           }) > 0);
+}
+
+TEST_CASE("swaps alone find what the whole search finds, where each leaves alone what another needs",
+          "[budget]") {
+    struct example {
+        std::uint64_t graph, part; ///< its number, and eighths of the way to the lowest peak
+    };
+    const example all[] = {
+        {133, 3},  {1567, 5},  // swaps that share a node do not go together
+        {5136, 7}, {26716, 5}, // what one keeps, none of the others gives up
+        {735, 5},  {10651, 5}, // what one would have kept, others may give up if it did not pay
+    };
+    for (const auto& [graph, part] : all) {
+        const auto s = support::numbered_graph(graph);
+        const auto c = echo::find_candidates(s);
+        echo::evaluator<> evaluate(s, c);
+        echo::evictor evict(evaluate);
+        echo::retainer retain(evaluate);
+        echo::exchanger exchange(evaluate, evict, retain);
+        auto nothing = echo::decision::nothing(s);
+        nothing.heavy = true;
+        const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
+        const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 8;
+        auto found = evict(evaluate(nothing), limit, {});
+        REQUIRE(found.met);
+        const auto before = found.plan.recompute();
+        const auto after = exchange(std::move(found.plan), limit, 20).recompute();
+        const echo::anchor_finder<> anchors(s, c);
+        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
+        CAPTURE(graph, part);
+        CHECK(after < before);
+        CHECK(after <= search.cheapest(limit).recompute());
+    }
 }
 
 TEST_CASE("a way below the limit and back keeps to it and never takes longer", "[budget]") {
@@ -444,6 +498,21 @@ TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {
     CHECK(replays_for(608) < replays_for(607) / 4); // 608 is the peak of the graph's own order
 }
 
+TEST_CASE("below the lowest plan within a time, no search at a limit finds another within it", "[budget]") {
+    const auto s = support::numbered_graph(11, 450); // where a rung gives nothing, and the next one does
+    const auto c = echo::find_candidates(s);
+    const echo::anchor_finder<> anchors(s, c);
+    const auto most = c.times.at_most(0.05);
+    echo::evaluator<> evaluate(s, c);
+    REQUIRE(echo::search_effort::of(s).polishing_replays() > 0);
+    const auto lowest = echo::budget_search(evaluate, anchors, {}).lowest(most).peak_bytes();
+    for (const std::uint64_t rungs : {1, 2}) {
+        const std::uint64_t limit = lowest - lowest * rungs / 256;
+        const auto found = echo::budget_search(evaluate, anchors, {}).cheapest(limit);
+        CHECK((found.peak_bytes() > limit || found.recompute() > most));
+    }
+}
+
 namespace {
 
 /// A search for budgets before anything is searched: one plan to start from, and cuts.
@@ -483,6 +552,31 @@ TEST_CASE("the way down begins with the best of starts and cheap cuts, and goes 
     }
     CHECK(by_cuts > 0);
     CHECK(by_steps > 0);
+}
+
+TEST_CASE("the start that has led to a limit is led first to the next, and then every other", "[budget]") {
+    toy_graph g;
+    const auto small = g.input(1), big = g.input(4'000'000);
+    const auto heavy = g.heavy({big}, 300), cheap = g.light({small}, 100), dear = g.light({big}, 100);
+    const auto loss = g.light({heavy, cheap, dear}, 0);
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 600)}, 8);
+    const auto s = g.finish({loss, g.backward({d, heavy, cheap, dear}, 8)});
+    const auto c = echo::find_candidates(s);
+    const auto time = [&](value v) { return c.times.of_node[s[v].producer]; };
+    echo::evaluator<> evaluate(s, c);
+    echo::led_plans<> plans(evaluate, {});
+    auto decided = echo::decision::nothing(s);
+    plans.start_from(evaluate(decided)); // heavy ops do not run again
+    decided.again.insert(s[heavy].producer);
+    plans.start_from(decided);
+    decided.again.insert(s[dear].producer);
+    plans.start_from(decided);
+    REQUIRE(plans.starts().size() == 3);
+    const std::uint64_t peak = plans.starts().front().footprint.peak_bytes;
+    REQUIRE(peak == 1108);
+    CHECK(plans.search_within(peak - 500, time(heavy) + time(dear) + time(cheap))); // from the second alone
+    CHECK_FALSE(plans.knows_within(peak - 100, time(cheap)));
+    CHECK(plans.search_within(peak - 100, time(cheap))); // from the first alone
 }
 
 TEST_CASE("a rung is the last that is not below some bytes", "[budget]") {
@@ -692,7 +786,7 @@ TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where ev
 
 TEST_CASE("on the front of a small graph is what each plan becomes just below the peaks before it",
           "[budget]") {
-    for (const std::uint64_t number : {25U, 31U, 80U, 85U}) {
+    for (const std::uint64_t number : {25U, 31U, 80U, 85U, 219U, 323U}) {
         const auto s = support::numbered_graph(number, 40);
         const auto c = echo::find_candidates(s);
         const echo::anchor_finder<> anchors(s, c);

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace {
@@ -353,4 +354,22 @@ TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]")
         CHECK(p.report().peak_bytes <= best);
         CHECK(p.report().peak_bytes < before.peak_bytes);
     }
+}
+
+TEST_CASE("what all anchor distances decide alike is replayed once", "[echo_pass]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 100), y = g.heavy({x}, 100);
+    auto d = g.backward({g.seed(), g.light({x, y}, 0)}, 8);
+    for (const auto v : {y, x, y, x}) d = g.heavy_backward({d, v}, 8); // needed far apart, none of it light
+    const auto s = g.finish({d});
+    const auto c = echo::find_candidates(s);
+    const echo::plan_options options;
+    REQUIRE(echo::anchor_finder(s, c)(echo::no_anchor).largest_span > 0); // there are several distances
+    echo::evaluator<> evaluate(s, c);
+    echo::detail::plan_progress<> progress({}, false);
+    std::vector<std::string> notes;
+    const auto plan =
+        echo::detail::strategies(s, c, options, evaluate, progress).propose(echo::strategy::echo, notes);
+    CHECK(plan.recompute() == 0);
+    CHECK(evaluate.count() == 1);
 }

@@ -289,6 +289,38 @@ TEST_CASE("a cut is taken at the gradient that is named, the first of all too, a
     CHECK(in_time.within(0, first) >= 300); // but for a thousandth
 }
 
+TEST_CASE("a bound on time is what must run again, but for a tick of those that it counts in",
+          "[lower_bound]") {
+    constexpr std::uint64_t map = std::uint64_t{1} << 40; // bytes: one is worth less than a tick then
+    toy_graph g;
+    const auto timed = [&](double time, std::vector<toy_graph::value> in, std::uint64_t bytes) {
+        return g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = time}, in,
+                     {{.bytes = bytes}});
+    };
+    const auto data = g.input(1);
+    const auto a = timed(1, {data}, map), b = timed(1, {data}, map);
+    const auto loss = timed(50, {a, b}, 0);
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 2 * map)}, 8);
+    const auto s = g.finish({g.backward({g.backward({d, a}, 8), b}, 8)});
+    const auto c = echo::find_candidates(s);
+    const auto one = c.times.of_node[s[a].producer];
+    const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes; // with both maps
+    const echo::ticks tick = (c.times.total >> 32) + 1;
+    REQUIRE(tick > 1);
+    const auto least = [&](std::uint64_t limit) {
+        return echo::budget_bound<>(s, c, true).least_time(limit, gradients(s));
+    };
+    CHECK(least(peak) == 0);
+    CHECK(least(peak - 1) == one);
+    for (const echo::ticks runs : {1, 2})
+        for (const std::uint64_t room : {0, 1, 2}) {
+            const auto bound = least(peak - static_cast<std::uint64_t>(runs) * map + room);
+            CAPTURE(runs, room, bound, one, tick);
+            CHECK(bound <= runs * one);
+            CHECK(bound > runs * (one - tick) - tick);
+        }
+}
+
 TEST_CASE("one cut more is taken where most is held, however often it is asked for", "[lower_bound]") {
     toy_graph g;
     const auto data = g.input(1);

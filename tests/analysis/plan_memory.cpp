@@ -359,6 +359,22 @@ TEST_CASE("searches end when their work is done", "[plan_memory]") {
     }
 }
 
+TEST_CASE("of many intervals, the search over orders goes on beside the exact one", "[plan_memory]") {
+    constexpr std::uint64_t first_share = 500'000;
+    for (const std::uint64_t seed : {1, 2}) {
+        std::mt19937_64 engine(seed);
+        const echo::arena::timeline<> line(random_intervals(engine, 4100, 100, 4), 1);
+        echo::arena::greedy_placer<> orders(line);
+        orders.run(line.load(), echo::arena::greedy_tries(line.size()), ~std::uint64_t{0});
+        const auto soon = orders.bytes();
+        orders.run(line.load(), ~std::size_t{0}, orders.work() + first_share);
+        REQUIRE(orders.bytes() < soon);
+        echo::arena::anytime_placer<> placer(line, 0);
+        placer.run(first_share);
+        CHECK(placer.bytes() <= orders.bytes());
+    }
+}
+
 TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
     std::mt19937_64 engine(1);
     const echo::arena::timeline<> line(random_intervals(engine, 50, 30, 9), 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_rows` (a row of an array for each),
-/// `id_lists` (a list for each). Indexed by the id itself, so that a table of nodes is never read with a value, a step
-/// or a bare number.
+/// Tables by strong id: `id_vector` (a value for each), `id_set` (some of them), `id_rows` (a row of an array for
+/// each), `id_lists` (a list for each). Indexed by the id itself, so that a table of nodes is never read with a value,
+/// a step or a bare number.
 #pragma once
 
 #include <echo/graph/ids.hpp>

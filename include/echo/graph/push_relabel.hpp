@@ -27,12 +27,13 @@ public:
 
     /// The greatest flow through the network from what vertices hold to what each may drain; the network keeps what is
     /// left of it. O(vertices² × √arcs); near-linear on graphs of training steps.
-    [[nodiscard]] flow_capacity operator()(residual_network<>& net, std::span<const flow_capacity> excess,
-                                           std::span<const flow_capacity> drain) {
+    [[nodiscard]] flow_capacity operator()(residual_network<>& net,
+                                           const detail::large_vector<flow_capacity>& excess,
+                                           const detail::large_vector<flow_capacity>& drain) {
         net_ = &net;
         const std::size_t n = excess.size();
-        excess_.assign(excess.begin(), excess.end());
-        drain_.assign(drain.begin(), drain.end());
+        excess_ = excess;
+        drain_ = drain;
         label_.assign(n, dead);
         current_.resize(n);
         levels_.resize(n);

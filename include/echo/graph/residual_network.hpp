@@ -33,7 +33,7 @@ public:
     /// From the arcs of a network of so many vertices; nothing flows yet. Arcs are turned round: the network is solved
     /// backwards, from the sink, because what then cannot reach the terminal is the largest sink side there is.
     /// O((vertices + arcs) × α(vertices)).
-    void build(std::span<const flow_arc> arcs, std::size_t vertices) {
+    void build(const detail::large_vector<flow_arc>& arcs, std::size_t vertices) {
         lay_out(arcs, vertices);
         // Arcs stand before their reverses: excess then runs on along a chain rather than back.
         place_.resize(arcs.size());
@@ -61,7 +61,7 @@ public:
 
 private:
     /// Counts the arcs of each vertex, and joins the parts that they connect.
-    void lay_out(std::span<const flow_arc> arcs, std::size_t n) {
+    void lay_out(const detail::large_vector<flow_arc>& arcs, std::size_t n) {
         first.assign(n + 1, 0);
         parent_.resize(n);
         for (flow_vertex v = 0; v < n; ++v) parent_[v] = v;

@@ -29,7 +29,7 @@ public:
     /// peaks, at most `tuning::most_questions` times.
     [[nodiscard]] evaluated_plan smallest(ticks most) {
         ask(search_.lowest(most));
-        const auto known = search_.known();
+        const auto& known = search_.known();
         std::size_t asked = 1;
         for (auto t = known.rbegin(); t != known.rend() && asked < tuning::most_questions; ++t) {
             if (t->recompute > most) continue;

@@ -61,7 +61,7 @@ public:
     [[nodiscard]] std::vector<rated_decision> front(std::size_t count) {
         budget_search<> search(evaluate_, anchors_, search_options());
         tell_what_is_known(search);
-        const auto found = search.front(count);
+        const auto& found = search.front(count);
         return {found.begin(), found.end()};
     }
 

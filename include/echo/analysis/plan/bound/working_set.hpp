@@ -51,9 +51,9 @@ public:
         return sum + count_outputs(n);
     }
     /// Of the last call: the storages that it reads.
-    std::span<const counted_storage> storages() const noexcept { return shares_; }
+    const std::vector<counted_storage>& storages() const noexcept { return shares_; }
     /// Of the last call.
-    std::span<const read_inside> inside() const noexcept { return inside_; }
+    const std::vector<read_inside>& inside() const noexcept { return inside_; }
 
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};

@@ -76,7 +76,7 @@ public:
 
     /// The front, from the plan that recomputes nothing down to the least peak found; peaks fall and times rise from
     /// point to point. At most `count` searches between them. Valid until the next search.
-    std::span<const rated_decision> front(std::size_t count) {
+    const std::vector<rated_decision>& front(std::size_t count) {
         rungs_.prepare();
         if (knows_all()) {
             rungs_.search_whole_front();
@@ -93,7 +93,7 @@ public:
     }
 
     /// All plans found so far that no other beats: peaks fall, times rise. Until the next search.
-    std::span<const rated_decision> known() const noexcept { return known_.all(); }
+    const std::vector<rated_decision>& known() const noexcept { return known_.all(); }
 
     /// Whether the graph is so small that all plans that might be of use should be known.
     bool knows_all() const noexcept { return rungs_.knows_all(); }

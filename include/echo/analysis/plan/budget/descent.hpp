@@ -52,7 +52,7 @@ private:
             if (!lowest || found.plan.rated().better_than(*lowest)) lowest = found.plan.rated();
         };
         const bool is_reduced = plans_.effort().is_reduced();
-        const auto starts = plans_.starts();
+        const auto& starts = plans_.starts();
         ranking<> by_peak;
         for (std::uint32_t i = 0; i < starts.size(); ++i) by_peak.add(i, starts[i].footprint.peak_bytes);
         const auto order = by_peak.descending();

@@ -46,7 +46,7 @@ public:
     /// The plan of the least peak. There must be one.
     const rated_decision& lowest() const { return plans_.back(); }
     /// All of them, in order.
-    std::span<const rated_decision> all() const noexcept { return plans_; }
+    const std::vector<rated_decision>& all() const noexcept { return plans_; }
 
 private:
     std::vector<rated_decision>::iterator first_within(std::uint64_t limit) {

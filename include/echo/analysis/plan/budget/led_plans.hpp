@@ -48,7 +48,7 @@ public:
     /// The best plans so far.
     const known_plans<>& known() const noexcept { return known_; }
     /// What is led down from.
-    std::span<const rated_decision> starts() const noexcept { return starts_; }
+    const std::vector<rated_decision>& starts() const noexcept { return starts_; }
     /// Makes the plan known.
     void add(const evaluated_plan& plan) { known_.add(plan.rated()); }
 
@@ -68,7 +68,7 @@ public:
     /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many
     /// as the effort allows.
     void keep_best_starts() {
-        const auto all = known_.all();
+        const auto& all = known_.all();
         const std::size_t count = std::min(all.size(), effort_.starts);
         starts_.clear();
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
@@ -103,7 +103,7 @@ public:
     }
     /// Leads the known plans whose peaks lie next above the limit to it, `most` of them.
     void lead_from_above(std::uint64_t limit, std::ptrdiff_t most) {
-        const auto all = known_.all();
+        const auto& all = known_.all();
         const auto end = std::ranges::partition_point(
             all, [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
         const auto count = std::min(end - all.begin(), most);

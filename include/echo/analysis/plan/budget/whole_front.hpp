@@ -39,7 +39,7 @@ public:
         const search_effort& effort = plans_.effort();
         const std::uint64_t step = (high - low) / effort.front_points + 1;
         const std::size_t replays = std::min(replays_ / effort.front_points, effort.most_local_replays());
-        std::vector<rated_decision> paths(plans_.starts().begin(), plans_.starts().end());
+        std::vector<rated_decision> paths = plans_.starts();
         for (std::uint64_t limit = high; limit > low;) {
             limit = std::max(low, limit - std::min(limit, step));
             plans_.tell();
@@ -67,8 +67,7 @@ public:
 private:
     /// Just below the peak of each plan of the front: that plan led down, and the next ones led up. Each pair once.
     void learn_from_neighbours(std::size_t replays) {
-        const auto all = plans_.known().all();
-        const std::vector<rated_decision> points(all.begin(), all.end());
+        const std::vector<rated_decision> points = plans_.known().all();
         for (std::size_t i = 0; i + 1 < points.size(); ++i) {
             const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
             bool is_new = false;

@@ -33,8 +33,8 @@ public:
 
     /// The plan of a decision. O(nodes + edges + steps). Errors: as `replay`.
     [[nodiscard]] evaluated_plan operator()(const decision& decided) {
-        evaluated_plan plan(pool_.take());
-        detail::plan_data& data = *plan.data_;
+        evaluated_plan plan(pool_);
+        detail::plan_data& data = plan.data();
         data.rated.decided = decided;
         build_(decided, data.steps, data.homes);
         rate(data);
@@ -44,8 +44,8 @@ public:
     /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does
     /// not rise by it. Errors: as `replay`.
     [[nodiscard]] evaluated_plan fused(const schedule& plain) {
-        evaluated_plan plan(pool_.take());
-        detail::plan_data& data = *plan.data_;
+        evaluated_plan plan(pool_);
+        detail::plan_data& data = plan.data();
         data.rated.decided = {};
         data.steps = plain;
         data.homes.clear();
@@ -66,9 +66,9 @@ private:
     }
 
     evaluated_plan fused(evaluated_plan plain) {
-        evaluated_plan plan(pool_.take());
-        detail::plan_data& data = *plan.data_;
-        detail::plan_data& before = *plain.data_;
+        evaluated_plan plan(pool_);
+        detail::plan_data& data = plan.data();
+        detail::plan_data& before = plain.data();
         data.steps = before.steps;
         if (fuse_(data.steps, before.judged) == 0) return plain;
         rate(data);

@@ -10,10 +10,9 @@
 #include <echo/graph/id_vector.hpp>
 
 #include <cstdint>
-#include <memory>
+#include <list>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace echo {
 
@@ -46,34 +45,29 @@ struct plan_data {
     replayed judged;
 };
 
-/// The memory of plans that are gone, for those to come.
+/// The memory of plans that are gone, for those to come. A plan is a list of one: it changes hands without being moved,
+/// and no memory is asked for.
 template <class = void>
 class plan_pool {
 public:
-    struct give_back {
-        plan_pool* pool = nullptr;
-        void operator()(plan_data* data) const noexcept { pool->idle_.emplace_back(data); }
-    };
-    using handle = std::unique_ptr<plan_data, give_back>;
-
     plan_pool() = default;
     plan_pool(const plan_pool&) = delete; // plans point to it
     plan_pool& operator=(const plan_pool&) = delete;
 
     /// With what its last user left in it.
-    handle take() {
-        if (idle_.empty()) {
-            idle_.reserve(++made_); // giving back never fails
-            return handle(new plan_data, give_back{this});
-        }
-        handle taken(idle_.back().release(), give_back{this});
-        idle_.pop_back();
+    std::list<plan_data> take() {
+        std::list<plan_data> taken;
+        if (idle_.empty())
+            taken.emplace_back();
+        else
+            taken.splice(taken.begin(), idle_, idle_.begin());
         return taken;
     }
+    /// Takes back what `take` gave, or nothing.
+    void give_back(std::list<plan_data>& data) noexcept { idle_.splice(idle_.begin(), data); }
 
 private:
-    std::vector<std::unique_ptr<plan_data>> idle_;
-    std::size_t made_ = 0;
+    std::list<plan_data> idle_;
 };
 
 } // namespace detail
@@ -82,25 +76,37 @@ private:
 /// memory goes back to the evaluator that made it, which must outlive it.
 class evaluated_plan {
 public:
+    /// The plan of `other`, which has none then. O(1).
+    evaluated_plan(evaluated_plan&& other) noexcept = default;
+    /// The plan of `other`; the memory of the one before goes back to its evaluator. O(1).
+    evaluated_plan& operator=(evaluated_plan other) noexcept {
+        std::swap(pool_, other.pool_);
+        data_.swap(other.data_);
+        return *this;
+    }
+    ~evaluated_plan() {
+        if (!data_.empty()) pool_->give_back(data_);
+    }
+
     /// The decision with its figures.
-    const rated_decision& rated() const noexcept { return data_->rated; }
+    const rated_decision& rated() const noexcept { return data().rated; }
     /// The decision.
-    const decision& decided() const noexcept { return data_->rated.decided; }
+    const decision& decided() const noexcept { return data().rated.decided; }
     /// What the replay found.
-    const footprint_result& footprint() const noexcept { return data_->rated.footprint; }
+    const footprint_result& footprint() const noexcept { return data().rated.footprint; }
     /// Bytes.
     std::uint64_t peak_bytes() const noexcept { return footprint().peak_bytes; }
     /// Time of the steps that run a node again, those fused left out.
-    ticks recompute() const noexcept { return data_->rated.recompute; }
+    ticks recompute() const noexcept { return data().rated.recompute; }
 
     /// What runs, in this order.
-    const schedule& steps() const noexcept { return data_->steps; }
+    const schedule& steps() const noexcept { return data().steps; }
     /// By step: the node in whose place or for whose sake it runs.
-    const id_vector<step_id, node_id>& homes() const noexcept { return data_->homes; }
+    const id_vector<step_id, node_id>& homes() const noexcept { return data().homes; }
     /// What is live when.
-    const liveness& live() const noexcept { return data_->judged.live; }
+    const liveness& live() const noexcept { return data().judged.live; }
     /// Live bytes and workspace at each step.
-    std::span<const std::uint64_t> load() const noexcept { return data_->judged.load(); }
+    std::span<const std::uint64_t> load() const noexcept { return data().judged.load(); }
 
     /// As of rated decisions.
     bool better_than(const evaluated_plan& other) const { return rated().better_than(other.rated()); }
@@ -108,8 +114,13 @@ public:
 private:
     template <class>
     friend class evaluator;
-    explicit evaluated_plan(detail::plan_pool<>::handle data) : data_(std::move(data)) {}
-    detail::plan_pool<>::handle data_;
+    explicit evaluated_plan(detail::plan_pool<>& pool) : pool_(&pool), data_(pool.take()) {}
+
+    detail::plan_data& data() noexcept { return data_.front(); }
+    const detail::plan_data& data() const noexcept { return data_.front(); }
+
+    detail::plan_pool<>* pool_;
+    std::list<detail::plan_data> data_; // one, or none where it was moved away
 };
 
 } // namespace echo

@@ -42,7 +42,7 @@ public:
     }
 
     /// By step as they stand after the last use: the number it had before, or that of the one it was put in behind.
-    std::span<const step_id> origins() const noexcept { return hoist_.origins(); }
+    const std::vector<step_id>& origins() const noexcept { return hoist_.origins(); }
 
 private:
     void try_fuse(step_id t, schedule& steps, fusion_lifetimes<>& lifetimes) {

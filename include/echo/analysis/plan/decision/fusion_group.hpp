@@ -64,7 +64,7 @@ public:
     }
 
     /// The steps of the group that was gathered last, of which the first is the one that it was gathered for.
-    std::span<const step_id> steps() const noexcept { return group_; }
+    const std::vector<step_id>& steps() const noexcept { return group_; }
 
     /// Whether the host may recompute the group of step `t`, marked as fused, inside its readers: each takes in only so
     /// many, and no more bytes are moved than before.
@@ -95,7 +95,7 @@ public:
     }
 
     /// The copies that step `t` reads in truth, each once. Until the next call.
-    std::span<const copy_id> read_in_truth(step_id t) {
+    const std::vector<copy_id>& read_in_truth(step_id t) {
         read_.clear();
         walk_(*steps_, t, [&](std::uint32_t, copy_id c) {
             if (std::find(read_.begin(), read_.end(), c) == read_.end()) read_.push_back(c);

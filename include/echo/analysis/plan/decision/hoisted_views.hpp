@@ -51,7 +51,7 @@ public:
     }
 
     /// By step as they stand after the last use: the number it had before, or that of the one it was put in behind.
-    std::span<const step_id> origins() const noexcept { return origins_; }
+    const std::vector<step_id>& origins() const noexcept { return origins_; }
 
 private:
     struct view {

@@ -18,8 +18,8 @@ namespace echo {
 class turn_queue {
 public:
     /// `turns` must outlive the uses. O(nodes + turns), nothing if there are none.
-    void fill(std::span<const turn> turns, std::size_t nodes) {
-        turns_ = turns;
+    void fill(const std::vector<turn>& turns, std::size_t nodes) {
+        turns_ = &turns;
         first_.clear();
         if (turns.empty()) return;
         first_.assign(nodes, none);
@@ -30,12 +30,12 @@ public:
     template <class Visit>
     void at(node_id n, const Visit& visit) const {
         if (first_.empty()) return;
-        for (auto i = first_[n]; i != none; i = next_[i]) visit(turns_[i].node);
+        for (auto i = first_[n]; i != none; i = next_[i]) visit((*turns_)[i].node);
     }
 
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
-    std::span<const turn> turns_{};
+    const std::vector<turn>* turns_ = nullptr;
     id_vector<node_id, std::uint32_t> first_;
     std::vector<std::uint32_t> next_;
 };

@@ -89,10 +89,9 @@ public:
             add_siblings(at, also.node);
         }
         list.copies.resize(at.first + (best.price ? best.count : 0));
-        const std::span<const evicted_copy> grown(list.copies.data() + at.first,
-                                                  list.copies.data() + list.copies.size());
+        const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
         if (!best.price ||
-            std::any_of(grown.begin(), grown.end(), [&](auto& e) { return view.is_decided(e); })) {
+            std::any_of(grown, list.copies.end(), [&](auto& e) { return view.is_decided(e); })) {
             list.copies.resize(at.first);
             return std::nullopt;
         }

@@ -77,9 +77,9 @@ private:
     }
 
     std::span<const std::pair<std::uint32_t, node_id>> readers(value_id v, std::uint32_t group) const {
-        const auto all = std::span(readers_).subspan(first_[v], end_of(v) - first_[v]);
+        const auto *const begin = readers_.data() + first_[v], *const end = readers_.data() + end_of(v);
         const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
-        const auto [from, to] = std::equal_range(all.begin(), all.end(), std::pair{group, node_id()}, before);
+        const auto [from, to] = std::equal_range(begin, end, std::pair{group, node_id()}, before);
         return {from, to};
     }
 
