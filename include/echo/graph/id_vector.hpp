@@ -120,12 +120,20 @@ public:
         return {items.data() + begin_of(i), items.data() + end_of(i)};
     }
 
-    /// No id has a row.
-    void clear() { bounds_.assign(1, 0); }
-    /// Room for so many, so that adding takes no memory.
-    void reserve(std::size_t size) { bounds_.reserve(size + 1); }
     /// The row of the next id begins where the last one ends, and ends there.
     void push_back(std::size_t end) { bounds_.push_back(static_cast<Position>(end)); }
+    /// Rows of so many items, one behind the other, and no others. Leaves where each begins in the place of its length.
+    /// O(rows).
+    void lay_out(id_vector<Id, Position>& lengths) {
+        bounds_.resize(lengths.size() + 1);
+        Position end = 0;
+        Position* bound = bounds_.data();
+        for (Position& length : lengths.values()) {
+            *bound++ = end;
+            end += std::exchange(length, end);
+        }
+        *bound = end;
+    }
 
 private:
     detail::large_vector<Position> bounds_{0}; ///< id: where its row begins; and one more, the end of all
@@ -137,19 +145,12 @@ template <class Id, class T>
 class id_lists {
 public:
     /// Forgets all; there are so many ids.
-    void begin(std::size_t ids) {
-        next_.assign(ids, 0);
-        rows_.clear();
-    }
+    void begin(std::size_t ids) { next_.assign(ids, 0); }
     /// There will be one more item in the list of `i`.
     void count(Id i) { ++next_[i]; }
     /// After all are counted.
     void lay_out() {
-        rows_.reserve(next_.size());
-        for (const Id i : next_.ids()) {
-            rows_.push_back(rows_.end() + next_[i]);
-            next_[i] = rows_.begin_of(i);
-        }
+        rows_.lay_out(next_);
         items_.resize(rows_.end());
     }
     /// Behind what the list of `i` has already.
