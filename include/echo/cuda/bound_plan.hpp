@@ -127,7 +127,7 @@ private:
     }
 
     const place* find(copy_id copy) const noexcept {
-        const auto position = detail::position_of(first_, copy);
+        const auto position = echo::detail::position_of(first_, copy);
         return position ? &places_[*position] : nullptr;
     }
 
