@@ -361,7 +361,7 @@ TEST_CASE("searches end when their work is done", "[plan_memory]") {
 
 TEST_CASE("of many intervals, the search over orders goes on beside the exact one", "[plan_memory]") {
     constexpr std::uint64_t first_share = 500'000;
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1U, 2U}) {
         std::mt19937_64 engine(seed);
         const echo::arena::timeline<> line(random_intervals(engine, 4100, 100, 4), 1);
         echo::arena::greedy_placer<> orders(line);
