@@ -161,6 +161,20 @@ TEST_CASE("where a budget is not met, what is largest at the peak is named", "[b
     CHECK_FALSE(report(peak).blocker.valid()); // nothing stands in its way
 }
 
+namespace {
+
+/// An evaluator, and the moves that swaps are made of.
+struct moves_of {
+    moves_of(const echo::snapshot& s, const echo::candidates& c) : evaluate(s, c) {}
+
+    echo::evaluator<> evaluate;
+    echo::evictor<> evict{evaluate};
+    echo::retainer<> retain{evaluate};
+    echo::exchanger<> exchange{evaluate, evict, retain};
+};
+
+} // namespace
+
 TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
     toy_graph g;
     const auto small = g.input(1), big = g.input(4'000'000); // 0 1
@@ -170,10 +184,8 @@ TEST_CASE("what takes long to make again is swapped for what does not", "[budget
     const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
     const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
     const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    echo::evictor evict(evaluate);
-    echo::retainer retain(evaluate);
-    echo::exchanger exchange(evaluate, evict, retain);
+    moves_of m(s, c);
+    auto& [evaluate, evict, retain, exchange] = m;
     auto decided = echo::decision::nothing(s), other = decided;
     decided.again.insert(s[dear].producer);
     other.again.insert(s[cheap].producer);
@@ -197,10 +209,8 @@ TEST_CASE("a swap counts what is kept from its last use on, and moves nothing th
     const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
     const auto s = g.finish({loss, g.backward({d, dear, cheap, mask}, 8)});
     const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    echo::evictor evict(evaluate);
-    echo::retainer retain(evaluate);
-    echo::exchanger exchange(evaluate, evict, retain);
+    moves_of m(s, c);
+    auto& [evaluate, evict, retain, exchange] = m;
     auto decided = echo::decision::nothing(s);
     decided.again.insert(s[mask].producer);
     auto other = decided;
@@ -290,10 +300,8 @@ TEST_CASE("swaps alone find what the whole search finds, where each leaves alone
     for (const auto& [graph, part] : all) {
         const auto s = support::numbered_graph(graph);
         const auto c = echo::find_candidates(s);
-        echo::evaluator<> evaluate(s, c);
-        echo::evictor evict(evaluate);
-        echo::retainer retain(evaluate);
-        echo::exchanger exchange(evaluate, evict, retain);
+        moves_of m(s, c);
+        auto& [evaluate, evict, retain, exchange] = m;
         auto nothing = echo::decision::nothing(s);
         nothing.heavy = true;
         const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();

@@ -163,8 +163,7 @@ public:
 
 private:
     id_rows<Id> rows_;
-    id_vector<Id, std::uint32_t>
-        next_; ///< how many items its list has; from `lay_out` on, where the next one goes
+    id_vector<Id, std::uint32_t> next_; ///< where the next item goes; until `lay_out`, how many there will be
     detail::large_vector<T> items_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace echo {
 

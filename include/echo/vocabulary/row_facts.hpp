@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What rows of a vocabulary start from: FLOPs where tensors fit an op of ops/, and facts that many ops
-/// share.
+/// What rows of a vocabulary start from: FLOPs where tensors fit an op of ops/, and facts that many ops share.
 #pragma once
 
 #include <echo/error.hpp>

@@ -7,12 +7,12 @@
 #include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/host_allocator.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
+#include <echo/graph/id_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 namespace echo {
 

@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 namespace echo {
 

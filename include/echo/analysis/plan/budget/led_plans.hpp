@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 

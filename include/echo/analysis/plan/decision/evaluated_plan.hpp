@@ -45,8 +45,8 @@ struct plan_data {
     replayed judged;
 };
 
-/// The memory of plans that are gone, for those to come. A plan is a list of one: it changes hands without being moved,
-/// and no memory is asked for.
+/// The memory of plans that are gone, for those to come. Each plan is a list of one, so that it changes hands without
+/// being moved, and to give it back takes no memory and cannot fail.
 template <class = void>
 class plan_pool {
 public:

@@ -13,7 +13,7 @@
 #include <echo/analysis/schedule/footprint.hpp>
 
 #include <cstddef>
-#include <span>
+#include <vector>
 
 namespace echo {
 

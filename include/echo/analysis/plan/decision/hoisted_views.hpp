@@ -9,7 +9,6 @@
 #include <echo/graph/id_vector.hpp>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 #include <vector>
 
