@@ -60,18 +60,21 @@ public:
     }
 
 private:
-    /// From a rung above the limit, which is the same for limits close to each other, down to the limit, rung by rung:
-    /// plans known just above each are led to it, and swapped. What many small steps lead to, one long one misses.
+    /// From a rung above the limit, which is the same for limits close to each other, to one below it, stride by
+    /// stride: plans known just above each are led to it, and swapped. What many small steps lead to, one long one
+    /// misses, and what is cheap below the limit is cheap at it.
     void walk_to(std::uint64_t limit, std::size_t near) {
         if (rungs_.polishing_replays() > 0) {
             std::size_t rung = near - near % tuning::rungs_walked;
             if (near - rung < tuning::rungs_walked / 2 && rung > 0) rung -= tuning::rungs_walked;
-            for (; rung <= near; ++rung) {
-                plans_.lead_from_above(ladder_.limit(rung), tuning::led_to_limit);
-                plans_.exchange(ladder_.limit(rung));
-            }
+            for (; rung <= near; rung += tuning::rungs_in_stride) walk_on_to(ladder_.limit(rung));
+            if (ladder_.limit(rung) >= rungs_.least_bytes()) walk_on_to(ladder_.limit(rung));
         }
         plans_.lead_from_above(limit, tuning::led_to_limit);
+    }
+    void walk_on_to(std::uint64_t limit) {
+        plans_.lead_from_above(limit, tuning::led_to_limit);
+        plans_.exchange(limit);
     }
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
     /// and the way down, from which much can be kept again.

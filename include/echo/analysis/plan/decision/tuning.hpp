@@ -85,8 +85,9 @@ inline constexpr std::ptrdiff_t led_to_limit = 4, led_to_rung = 6;
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
 inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
-/// Rungs from the start of a walk down to a limit: between half and one and a half times so many.
-inline constexpr std::size_t rungs_walked = 8;
+/// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
+/// some of them further; they are a multiple of those.
+inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 2;
 inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;

@@ -36,7 +36,7 @@ public:
     /// round takes some replays, and O(storages + idle copies × what making them again needs) for each swap that is
     /// tried.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::uint64_t limit, std::size_t rounds) {
-        tried_.assign(s_.node_count());
+        tried_.assign(best.steps().size());
         for (std::size_t i = 0; i < rounds && best.recompute() > 0 && swap_some(best, limit); ++i) {
             auto found = evict_(evaluate_(next_), limit,
                                 {.rounds = tuning::rounds_after_swaps,
@@ -45,7 +45,7 @@ public:
             auto plan = retain_(std::move(found.plan), limit, tuning::retained_after_keeping);
             if (plan.recompute() >= best.recompute()) continue;
             best = std::move(plan);
-            tried_.assign(s_.node_count()); // what was too dear may pay now
+            tried_.assign(best.steps().size()); // what was too dear may pay now
         }
         return best;
     }
@@ -76,7 +76,7 @@ private:
         for (const auto i : by_worth(plan)) {
             if (tries == tuning::swaps_tried || swaps == tuning::swaps_together) break;
             const node_id n = plan.steps()[step_id(i)].node;
-            if (touched_[n] || !tried_.add(n)) continue;
+            if (touched_[n] || !tried_.add(step_id(i))) continue;
             ++tries;
             swaps += try_swap(plan, step_id(i), limit);
         }
@@ -89,7 +89,7 @@ private:
         ranking<> order;
         for (const auto t : plan.steps().steps()) {
             const node_id n = plan.steps()[t].node;
-            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0 || tried_[n]) continue;
+            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0 || tried_[t]) continue;
             std::uint64_t bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k)
                 if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
@@ -215,7 +215,7 @@ private:
     std::vector<node_id> concerned_;      // by it
     id_set<node_id> touched_;             // by the swaps of the round
     id_set<node_id> kept_;                // by them, so that it is not forgotten
-    id_set<node_id> tried_;
+    id_set<step_id> tried_;
 };
 
 } // namespace echo
