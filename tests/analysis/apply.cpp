@@ -107,8 +107,8 @@ struct hand_step {
 echo::plan by_hand(const std::vector<hand_step>& steps) {
     echo::schedule all;
     for (const auto& step : steps) {
-        all.add({echo::node_id(step.node), step.kind, step.kind == echo::step_kind::encode ? 8u : 0u,
-                 step.fused});
+        all.add({echo::node_id(step.node), step.kind, step.fused,
+                 step.kind == echo::step_kind::encode ? 8u : 0u});
         for (const auto r : step.reads) all.read({echo::step_id(r), 0});
     }
     return plan_of(all);

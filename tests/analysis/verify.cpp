@@ -145,7 +145,7 @@ public:
     echo::schedule operator()() const {
         echo::schedule made;
         for (const auto& step : steps) {
-            made.add({echo::node_id(step.node), step.kind, step.bytes, step.fused});
+            made.add({echo::node_id(step.node), step.kind, step.fused, step.bytes});
             for (const auto c : step.inputs) made.read(c);
         }
         return made;

@@ -53,6 +53,8 @@ public:
     void clear() noexcept { items_.clear(); }
     /// The value of the next id.
     void push_back(const T& item) { items_.push_back(item); }
+    /// The next id gets a new value, to be filled in place. O(1) amortised.
+    T& add() { return items_.emplace_back(); }
 
     friend bool operator==(const id_vector&, const id_vector&) = default;
 

@@ -88,8 +88,7 @@ private:
             check_reads(s, steps, t);
             if (steps[t].kind == step_kind::encode) {
                 if (steps[steps.inputs(t)[0].step].fused) refuse_fused(s, steps, t, "encode", "is packed");
-                make({.bytes = steps[t].bytes, .first = t, .last = t, .maker = {t, 0}, .encoded = true},
-                     {t, 0});
+                make({t, 0}, steps[t].bytes, false, true);
             } else {
                 run(s, steps, t);
             }
@@ -190,8 +189,7 @@ private:
                 lie_on(target, made);
                 written_[target] = t;
             } else {
-                make({.bytes = value.bytes, .first = t, .last = t, .maker = made, .resident = value.resident},
-                     made);
+                make(made, value.bytes, value.resident, false);
             }
         }
     }
@@ -222,8 +220,14 @@ private:
         return true;
     }
 
-    void make(const storage_record& storage, copy_id made) {
-        live_.storages_.push_back(storage);
+    /// The record is filled where it lies: to copy it would wait until all of its parts are written.
+    void make(copy_id made, std::uint64_t bytes, bool resident, bool encoded) {
+        storage_record& storage = live_.storages_.add();
+        storage.bytes = bytes;
+        storage.first = storage.last = made.step;
+        storage.maker = made;
+        storage.resident = resident;
+        storage.encoded = encoded;
         last_on_.push_back(step_id::none());
         written_.push_back(step_id::none());
         lie_on(storage_id(live_.storages_.size() - 1), made);

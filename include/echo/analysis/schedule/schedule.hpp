@@ -30,10 +30,10 @@ struct step_record {
     node_id node{};
     /// Whether it runs for the first time, again, or makes an encoding.
     step_kind kind = step_kind::run;
-    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
     /// whoever reads them reads its inputs instead, then (read_walk.hpp).
     bool fused = false;
+    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
     friend bool operator==(const step_record&, const step_record&) = default;
 };
 
@@ -67,7 +67,8 @@ public:
     }
     /// Appends a step without inputs; `read` then appends them one by one. O(1) amortised.
     step_id add(step_record step) {
-        steps_.push_back(step);
+        step_record& added = steps_.add();
+        added.node = step.node, added.kind = step.kind, added.fused = step.fused, added.bytes = step.bytes;
         fused_ += step.fused;
         first_.push_back(first_.back());
         return step_id(steps_.size() - 1);

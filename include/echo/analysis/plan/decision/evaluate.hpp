@@ -7,7 +7,9 @@
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
 #include <echo/analysis/plan/decision/fusion.hpp>
 #include <echo/analysis/plan/decision/schedule_builder.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -29,22 +31,27 @@ class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
     evaluator& operator=(const evaluator&) = delete;
-    evaluator(const snapshot& s, const candidates& c) : s_(s), c_(c), build_(s, c), fuse_(s, c) {}
+    evaluator(const snapshot& s, const candidates& c)
+        : s_(s), c_(c), pool_(plans_kept(s.node_count())), build_(s, c), fuse_(s, c) {}
 
-    /// The plan of a decision. O(nodes + edges + steps). Errors: as `replay`.
+    /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes + values).
+    /// Errors: as `replay`.
     [[nodiscard]] evaluated_plan operator()(const decision& decided) {
-        evaluated_plan plan(pool_);
+        ++count_;
+        if (auto known = pool_.find(decided); !known.empty()) return {pool_, std::move(known)};
+        evaluated_plan plan(pool_, pool_.take());
         detail::plan_data& data = plan.data();
         data.rated.decided = decided;
         build_(decided, data.steps, data.homes);
         rate(data);
-        ++count_;
-        return c_.host.fuse ? fused(std::move(plan)) : std::move(plan);
+        if (c_.host.fuse) plan = fused(std::move(plan));
+        plan.data().is_whole = true;
+        return plan;
     }
     /// These steps, of which nothing is fused, with what may be fused: of no decision and without homes. The peak does
     /// not rise by it. Errors: as `replay`.
     [[nodiscard]] evaluated_plan fused(const schedule& plain) {
-        evaluated_plan plan(pool_);
+        evaluated_plan plan(pool_, pool_.take());
         detail::plan_data& data = plan.data();
         data.rated.decided = {};
         data.steps = plain;
@@ -59,6 +66,11 @@ public:
     const candidates& facts() const noexcept { return c_; }
 
 private:
+    /// How many plans that are gone are kept: of a large graph one, whose memory the next takes.
+    static std::size_t plans_kept(std::size_t nodes) {
+        return std::clamp<std::size_t>(tuning::nodes_kept / (nodes + 1), 1, tuning::most_plans_kept);
+    }
+
     void rate(detail::plan_data& data) {
         replay_(s_, data.steps, data.judged);
         data.rated.footprint = data.judged.footprint;
@@ -66,7 +78,7 @@ private:
     }
 
     evaluated_plan fused(evaluated_plan plain) {
-        evaluated_plan plan(pool_);
+        evaluated_plan plan(pool_, pool_.take());
         detail::plan_data& data = plan.data();
         detail::plan_data& before = plain.data();
         data.steps = before.steps;

@@ -9,7 +9,10 @@
 #include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/id_vector.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <span>
 #include <utility>
@@ -43,31 +46,44 @@ struct plan_data {
     schedule steps;
     id_vector<step_id, node_id> homes;
     replayed judged;
+    bool is_whole = false; ///< all of it is what the evaluator makes of `rated.decided`
 };
 
-/// The memory of plans that are gone, for those to come. Each plan is a list of one, so that it changes hands without
-/// being moved, and to give it back takes no memory and cannot fail.
+/// The memory of plans that are gone, for those to come; the last of them as they were, for searches come back to what
+/// they know. Each plan is a list of one, so that it changes hands without being moved, and to give it back takes no
+/// memory and cannot fail.
 template <class = void>
 class plan_pool {
 public:
-    plan_pool() = default;
+    /// `kept`: how many plans that are gone stay as they were, one at least.
+    explicit plan_pool(std::size_t kept) : kept_(kept) {}
     plan_pool(const plan_pool&) = delete; // plans point to it
     plan_pool& operator=(const plan_pool&) = delete;
 
-    /// With what its last user left in it.
+    /// With what its last user left in it, who has been gone for longest.
     std::list<plan_data> take() {
         std::list<plan_data> taken;
-        if (idle_.empty())
+        if (idle_.size() < kept_)
             taken.emplace_back();
         else
-            taken.splice(taken.begin(), idle_, idle_.begin());
+            taken.splice(taken.begin(), idle_, std::prev(idle_.end()));
+        taken.front().is_whole = false;
         return taken;
     }
-    /// Takes back what `take` gave, or nothing.
+    /// The plan of the decision, if it is one of those that are kept; or none. O(kept × its size).
+    std::list<plan_data> find(const decision& decided) {
+        std::list<plan_data> found;
+        const auto place = std::ranges::find_if(
+            idle_, [&](const plan_data& d) { return d.is_whole && d.rated.decided == decided; });
+        if (place != idle_.end()) found.splice(found.begin(), idle_, place);
+        return found;
+    }
+    /// Takes back what `take` or `find` gave.
     void give_back(std::list<plan_data>& data) noexcept { idle_.splice(idle_.begin(), data); }
 
 private:
-    std::list<plan_data> idle_;
+    std::size_t kept_;
+    std::list<plan_data> idle_; // the last that was given back first
 };
 
 } // namespace detail
@@ -114,7 +130,8 @@ public:
 private:
     template <class>
     friend class evaluator;
-    explicit evaluated_plan(detail::plan_pool<>& pool) : pool_(&pool), data_(pool.take()) {}
+    evaluated_plan(detail::plan_pool<>& pool, std::list<detail::plan_data> data)
+        : pool_(&pool), data_(std::move(data)) {}
 
     detail::plan_data& data() noexcept { return data_.front(); }
     const detail::plan_data& data() const noexcept { return data_.front(); }
