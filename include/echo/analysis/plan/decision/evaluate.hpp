@@ -34,8 +34,8 @@ public:
     evaluator(const snapshot& s, const candidates& c)
         : s_(s), c_(c), pool_(plans_kept(s.node_count())), build_(s, c), fuse_(s, c) {}
 
-    /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes + values).
-    /// Errors: as `replay`.
+    /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes +
+    /// values). Errors: as `replay`.
     [[nodiscard]] evaluated_plan operator()(const decision& decided) {
         ++count_;
         if (auto known = pool_.find(decided); !known.empty()) return {pool_, std::move(known)};
@@ -60,6 +60,15 @@ public:
         return fused(std::move(plan));
     }
 
+    /// Which steps of a plan that this made run each node, and which read each storage; as long as there is the plan.
+    /// O(nodes + steps + inputs) for the first who asks.
+    const copy_history<>& history_of(const evaluated_plan& plan) const {
+        const detail::plan_data& data = plan.data();
+        if (!data.has_history) data.history.read(s_, c_.base, plan.steps(), plan.live());
+        data.has_history = true;
+        return data.history;
+    }
+
     /// Decisions evaluated so far.
     std::size_t count() const noexcept { return count_; }
     const snapshot& graph() const noexcept { return s_; }
@@ -73,6 +82,7 @@ private:
 
     void rate(detail::plan_data& data) {
         replay_(s_, data.steps, data.judged);
+        data.has_history = false;
         data.rated.footprint = data.judged.footprint;
         data.rated.recompute = recompute_time(c_, data.steps);
     }

@@ -6,6 +6,7 @@
 
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/decision/decision.hpp>
+#include <echo/analysis/schedule/copy_history.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/id_vector.hpp>
 
@@ -47,6 +48,8 @@ struct plan_data {
     id_vector<step_id, node_id> homes;
     replayed judged;
     bool is_whole = false; ///< all of it is what the evaluator makes of `rated.decided`
+    mutable bool has_history = false;
+    mutable copy_history<> history{}; ///< of the steps, once it was asked for
 };
 
 /// The memory of plans that are gone, for those to come; the last of them as they were, for searches come back to what

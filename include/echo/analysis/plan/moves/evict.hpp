@@ -95,11 +95,11 @@ public:
     /// already.
     bool forget_at(const evaluated_plan& plan, decision& next, step_id at, std::size_t which) {
         std::swap(next_, next);
-        begin(plan);
+        touched_.assign(s_.node_count());
         load_profile profile(plan.load());
         sums_.forget();
         list_.clear();
-        const eviction_view<> view{s_, c_, plan, history_, nothing_locked_, next_, at};
+        const eviction_view<> view{s_, c_, plan, evaluate_.history_of(plan), nothing_locked_, next_, at};
         find_(view, idle_, list_);
         const std::size_t pulls = list_.all.size();
         // Every fourth number runs something earlier, if anything can.
@@ -118,16 +118,12 @@ public:
 private:
     static constexpr std::int64_t no_excess = std::numeric_limits<std::int64_t>::max();
 
-    void begin(const evaluated_plan& plan) {
-        history_.read(s_, c_.base, plan.steps(), plan.live());
-        touched_.assign(s_.node_count());
-    }
-
     /// Leaves in `next_` what is decided then. Whether anything was evicted.
     bool evict_once(const evaluated_plan& plan, std::uint64_t limit, bool everywhere,
                     const id_set<node_id>& locked) {
         next_ = plan.decided();
-        begin(plan);
+        touched_.assign(s_.node_count());
+        const copy_history<>& history = evaluate_.history_of(plan);
         load_profile profile(plan.load());
         sums_.forget();
         if (everywhere) sums_.read(plan.load(), plan.peak_bytes(), limit);
@@ -137,7 +133,7 @@ private:
         for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
-            const eviction_view<> view{s_, c_, plan, history_, locked, next_, step_id(profile.peak())};
+            const eviction_view<> view{s_, c_, plan, history, locked, next_, step_id(profile.peak())};
             if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }
@@ -193,7 +189,6 @@ private:
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round
-    copy_history<> history_;
     eviction_finder<> find_;
     eviction_pricer<> price_;
     excess_sums<> sums_;

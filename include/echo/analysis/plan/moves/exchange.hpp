@@ -67,7 +67,7 @@ private:
     /// Leaves in `next_` the decision of `plan` with some swaps that seem to pay. Whether there is any.
     bool swap_some(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
-        history_.read(s_, c_.base, plan.steps(), plan.live());
+        history_ = &evaluate_.history_of(plan);
         savings_.read(s_, c_, plan);
         profile_.emplace(plan.load());
         touched_.assign(s_.node_count());
@@ -109,7 +109,7 @@ private:
         kept_.insert(n);
         attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
         bool pays = fill_gap(plan, run);
-        keep_copy(s_, next_, kept_instead(plan, history_, run));
+        keep_copy(s_, next_, kept_instead(plan, *history_, run));
         while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
         if (pays) {
             for (const node_id m : concerned_) touched_.insert(m);
@@ -125,7 +125,7 @@ private:
     bool fill_gap(const evaluated_plan& plan, step_id run) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[run].node;
-        const step_id before = history_.earlier(run);
+        const step_id before = history_->earlier(run);
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live.last_read({run, k}).valid()) continue;
             const storage_id kept = live.storage({before.valid() ? before : run, k});
@@ -148,7 +148,7 @@ private:
             return c.first <= at.index() && at.index() <= c.last;
         });
         if (!is_own) return false;
-        const eviction_view<> view{s_, c_, swap.plan, history_, kept_, next_, at};
+        const eviction_view<> view{s_, c_, swap.plan, *history_, kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
         const auto price = find_cheapest(view, excess);
         if (!price) return false;
@@ -202,7 +202,7 @@ private:
     const candidates& c_;
     evictor<>& evict_;
     retainer<>& retain_;
-    copy_history<> history_; // of the plan
+    const copy_history<>* history_ = nullptr; // of the plan
     rerun_savings<> savings_;
     eviction_finder<> find_;
     eviction_pricer<> price_;

@@ -104,9 +104,9 @@ private:
     /// All that the plan makes again for the backward pass, in the order of its steps.
     void find_runs(const evaluated_plan& plan) {
         runs_.clear();
-        history_.read(s_, evaluate_.facts().base, plan.steps(), plan.live());
+        const copy_history<>& history = evaluate_.history_of(plan);
         for (const auto t : plan.steps().steps())
-            if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, history_, t));
+            if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, history, t));
     }
 
     /// One to three nodes earlier, or anywhere between the last use and the next.
@@ -164,7 +164,6 @@ private:
     const snapshot& s_;
     evictor<>& evict_;
     retainer<>& retain_;
-    copy_history<> history_;
     std::uint64_t state_ = 1;
     std::size_t returns_ = 0;
     id_set<node_id> tried_, locked_;
