@@ -493,6 +493,37 @@ TEST_CASE("of a small graph limits all along the front are searched, and each is
     CHECK(told >= echo::search_effort::of(m.s).front_points);
 }
 
+TEST_CASE("a plan that comes back is the plan that was made, whatever was made in between", "[budget][law]") {
+    std::size_t fusing = 0;
+    support::check(1, [&] {
+        const auto s = support::build(*support::recipes());
+        const bool fuse = *rc::gen::arbitrary<bool>();
+        const auto c = echo::find_candidates(s, {.fuse = fuse});
+        fusing += fuse;
+        echo::evaluator<> evaluate(s, c);
+        for (int i = 0; i < 40; ++i) { // more than are kept, and of a few decisions
+            auto decided = echo::decision::nothing(s);
+            const auto number = *rc::gen::inRange(0u, 4u);
+            for (const auto n : s.nodes())
+                decided.again[n] = c.rerunnable[n] && (n.index() >> number) % 2 == 1;
+            echo::evaluator<> fresh(s, c);
+            const auto known = evaluate(decided), made = fresh(decided);
+            RC_ASSERT(known.decided() == decided);
+            RC_ASSERT(known.steps() == made.steps());
+            RC_ASSERT(known.homes() == made.homes());
+            RC_ASSERT(known.footprint().peak_bytes == made.footprint().peak_bytes);
+            RC_ASSERT(known.recompute() == made.recompute());
+            for (const auto i : known.live().storages()) {
+                const auto a = evaluate.history_of(known).reads(i), b = fresh.history_of(made).reads(i);
+                RC_ASSERT(a.size() == b.size());
+                for (std::size_t k = 0; k < a.size(); ++k)
+                    RC_ASSERT((a[k].by == b[k].by && a[k].content == b[k].content));
+            }
+        }
+    });
+    CHECK(fusing > 0);
+}
+
 TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {
     const far_apart m;
     const auto c = echo::find_candidates(m.s);
