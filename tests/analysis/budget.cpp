@@ -496,16 +496,18 @@ TEST_CASE("of a small graph limits all along the front are searched, and each is
 TEST_CASE("a plan that comes back is the plan that was made, whatever was made in between", "[budget][law]") {
     std::size_t fusing = 0;
     support::check(1, [&] {
-        const auto s = support::build(*support::recipes());
+        const auto s = support::numbered_graph(*rc::gen::inRange(0u, 1000u), 450);
         const bool fuse = *rc::gen::arbitrary<bool>();
         const auto c = echo::find_candidates(s, {.fuse = fuse});
         fusing += fuse;
         echo::evaluator<> evaluate(s, c);
-        for (int i = 0; i < 40; ++i) { // more than are kept, and of a few decisions
+        // Of more decisions than are kept, so that some come back, and some of the memory is used again.
+        for (int i = 0; i < 100; ++i) {
             auto decided = echo::decision::nothing(s);
-            const auto number = *rc::gen::inRange(0u, 4u);
+            const auto number = *rc::gen::inRange<std::size_t>(0, 64);
+            std::size_t bit = 0;
             for (const auto n : s.nodes())
-                decided.again[n] = c.rerunnable[n] && (n.index() >> number) % 2 == 1;
+                if (c.rerunnable[n]) decided.again[n] = number >> (bit++ % 6) & 1;
             echo::evaluator<> fresh(s, c);
             const auto known = evaluate(decided), made = fresh(decided);
             RC_ASSERT(known.decided() == decided);
@@ -513,8 +515,9 @@ TEST_CASE("a plan that comes back is the plan that was made, whatever was made i
             RC_ASSERT(known.homes() == made.homes());
             RC_ASSERT(known.footprint().peak_bytes == made.footprint().peak_bytes);
             RC_ASSERT(known.recompute() == made.recompute());
-            for (const auto i : known.live().storages()) {
-                const auto a = evaluate.history_of(known).reads(i), b = fresh.history_of(made).reads(i);
+            for (const auto place : known.live().storages()) {
+                const auto a = evaluate.history_of(known).reads(place),
+                           b = fresh.history_of(made).reads(place);
                 RC_ASSERT(a.size() == b.size());
                 for (std::size_t k = 0; k < a.size(); ++k)
                     RC_ASSERT((a[k].by == b[k].by && a[k].content == b[k].content));
