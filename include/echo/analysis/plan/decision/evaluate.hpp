@@ -24,15 +24,15 @@ ticks recompute_time(const candidates& c, const schedule& steps) {
     return sum;
 }
 
-/// Builds schedules, fuses if the host does, and replays. It keeps no plan, only memory for the next ones. Snapshot and
-/// candidates must outlive it, and it the plans that it makes.
+/// Builds schedules, fuses if the host does, and replays. It remembers the last plans that are gone, so that one that
+/// is asked for again need not be made again. Snapshot and candidates must outlive it, and it the plans that it makes.
 template <class = void>
 class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
     evaluator& operator=(const evaluator&) = delete;
     evaluator(const snapshot& s, const candidates& c)
-        : s_(s), c_(c), pool_(plans_kept(s.node_count())), build_(s, c), fuse_(s, c) {}
+        : s_(s), c_(c), pool_(plans_kept(s)), build_(s, c), fuse_(s, c) {}
 
     /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes +
     /// values). Errors: as `replay`.
@@ -76,8 +76,9 @@ public:
 
 private:
     /// How many plans that are gone are kept: of a large graph one, whose memory the next takes.
-    static std::size_t plans_kept(std::size_t nodes) {
-        return std::clamp<std::size_t>(tuning::nodes_kept / (nodes + 1), 1, tuning::most_plans_kept);
+    static std::size_t plans_kept(const snapshot& s) {
+        const std::size_t size = s.node_count() + s.value_count() + s.edge_count();
+        return std::clamp<std::size_t>(tuning::size_kept / (size + 1), 1, tuning::most_plans_kept);
     }
 
     void rate(detail::plan_data& data) {

@@ -12,8 +12,9 @@
 namespace echo::tuning {
 
 // Plans that are gone and may come back (evaluate.hpp).
-/// Nodes of all of them together, and how many they are at most: with twice as many hardly more come back.
-inline constexpr std::size_t nodes_kept = 100'000, most_plans_kept = 32;
+/// Nodes, values and edges of all of them together, and how many they are at most: with twice as many hardly more come
+/// back.
+inline constexpr std::size_t size_kept = 400'000, most_plans_kept = 32;
 
 // Evictions (evict.hpp, eviction_price.hpp).
 /// A price of a byte is a whole number of this part of a tick: fine enough for large maps that are quick to make, and

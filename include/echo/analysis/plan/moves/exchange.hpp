@@ -67,7 +67,6 @@ private:
     /// Leaves in `next_` the decision of `plan` with some swaps that seem to pay. Whether there is any.
     bool swap_some(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
-        history_ = &evaluate_.history_of(plan);
         savings_.read(s_, c_, plan);
         profile_.emplace(plan.load());
         touched_.assign(s_.node_count());
@@ -109,7 +108,7 @@ private:
         kept_.insert(n);
         attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
         bool pays = fill_gap(plan, run);
-        keep_copy(s_, next_, kept_instead(plan, *history_, run));
+        keep_copy(s_, next_, kept_instead(plan, evaluate_.history_of(plan), run));
         while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
         if (pays) {
             for (const node_id m : concerned_) touched_.insert(m);
@@ -125,7 +124,7 @@ private:
     bool fill_gap(const evaluated_plan& plan, step_id run) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[run].node;
-        const step_id before = history_->earlier(run);
+        const step_id before = evaluate_.history_of(plan).earlier(run);
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live.last_read({run, k}).valid()) continue;
             const storage_id kept = live.storage({before.valid() ? before : run, k});
@@ -148,7 +147,7 @@ private:
             return c.first <= at.index() && at.index() <= c.last;
         });
         if (!is_own) return false;
-        const eviction_view<> view{s_, c_, swap.plan, *history_, kept_, next_, at};
+        const eviction_view<> view{s_, c_, swap.plan, evaluate_.history_of(swap.plan), kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
         const auto price = find_cheapest(view, excess);
         if (!price) return false;
@@ -202,7 +201,6 @@ private:
     const candidates& c_;
     evictor<>& evict_;
     retainer<>& retain_;
-    const copy_history<>* history_ = nullptr; // of the plan
     rerun_savings<> savings_;
     eviction_finder<> find_;
     eviction_pricer<> price_;

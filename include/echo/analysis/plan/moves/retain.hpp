@@ -52,7 +52,6 @@ private:
     bool retain_once(const evaluated_plan& plan, std::uint64_t limit) {
         const schedule& steps = plan.steps();
         const liveness& live = plan.live();
-        history_ = &evaluate_.history_of(plan);
         load_profile profile(plan.load());
         count_reads(steps);
 
@@ -73,7 +72,7 @@ private:
             if (!fits(plan, again, profile, static_cast<std::int64_t>(limit))) continue;
             take_off(steps, again);
             free_gone(plan, profile, again);
-            keep_copy(s_, next_, kept_instead(plan, *history_, again));
+            keep_copy(s_, next_, kept_instead(plan, evaluate_.history_of(plan), again));
             changed = true;
         }
         return changed;
@@ -102,7 +101,7 @@ private:
     bool fits(const evaluated_plan& plan, step_id again, load_profile& profile, std::int64_t limit) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[again].node;
-        const step_id before = history_->earlier(again);
+        const step_id before = evaluate_.history_of(plan).earlier(again);
         gaps_.clear();
         bool room = true;
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
@@ -147,8 +146,7 @@ private:
     evaluator<>& evaluate_;
     const snapshot& s_;
     const candidates& c_;
-    decision next_;                           // of the round
-    const copy_history<>* history_ = nullptr; // of the plan
+    decision next_; // of the round
     rerun_savings<> savings_;
     id_vector<step_id, std::uint32_t> readers_;
     id_set<step_id> gone_;
