@@ -176,7 +176,7 @@ void empty_caches() {
 
 struct instruments {
     explicit instruments(const echo::snapshot& s)
-        : c(echo::find_candidates(s)), anchors(s, c), solve(s, c), evaluate(s, c),
+        : snapshot(s), c(echo::find_candidates(s)), anchors(s, c), solve(s, c), lay_out(s, c),
           decided(echo::decision::nothing(s)) {}
 
     cut_time one(std::uint32_t distance) {
@@ -185,15 +185,21 @@ struct instruments {
         const double asked = now_us();
         solve(needs, {}, decided);
         const double cut = now_us();
-        static_cast<void>(evaluate(decided));
+        lay_out(decided, steps, homes);
+        replay(snapshot, steps, replayed);
         return {asked - start, cut - asked, now_us() - cut};
     }
 
+    const echo::snapshot& snapshot;
     echo::candidates c;
     echo::anchor_finder<> anchors;
     echo::min_cut<> solve;
-    echo::evaluator<> evaluate;
+    echo::schedule_builder<> lay_out; // an evaluator would remember what it made
+    echo::replay replay;
     echo::decision decided;
+    echo::schedule steps;
+    echo::id_vector<echo::step_id, echo::node_id> homes;
+    echo::replayed replayed;
 };
 
 void measure_cut(const echo::snapshot& s) {

@@ -3,7 +3,8 @@
 """How planning grows with the graph, file reading apart: scaling.py ECHO_PLAN BENCH_SCALING
 
 For every shape of bench/make_graph.py: the time of the whole pass with `min_cut` per node at each size, the exponent
-between the smallest and the largest, and the memory of the whole process, reading included. Then, by bench/scaling.cpp,
+between the smallest and the largest, and the memory of the whole process, reading included; and of the largest the time and
+the memory of what is done by default. Then, by bench/scaling.cpp,
 which says how it measures, and how committed graphs are tiled to a size:
 
 one cut  `min_cut` at one anchor distance, laid out and replayed, on committed graphs tiled and on the nmt shape of
@@ -36,17 +37,16 @@ GRAPHS = results.ROOT / "examples" / "graphs"
 MAKE_GRAPH = results.ROOT / "bench" / "make_graph.py"
 
 
-def measure(echo_plan, graph, rounds):
+def measure(echo_plan, graph, rounds, *options):
     """The least time of the pass, in ms, and the peak memory of the process, in MB."""
     best, memory = math.inf, 0
     for _ in range(rounds):
-        process = subprocess.Popen([echo_plan, graph, "--strategy", "min_cut", "--json"], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE)
+        process = subprocess.Popen([echo_plan, graph, *options, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         report = json.load(process.stdout)
         _, status, usage = os.wait4(process.pid, 0)
         if status != 0:
             sys.exit(f"scaling: {echo_plan} failed on {graph}")
-        best, memory = min(best, report["pass_ms"]), max(memory, usage.ru_maxrss / 1000)
+        best, memory = min(best, report["pass_ms"]), max(memory, usage.ru_maxrss * 1024 / 1e6)
     return best, memory
 
 
@@ -96,7 +96,7 @@ def exponent(family):
     return sum((a - x0) * (b - y0) for a, b in zip(x, y)) / sum((a - x0) ** 2 for a in x)
 
 
-def bars(families, searches):
+def bars(shapes, families, searches):
     def bar(what, limit, measured):
         value, worst = max((value, name) for name, value in measured)
         return {"bar": what, "value": round(value, 3), "limit": limit, "passed": value <= limit, "on": worst}
@@ -113,7 +113,10 @@ def bars(families, searches):
             bar("one cut, tiled graphs: exponent", 1.1, [(family[0]["graph"], exponent(family)) for family in tiled]),
             bar("one cut, nmt by length: exponent", 1.1, [("nmt", exponent(nmt))]),
             bar("one cut: bytes per node and value", 400.0, named(cuts + nmt, "bytes")),
-            bar("budget: us per node", 60.0, named(searches, "us per node"))]
+            bar("budget: us per node", 25.0, named(searches, "us per node")),
+            bar("a million nodes by default: s", 60.0, [(row["shape"], row["s by default"]) for row in shapes]),
+            bar("a million nodes by default: MB, with the reader", 1000.0,
+                [(row["shape"], row["MB by default"]) for row in shapes])]
 
 
 def main():
@@ -125,16 +128,19 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 graph = os.path.join(folder, "graph.json")
                 subprocess.run([sys.executable, MAKE_GRAPH, shape, str(size), graph], check=True)
-                times[size], memory = measure(echo_plan, graph, ROUNDS[size])
+                times[size], memory = measure(echo_plan, graph, ROUNDS[size], "--strategy", "min_cut")
+                if size == SIZES[-1]:
+                    by_default, most = measure(echo_plan, graph, 1)
             row[f"us per node at {size}"] = round(1000 * times[size] / size, 3)
         row["exponent"] = round(math.log(times[EXPONENT_TO] / times[SIZES[0]]) / math.log(EXPONENT_TO / SIZES[0]), 3)
         row["MB at 1000000"] = round(memory)
+        row["s by default"], row["MB by default"] = round(by_default / 1000, 1), round(most)
         rows.append(row)
     first, searched, second, again, third = (measured(program) for measured in (one_cuts, budgets, one_cuts, budgets, one_cuts))
     families, (searches,) = quietest(first, second, third), quietest([searched], [again])
     results.write("scaling", rows, exponent=f"of the pass with min_cut from {SIZES[0]} to {EXPONENT_TO} nodes",
                   **{"one cut": [row for family in families for row in family], "budgets": searches,
-                     "bars": bars(families, searches)})
+                     "bars": bars(rows, families, searches)})
 
 
 if __name__ == "__main__":

@@ -52,6 +52,20 @@ struct far_apart {
     }
 };
 
+/// Of two plans of the same steps.
+bool have_same_history(const echo::evaluator<>& one, const echo::evaluated_plan& a,
+                       const echo::evaluator<>& other, const echo::evaluated_plan& b) {
+    const echo::copy_history<>&known = one.history_of(a), &made = other.history_of(b);
+    for (const auto t : a.steps().steps())
+        if (known.earlier(t) != made.earlier(t)) return false;
+    for (const auto i : a.live().storages())
+        if (!std::ranges::equal(known.reads(i), made.reads(i), [](const auto& x, const auto& y) {
+                return x.by == y.by && x.content == y.content;
+            }))
+            return false;
+    return true;
+}
+
 } // namespace
 
 TEST_CASE("a copy is there until it is forgotten", "[budget]") {
@@ -501,6 +515,7 @@ TEST_CASE("a plan that comes back is the plan that was made, whatever was made i
         const auto c = echo::find_candidates(s, {.fuse = fuse});
         fusing += fuse;
         echo::evaluator<> evaluate(s, c);
+        echo::retainer<> retain(evaluate);
         // Of more decisions than are kept, so that some come back, and some of the memory is used again.
         for (int i = 0; i < 100; ++i) {
             auto decided = echo::decision::nothing(s);
@@ -515,16 +530,32 @@ TEST_CASE("a plan that comes back is the plan that was made, whatever was made i
             RC_ASSERT(known.homes() == made.homes());
             RC_ASSERT(known.footprint().peak_bytes == made.footprint().peak_bytes);
             RC_ASSERT(known.recompute() == made.recompute());
-            for (const auto place : known.live().storages()) {
-                const auto a = evaluate.history_of(known).reads(place),
-                           b = fresh.history_of(made).reads(place);
-                RC_ASSERT(a.size() == b.size());
-                for (std::size_t k = 0; k < a.size(); ++k)
-                    RC_ASSERT((a[k].by == b[k].by && a[k].content == b[k].content));
-            }
+            RC_ASSERT(have_same_history(evaluate, known, fresh, made));
+            // What is known of the room in a plan is of that plan and of that limit.
+            const auto limit = known.peak_bytes() + *rc::gen::inRange<std::uint64_t>(0, 3) * 100;
+            echo::retainer<> again(fresh);
+            const auto more = retain(evaluate(decided), limit), as_much = again(fresh(decided), limit);
+            RC_ASSERT(more.decided() == as_much.decided());
         }
     });
     CHECK(fusing > 0);
+}
+
+TEST_CASE("of a large graph one history is kept, and it is that of the plan asked for", "[budget]") {
+    toy_graph g;
+    value last = g.input(1);
+    std::vector<value> maps;
+    for (int i = 0; i < 35'000; ++i) maps.push_back(last = g.light({last}, 8));
+    value gradient = g.seed();
+    for (std::size_t i = maps.size(); i-- > 0;) gradient = g.backward({gradient, maps[i]}, 8);
+    const auto s = g.finish({last, gradient});
+    const auto c = echo::find_candidates(s);
+    auto all = echo::decision::nothing(s);
+    for (const auto n : s.nodes()) all.again[n] = c.rerunnable[n];
+    echo::evaluator<> evaluate(s, c), fresh(s, c);
+    const auto kept = evaluate(echo::decision::nothing(s)), made_again = evaluate(all);
+    for (const auto* plan : {&kept, &made_again, &kept, &kept, &made_again})
+        CHECK(have_same_history(evaluate, *plan, fresh, fresh(plan->decided())));
 }
 
 TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {

@@ -28,6 +28,10 @@
 #include <string_view>
 #include <vector>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace {
 
 using namespace echo::format;
@@ -203,9 +207,18 @@ int run(const diff_options& asked) {
     }
 }
 
+/// To the system, as soon as they are free. Left to itself glibc keeps all but the first of them in gaps, which for a
+/// graph of a million nodes is a fifth of all memory.
+void give_back_large_blocks() {
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+#endif
+}
+
 } // namespace
 
 int main(int count, char** arguments) {
+    give_back_large_blocks();
     try {
         if (count > 1 && std::string_view(arguments[1]) == "diff") {
             const diff_options asked = parse_diff(count, arguments, complete_plan);

@@ -30,32 +30,29 @@ template <class = void>
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
-        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)), evaluate_(s, c_),
-          progress_(options.progress, options.how == strategy::budget),
-          strategies_(s, c_, options, evaluate_, progress_) {}
+        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)) {}
 
     /// `without`: what the same options give a host that does not fuse.
-    plan run(const plan* without = nullptr) {
+    plan run(const plan* without = nullptr) const {
         if (!is_amount(options_.max_overhead))
             throw error({}, "max_overhead", "is no number of 0 or more",
                         "give a part of a step's time, such as 0.05");
         plan_outcome best{.steps = baseline_schedule(s_)};
-        const replayed before = replay{}(s_, best.steps);
-        best.figures.footprint = before.footprint;
         if (options_.allocator) best.allocated_bytes = options_.allocator(best.steps);
-        plan_report report = report_baseline(before, best.allocated_bytes);
-        if (is_asked(best)) keep_promise(strategies_.propose(options_.how, report.notes), best, report.notes);
-        if (without) keep_to(*without, best, report.notes);
-        if (options_.allocator) spare_runs<>(s_, c_, options_).leave_out(best, before.footprint.peak_bytes);
+        plan_report report = report_own_order(best);
+        const std::uint64_t own_peak = report.baseline_peak_bytes;
+        search_for_better(without, best, report.notes);
+        if (options_.allocator) spare_runs<>(s_, c_, options_).leave_out(best, own_peak);
         report_plan(s_, c_, options_, best, report);
         return {options_.how, std::move(best.steps), options_.host, std::move(report)};
     }
 
-    plan_front front(std::size_t count) {
+    plan_front front(std::size_t count) const {
+        search with(*this);
         schedule steps = baseline_schedule(s_);
         plan_front found{.baseline_peak_bytes = footprint(s_, steps).peak_bytes};
         found.points.push_back({found.baseline_peak_bytes, 0});
-        const auto plans = strategies_.front(count);
+        const auto plans = with.strategies.front(count);
         const rated_decision* lowest = nullptr;
         for (const rated_decision& t : plans) {
             if (t.footprint.peak_bytes >= found.points.back().peak_bytes) continue;
@@ -63,13 +60,39 @@ public:
             found.points.push_back({t.footprint.peak_bytes, c_.times.part(t.recompute)});
             lowest = &t;
         }
-        if (lowest) steps = evaluate_(lowest->decided).steps();
+        if (lowest) steps = with.evaluate(lowest->decided).steps();
         found.lower_bound_bytes =
             bound_of_plan(s_, c_, options_.how, options_.encode, steps, replay{}(s_, steps), std::nullopt);
         return found;
     }
 
 private:
+    /// What finds plans, with the memory that it takes.
+    struct search {
+        explicit search(const planner& of)
+            : evaluate(of.s_, of.c_), progress(of.options_.progress, of.options_.how == strategy::budget),
+              strategies(of.s_, of.c_, of.options_, evaluate, progress) {}
+        evaluator<> evaluate;
+        plan_progress<> progress;
+        detail::strategies<> strategies;
+    };
+
+    /// Adds to `own` its figures.
+    plan_report report_own_order(plan_outcome& own) const {
+        const replayed found = replay{}(s_, own.steps);
+        own.figures.footprint = found.footprint;
+        return report_baseline(found, own.allocated_bytes);
+    }
+
+    /// Leaves in `best` what is better than the graph's own order, if anything is. The memory of the search is given
+    /// back before the report takes its own.
+    void search_for_better(const plan* without, plan_outcome& best, std::vector<std::string>& notes) const {
+        search with(*this);
+        if (is_asked(best))
+            keep_promise(with.evaluate, with.strategies.propose(options_.how, notes), best, notes);
+        if (without) keep_to(with.evaluate, *without, best, notes);
+    }
+
     /// Whether the graph's own order is not what was asked for.
     bool is_asked(const plan_outcome& own) const {
         if (options_.how == strategy::baseline) return false;
@@ -79,8 +102,9 @@ private:
 
     /// Law 1, and no recomputation for nothing. What even an empty decision breaks (a dead node kept storage from being
     /// taken over) stays the baseline, which `best` is.
-    void keep_promise(evaluated_plan proposed, plan_outcome& best, std::vector<std::string>& notes) {
-        const auto kept = roll_back(evaluate_, std::move(proposed), best.figures.footprint.peak_bytes);
+    void keep_promise(evaluator<>& evaluate, evaluated_plan proposed, plan_outcome& best,
+                      std::vector<std::string>& notes) const {
+        const auto kept = roll_back(evaluate, std::move(proposed), best.figures.footprint.peak_bytes);
         if (kept.subgraphs > 0)
             notes.push_back(std::to_string(kept.subgraphs) +
                             " of the subgraphs to recompute were rolled back: they "
@@ -96,8 +120,9 @@ private:
     }
 
     /// Takes the plan without fusion, with what can be fused in it, where that is no worse than `best`.
-    void keep_to(const plan& without, plan_outcome& best, std::vector<std::string>& notes) {
-        const auto fused = evaluate_.fused(without.steps());
+    void keep_to(evaluator<>& evaluate, const plan& without, plan_outcome& best,
+                 std::vector<std::string>& notes) const {
+        const auto fused = evaluate.fused(without.steps());
         plan_outcome other{.figures = fused.rated(), .steps = fused.steps()};
         if (options_.allocator) other.allocated_bytes = options_.allocator(other.steps);
         if (!fusion_comparison(options_).takes(best, other, recompute_time(c_, without.steps()))) return;
@@ -108,9 +133,6 @@ private:
     const snapshot& s_;
     const plan_options& options_;
     candidates c_;
-    evaluator<> evaluate_;
-    plan_progress<> progress_;
-    strategies<> strategies_;
 };
 
 /// Adds points to a front: of all, those stay that no other beats.

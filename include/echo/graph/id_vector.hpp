@@ -153,6 +153,8 @@ public:
     /// After all are counted.
     void lay_out() {
         rows_.lay_out(next_);
+        if (items_.capacity() < rows_.end())
+            items_.clear(); // growing would copy them, and take twice as much
         items_.resize(rows_.end());
     }
     /// Behind what the list of `i` has already.

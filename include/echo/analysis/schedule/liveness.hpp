@@ -108,11 +108,13 @@ private:
     void index_copies(const snapshot& s, const schedule& steps) {
         auto& first = live_.first_copy_;
         first.clear();
+        first.reserve(steps.size());
         std::uint32_t copies = 0;
         for (const auto t : steps.steps()) {
             first.push_back(copies);
             copies += static_cast<std::uint32_t>(copy_count(s, steps[t]));
         }
+        live_.storages_.reserve(copies); // growing would take twice as much
         live_.of_copy_.assign(copies, storage_id::none());
         live_.last_read_.assign(copies, step_id::none());
         is_result_.assign(copies, 0);

@@ -7,31 +7,38 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace echo {
 
 /// A maximum over ranges of steps, with addition to ranges. All in bytes; they are taken off by adding less than 0.
-/// Loads and sums must fit in 63 bits. O(steps) memory.
+/// Loads and sums must fit in 62 bits. O(steps) memory.
 class load_profile {
 public:
     /// One load per step. O(steps).
     explicit load_profile(std::span<const std::uint64_t> load)
-        : leaves_(std::bit_ceil(std::max<std::size_t>(load.size(), 1))), most_(2 * leaves_, 0),
-          added_(2 * leaves_, 0) {
-        for (std::size_t i = 0; i < load.size(); ++i) most_[leaves_ + i] = static_cast<std::int64_t>(load[i]);
-        for (std::size_t i = leaves_; i-- > 1;) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
+        : leaves_(std::bit_ceil(load.size() + 2)), most_(2 * leaves_, 0), added_(leaves_, 0) {
+        for (std::size_t i = 0; i < load.size(); ++i) most_[leaf(i)] = static_cast<std::int64_t>(load[i]);
+        for (std::size_t i = leaves_; i-- > 1;) most_[i] = most_below(i);
     }
 
     /// The largest load of the steps `first` to `last`, at least 0; 0 if there are none. O(log steps).
     std::int64_t most(std::size_t first, std::size_t last) const {
-        std::int64_t found = 0;
-        for (std::size_t l = first + leaves_, r = last + leaves_ + 1; l < r; l /= 2, r /= 2) {
-            if (l & 1) found = std::max(found, with_ancestors(l++));
-            if (r & 1) found = std::max(found, with_ancestors(--r));
+        if (first > last) return 0;
+        std::int64_t on_left = none, on_right = none;
+        std::size_t l = leaf(first) - 1, r = leaf(last) + 1; // what lies between them counts
+        while ((l ^ r) != 1) {
+            if (l % 2 == 0) on_left = std::max(on_left, most_[l + 1]);
+            if (r % 2 == 1) on_right = std::max(on_right, most_[r - 1]);
+            l /= 2, r /= 2;
+            on_left += added_[l];
+            on_right += added_[r];
         }
-        return found;
+        std::int64_t found = std::max(on_left, on_right);
+        while (l /= 2) found += added_[l];
+        return std::max<std::int64_t>(found, 0);
     }
     /// The largest load of all, where any is above 0. O(1).
     std::int64_t most() const { return most_[1]; }
@@ -42,38 +49,37 @@ public:
             const std::int64_t below = most_[i] - added_[i];
             i = most_[2 * i] == below ? 2 * i : 2 * i + 1;
         }
-        return i - leaves_;
+        return i - leaf(0);
     }
 
     /// Adds to the steps `first` to `last`; nothing if there are none. O(log steps).
     void add(std::size_t first, std::size_t last, std::int64_t bytes) {
         if (first > last) return;
-        const std::size_t l0 = first + leaves_, r0 = last + leaves_;
-        for (std::size_t l = l0, r = r0 + 1; l < r; l /= 2, r /= 2) {
-            if (l & 1) raise(l++, bytes);
-            if (r & 1) raise(--r, bytes);
+        std::size_t l = leaf(first) - 1, r = leaf(last) + 1; // what lies between them is raised
+        while ((l ^ r) != 1) {
+            if (l % 2 == 0) raise(l + 1, bytes);
+            if (r % 2 == 1) raise(r - 1, bytes);
+            l /= 2, r /= 2;
+            most_[l] = most_below(l) + added_[l];
+            most_[r] = most_below(r) + added_[r];
         }
-        pull(l0);
-        pull(r0);
+        while (l /= 2) most_[l] = most_below(l) + added_[l];
     }
 
 private:
-    std::int64_t with_ancestors(std::size_t i) const {
-        std::int64_t value = most_[i];
-        for (i /= 2; i > 0; i /= 2) value += added_[i];
-        return value;
-    }
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min() / 2;
+
+    /// Before the first step and behind the last one lies another leaf.
+    std::size_t leaf(std::size_t step) const { return leaves_ + 1 + step; }
+    std::int64_t most_below(std::size_t i) const { return std::max(most_[2 * i], most_[2 * i + 1]); }
     void raise(std::size_t i, std::int64_t bytes) {
         most_[i] += bytes;
-        added_[i] += bytes;
-    }
-    void pull(std::size_t i) {
-        for (i /= 2; i > 0; i /= 2) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]) + added_[i];
+        if (i < leaves_) added_[i] += bytes;
     }
 
     std::size_t leaves_;
     std::vector<std::int64_t> most_;  ///< node: the largest load below it, but for what is added above it
-    std::vector<std::int64_t> added_; ///< node: what is added to all below it
+    std::vector<std::int64_t> added_; ///< node that is no leaf: what is added to all below it
 };
 
 } // namespace echo

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace echo {
@@ -24,8 +25,7 @@ public:
     cut_candidates(evaluator<>& evaluate, const anchor_finder<>& anchors, bool encode,
                    std::size_t distances = 5)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
-          cut_(s_, evaluate.facts()), encode_(encode),
-          distances_(anchor_distances(needs_.largest_span, distances)),
+          encode_(encode), distances_(anchor_distances(needs_.largest_span, distances)),
           prices_(cut_prices(s_, evaluate.facts(), tuning::cut_prices)) {}
 
     /// A row is one anchor distance, without (even) or with (odd) compute-heavy ops; along it, time gets cheaper.
@@ -38,10 +38,14 @@ public:
         const std::uint32_t distance = distances_[row / 2];
         if (distance != at_) needs_ = anchors_(at_ = distance);
         decision decided = decision::nothing(s_);
-        cut_(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, decided);
+        if (!cut_) cut_.emplace(s_, evaluate_.facts());
+        (*cut_)(needs_, {.price = prices_[column], .heavy = row % 2 != 0, .encode = encode_}, decided);
         decided.heavy = true;
         return evaluate_(decided);
     }
+
+    /// Gives back the memory of the network. The next cut takes it anew.
+    void give_back() noexcept { cut_.reset(); }
 
 private:
     evaluator<>& evaluate_;
@@ -49,7 +53,7 @@ private:
     const anchor_finder<>& anchors_;
     std::uint32_t at_ = no_anchor;
     backward_needs needs_;
-    min_cut<> cut_;
+    std::optional<min_cut<>> cut_;
     bool encode_;
     std::vector<std::uint32_t> distances_;
     std::vector<time_price> prices_;

@@ -68,6 +68,7 @@ public:
                  column < std::min(cuts_.columns(), tuning::dear_columns + row % 2); ++column)
                 plans_.start_from(cuts_.plan_of(row, column));
         if (!knows_all()) plans_.keep_best_starts();
+        if (is_reduced()) cuts_.give_back(); // there are no more of them
     }
 
     /// Searches point by point what lies between the plan that recomputes nothing and the lowest.

@@ -22,13 +22,13 @@ struct turn {
 
 /// What a strategy decides.
 struct decision {
-    id_set<node_id> again;    ///< node: the backward pass has it made again rather than kept
-    id_set<value_id> encoded; ///< value: one-bit readers in the backward pass read its encoding
-    bool heavy = false;       ///< compute-heavy nodes may run twice; without it they may only run late
+    bool heavy = false; ///< compute-heavy nodes may run twice; without it they may only run late
     /// In order. From there on there is no copy, until the node is run again.
     std::vector<turn> forgets{};
     /// In order. If there is no copy and one will be needed, it is made there already.
     std::vector<turn> early{};
+    id_set<node_id> again;    ///< node: the backward pass has it made again rather than kept
+    id_set<value_id> encoded; ///< value: one-bit readers in the backward pass read its encoding
 
     /// Everything is kept, nothing encoded. O(nodes + values).
     static decision nothing(const snapshot& s) {
@@ -45,6 +45,7 @@ struct decision {
         const auto last = std::lower_bound(first, forgets.end(), turn{node, node_id(to.index() + 1)});
         forgets.erase(first, last);
     }
+    /// Compares turns first: most decisions that differ have not as many of them.
     friend bool operator==(const decision&, const decision&) = default;
 
 private:

@@ -60,11 +60,17 @@ public:
         return fused(std::move(plan));
     }
 
-    /// Which steps of a plan that this made run each node, and which read each storage; as long as there is the plan.
-    /// O(nodes + steps + inputs) for the first who asks.
+    /// Which steps of a plan that this made run each node, and which read each storage; as long as there is the plan,
+    /// or of a large graph until another plan's is asked for. O(nodes + steps + inputs) for the first who asks.
     const copy_history<>& history_of(const evaluated_plan& plan) const {
         const detail::plan_data& data = plan.data();
-        if (!data.has_history) data.history.read(s_, c_.base, plan.steps(), plan.live());
+        if (data.has_history) return data.history;
+        if (plans_kept(s_) == 1 && last_asked_) {
+            last_asked_->has_history = false;
+            std::swap(data.history, last_asked_->history);
+        }
+        last_asked_ = &data;
+        data.history.read(s_, c_.base, plan.steps(), plan.live());
         data.has_history = true;
         return data.history;
     }
@@ -84,6 +90,7 @@ private:
     void rate(detail::plan_data& data) {
         replay_(s_, data.steps, data.judged);
         data.has_history = false;
+        data.is_retained = false;
         data.rated.footprint = data.judged.footprint;
         data.rated.recompute = recompute_time(c_, data.steps);
     }
@@ -110,6 +117,7 @@ private:
     fuser<> fuse_;
     replay replay_;
     std::size_t count_ = 0;
+    mutable const detail::plan_data* last_asked_ = nullptr; // for its history
 };
 
 } // namespace echo

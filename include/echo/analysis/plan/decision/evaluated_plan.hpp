@@ -47,7 +47,9 @@ struct plan_data {
     schedule steps;
     id_vector<step_id, node_id> homes;
     replayed judged;
-    bool is_whole = false; ///< all of it is what the evaluator makes of `rated.decided`
+    bool is_whole = false;    ///< all of it is what the evaluator makes of `rated.decided`
+    bool is_retained = false; ///< under so many bytes there is no room to keep more (retain.hpp):
+    std::uint64_t retained_at = 0;
     mutable bool has_history = false;
     mutable copy_history<> history{}; ///< of the steps, once it was asked for
 };
@@ -126,6 +128,16 @@ public:
     const liveness& live() const noexcept { return data().judged.live; }
     /// Live bytes and workspace at each step.
     std::span<const std::uint64_t> load() const noexcept { return data().judged.load(); }
+
+    /// Whether it is known that there is no room to keep more under this limit, in bytes.
+    bool is_retained_at(std::uint64_t limit) const noexcept {
+        return data().is_retained && data().retained_at == limit;
+    }
+    /// Remembers that for as long as the plan is remembered.
+    void set_retained_at(std::uint64_t limit) noexcept {
+        data().is_retained = true;
+        data().retained_at = limit;
+    }
 
     /// As of rated decisions.
     bool better_than(const evaluated_plan& other) const { return rated().better_than(other.rated()); }

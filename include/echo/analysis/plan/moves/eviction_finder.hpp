@@ -18,6 +18,13 @@ struct idle_copies {
     /// The copies.
     std::vector<evicted_copy> all;
     id_vector<node_id, std::uint32_t> of; ///< its number in `all`, or `nobody`
+
+    /// No copy, of a graph of that many nodes. O(copies), and O(nodes) for the first time.
+    void clear(std::size_t nodes) {
+        for (const evicted_copy& copy : all) of[copy.node] = nobody;
+        all.clear();
+        of.resize(nodes, nobody);
+    }
 };
 
 /// Scratch memory is kept between uses.
@@ -28,13 +35,12 @@ public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
     /// not be there because their readers can run before the peak are added to `list`. O(storages + their reads).
     void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list& list) const {
-        idle.all.clear();
-        idle.of.assign(view.s.node_count(), idle_copies::nobody);
+        idle.clear(view.s.node_count());
         const liveness& live = view.plan.live();
         for (const auto i : live.storages()) {
             const storage_record& storage = live[i];
-            if (storage.first >= view.peak || storage.last <= view.peak || storage.resident ||
-                storage.encoded || storage.holds_result)
+            if (storage.first >= view.peak) break; // they are in the order of their makers
+            if (storage.last <= view.peak || storage.resident || storage.encoded || storage.holds_result)
                 continue;
             const auto reads = view.history.reads(i);
             step_id from = storage.first;

@@ -32,9 +32,12 @@ public:
     /// The plan with fewer runs, as long as its peak stays at most `limit`. At most `rounds` replays,
     /// O(inputs of steps + recomputes × log steps) each.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan plan, std::uint64_t limit, int rounds = 3) {
-        for (int i = 0; i < rounds; ++i) {
+        for (int i = 0; i < rounds && !plan.is_retained_at(limit); ++i) {
             next_ = plan.decided();
-            if (!retain_once(plan, limit)) return plan;
+            if (!retain_once(plan, limit)) {
+                plan.set_retained_at(limit);
+                return plan;
+            }
             evaluated_plan next = evaluate_(next_);
             if (next.peak_bytes() > limit || next.recompute() >= plan.recompute()) {
                 ++rejected_;
