@@ -207,6 +207,15 @@ class SameBits(Case):
 
         self.same(Counting, lambda m, x: m(x).square().mean())
 
+    def test_a_buffer_that_is_returned_after_it_was_written(self):
+        def build():
+            m = blocks()
+            for block in m:
+                block.layers[0] = nn.utils.parametrizations.spectral_norm(block.layers[0])
+            return m
+
+        self.same(build, lambda m, x: m(x).square().mean())
+
     def test_tied_weights(self):
         def build():
             m = blocks()

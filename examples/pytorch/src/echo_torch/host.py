@@ -133,6 +133,8 @@ class Host:
             if late.intersection(node.all_input_nodes) or self._is_backward(node):
                 late.add(node)
         writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
+        # An input that is returned and written is returned as it was written last.
+        self.writes = {node.args[0]: node for node in writes}
         open_nodes = [
             node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
         ]
@@ -284,6 +286,7 @@ class Host:
         results = [
             node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
         ]
+        results = [self.writes.get(node, node) for node in results]
         guarded += [self.place_of(node)[0] for node in results if holds_memory(node)]
         self.guarded = sorted({i for i in guarded if self.calls[i].phase == "forward"})
         for call in self.calls:
@@ -296,7 +299,7 @@ class Host:
 
     def results(self) -> list[Place]:
         nodes = [node for node in self.outputs if isinstance(node, fx.Node) and holds_memory(node)]
-        return list(dict.fromkeys(self.place_of(node) for node in nodes))
+        return list(dict.fromkeys(self.place_of(self.writes.get(node, node)) for node in nodes))
 
     def core(self, alignment: int = 1) -> Any:
         """The graph as the extension has it; bytes are rounded up as the allocator does."""
