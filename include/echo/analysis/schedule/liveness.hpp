@@ -85,7 +85,7 @@ private:
         written_.clear();
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue; // its readers read its inputs
-            check_reads(s, steps, t);
+            if (!written_.empty()) check_reads(s, steps, t);
             if (steps[t].kind == step_kind::encode) {
                 if (steps[steps.inputs(t)[0].step].fused) refuse_fused(s, steps, t, "encode", "is packed");
                 make({t, 0}, steps[t].bytes, false, true);
@@ -158,7 +158,9 @@ private:
 
     /// A step after the one that made the copy has written on its storage.
     bool overwritten(copy_id c) const {
-        const step_id write = written_[live_.storage(c)];
+        const storage_id i = live_.storage(c);
+        if (i.index() >= written_.size()) return false;
+        const step_id write = written_[i];
         return write.valid() && write > c.step;
     }
 
@@ -189,6 +191,7 @@ private:
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
                 lie_on(target, made);
+                written_.resize(live_.storages_.size(), step_id::none());
                 written_[target] = t;
             } else {
                 make(made, value.bytes, value.resident, false);
@@ -231,7 +234,6 @@ private:
         storage.resident = resident;
         storage.encoded = encoded;
         last_on_.push_back(step_id::none());
-        written_.push_back(step_id::none());
         lie_on(storage_id(live_.storages_.size() - 1), made);
     }
 
@@ -249,7 +251,8 @@ private:
     liveness live_;
     read_walk walk_;
     id_vector<storage_id, step_id> last_on_; ///< per storage: last step that reads a value already on it
-    id_vector<storage_id, step_id> written_; ///< per storage: the last step that wrote on it in place
+    /// Per storage that there was at the last write in place: the last step that wrote on it.
+    id_vector<storage_id, step_id> written_;
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };

@@ -60,18 +60,26 @@ public:
         return fused(std::move(plan));
     }
 
-    /// Which steps of a plan that this made run each node, and which read each storage; as long as there is the plan,
-    /// or of a large graph until another plan's is asked for. O(nodes + steps + inputs) for the first who asks.
-    const copy_history<>& history_of(const evaluated_plan& plan) const {
+    /// Which steps of a plan that this made run each node; as long as there is the plan, or of a large graph until
+    /// another plan is asked about. O(nodes + steps) for the first who asks.
+    const run_history<>& runs_of(const evaluated_plan& plan) const {
         const detail::plan_data& data = plan.data();
-        if (data.has_history) return data.history;
+        if (data.has_runs) return data.history;
         if (plans_kept(s_) == 1 && last_asked_) {
-            last_asked_->has_history = false;
+            last_asked_->has_runs = last_asked_->has_reads = false;
             std::swap(data.history, last_asked_->history);
         }
         last_asked_ = &data;
-        data.history.read(s_, c_.base, plan.steps(), plan.live());
-        data.has_history = true;
+        data.history.read_runs(s_, plan.steps());
+        data.has_runs = true;
+        return data.history;
+    }
+    /// And which steps read each storage. As long; O(nodes + steps + inputs) for the first who asks.
+    const copy_history<>& history_of(const evaluated_plan& plan) const {
+        static_cast<void>(runs_of(plan));
+        const detail::plan_data& data = plan.data();
+        if (!data.has_reads) data.history.read_reads(s_, c_.base, plan.steps(), plan.live());
+        data.has_reads = true;
         return data.history;
     }
 
@@ -89,7 +97,7 @@ private:
 
     void rate(detail::plan_data& data) {
         replay_(s_, data.steps, data.judged);
-        data.has_history = false;
+        data.has_runs = data.has_reads = false;
         data.is_retained = false;
         data.rated.footprint = data.judged.footprint;
         data.rated.recompute = recompute_time(c_, data.steps);

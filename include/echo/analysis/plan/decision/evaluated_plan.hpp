@@ -50,8 +50,8 @@ struct plan_data {
     bool is_whole = false;    ///< all of it is what the evaluator makes of `rated.decided`
     bool is_retained = false; ///< under so many bytes there is no room to keep more (retain.hpp):
     std::uint64_t retained_at = 0;
-    mutable bool has_history = false;
-    mutable copy_history<> history{}; ///< of the steps, once it was asked for
+    mutable bool has_runs = false, has_reads = false;
+    mutable copy_history<> history{}; ///< of the steps, as far as it was asked for
 };
 
 /// The memory of plans that are gone, for those to come; the last of them as they were, for searches come back to what

@@ -108,7 +108,7 @@ private:
         kept_.insert(n);
         attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
         bool pays = fill_gap(plan, run);
-        keep_copy(s_, next_, kept_instead(plan, evaluate_.history_of(plan), run));
+        keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), run));
         while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
         if (pays) {
             for (const node_id m : concerned_) touched_.insert(m);
@@ -124,7 +124,7 @@ private:
     bool fill_gap(const evaluated_plan& plan, step_id run) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[run].node;
-        const step_id before = evaluate_.history_of(plan).earlier(run);
+        const step_id before = evaluate_.runs_of(plan).earlier(run);
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live.last_read({run, k}).valid()) continue;
             const storage_id kept = live.storage({before.valid() ? before : run, k});

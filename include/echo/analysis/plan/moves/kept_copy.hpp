@@ -5,7 +5,7 @@
 
 #include <echo/analysis/plan/decision/edge_uses.hpp>
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
-#include <echo/analysis/schedule/copy_history.hpp>
+#include <echo/analysis/schedule/run_history.hpp>
 
 namespace echo {
 
@@ -23,11 +23,11 @@ bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run)
            runs_after_forward(s[plan.homes()[run]].phase);
 }
 
-/// What is kept if such a step is left out. `history`: of the plan. O(1). Errors: none.
+/// What is kept if such a step is left out. `runs`: of the plan. O(1). Errors: none.
 template <class = void>
-kept_copy kept_instead(const evaluated_plan& plan, const copy_history<>& history, step_id run) {
+kept_copy kept_instead(const evaluated_plan& plan, const run_history<>& runs, step_id run) {
     const node_id n = plan.steps()[run].node;
-    const step_id before = history.earlier(run);
+    const step_id before = runs.earlier(run);
     return {n, before.valid() ? plan.homes()[before] : n, plan.homes()[run]};
 }
 

@@ -104,9 +104,9 @@ private:
     /// All that the plan makes again for the backward pass, in the order of its steps.
     void find_runs(const evaluated_plan& plan) {
         runs_.clear();
-        const copy_history<>& history = evaluate_.history_of(plan);
+        const run_history<>& runs = evaluate_.runs_of(plan);
         for (const auto t : plan.steps().steps())
-            if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, history, t));
+            if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, runs, t));
     }
 
     /// One to three nodes earlier, or anywhere between the last use and the next.

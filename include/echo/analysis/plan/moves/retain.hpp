@@ -9,7 +9,6 @@
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/kept_copy.hpp>
 #include <echo/analysis/plan/moves/rerun_savings.hpp>
-#include <echo/analysis/schedule/copy_history.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
 #include <echo/graph/id_vector.hpp>
 #include <echo/graph/ranking.hpp>
@@ -75,7 +74,7 @@ private:
             if (!fits(plan, again, profile, static_cast<std::int64_t>(limit))) continue;
             take_off(steps, again);
             free_gone(plan, profile, again);
-            keep_copy(s_, next_, kept_instead(plan, evaluate_.history_of(plan), again));
+            keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), again));
             changed = true;
         }
         return changed;
@@ -104,7 +103,7 @@ private:
     bool fits(const evaluated_plan& plan, step_id again, load_profile& profile, std::int64_t limit) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[again].node;
-        const step_id before = evaluate_.history_of(plan).earlier(again);
+        const step_id before = evaluate_.runs_of(plan).earlier(again);
         gaps_.clear();
         bool room = true;
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
