@@ -3,9 +3,9 @@
 """How planning grows with the graph, file reading apart: scaling.py ECHO_PLAN BENCH_SCALING
 
 For every shape of bench/make_graph.py: the time of the whole pass with `min_cut` per node at each size, the exponent
-between the smallest and the largest, and the memory of the whole process, reading included; and of the largest the time and
-the memory of what is done by default. Then, by bench/scaling.cpp,
-which says how it measures, and how committed graphs are tiled to a size:
+between the smallest and the largest, and the memory of the whole process, reading included; of the largest the time and
+the memory by default, too. Then, by bench/scaling.cpp, which says how it measures, and how committed graphs are tiled to
+a size:
 
 one cut  `min_cut` at one anchor distance, laid out and replayed, on committed graphs tiled and on the nmt shape of
          make_graph.py at sentences of 10 to 2000 words. `us per node` is of the slowest distance, its anchors included, and

@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LINES = 60246
-INSTANTIATIONS = 22885
+LINES = 60247
+INSTANTIATIONS = 22843
 MARGIN = 0.01
 
 

@@ -48,13 +48,8 @@ def counted():
 
         return run
 
-    alone = reuse._holders_alone(counting(reuse._like_run_over))  # seen from within `run`
-    counts |= {"over": 0, "apart": 0}
     stand_in = unittest.mock.Mock(wraps=reuse, run_over=counting(reuse.run_over))
-    with (
-        unittest.mock.patch.object(halves, "reuse", stand_in),
-        unittest.mock.patch.object(reuse, "_ALONE", alone),
-    ):
+    with unittest.mock.patch.object(halves, "reuse", stand_in):
         yield counts
 
 
@@ -89,38 +84,42 @@ class Overloads(Case):
         def taken(given, is_saved=False):
             x = given.pop()
             relu, relu_ = aten.relu.default, aten.relu_.default
-            return reuse.run_over(x, is_saved, relu, relu_, None, x) is x
+            return reuse.run_over(x, is_saved, relu, relu_, None, [x]) is x
 
         x = torch.randn(ROWS)
-        self.assertTrue(taken([torch.randn(ROWS)]))
-        self.assertTrue(taken([torch.randn(ROWS).view(-1)]))
-        self.assertFalse(taken([x]))
-        self.assertFalse(taken([x.detach()]))
-        self.assertFalse(taken([x.view(-1)]))
-        self.assertFalse(taken([torch.randn(ROWS)], is_saved=True))  # no backward pass is running
+        # Python's calls hold their arguments once more while TorchDynamo looks at them.
+        for call in (taken, torch._dynamo.run(taken)):
+            self.assertTrue(call([torch.randn(ROWS)]))
+            self.assertTrue(call([torch.randn(ROWS).view(-1)]))
+            self.assertFalse(call([x]))
+            self.assertFalse(call([x.detach()]))
+            self.assertFalse(call([x.view(-1)]))
+            self.assertFalse(call([torch.randn(ROWS)], is_saved=True))  # no backward pass runs
 
 
 class Imported(Case):
     """Whatever mode of the user's is open when the package is imported, holders are seen alike."""
 
     def test_in_a_mode_of_the_users(self):
-        for mode in (
-            "torch.inference_mode()",
-            "torch._subclasses.fake_tensor.FakeTensorMode()",
-            "torch.device('meta')",
+        imported = "from echo_torch import reuse\n"
+        for way in (
+            f"with torch.inference_mode(): {imported}",
+            f"with torch._subclasses.fake_tensor.FakeTensorMode(): {imported}",
+            f"with torch.device('meta'): {imported}",
+            "reuse = torch._dynamo.run(importlib.import_module)('echo_torch.reuse')\n",
         ):
             program = (
-                "import support, torch, torch._subclasses.fake_tensor\n"
-                f"with {mode}:\n    from echo_torch import reuse\n"
-                "assert reuse._ALONE == reuse._holders_alone() and len(reuse._ALONE) == 2, reuse._ALONE\n"
+                "import importlib, support, torch, torch._dynamo, torch._subclasses.fake_tensor\n"
+                + way
+                + "assert reuse._ALONE == reuse._holders_alone() and len(reuse._ALONE) == 2, reuse._ALONE\n"
             )
-            with self.subTest(mode):
+            with self.subTest(way):
                 self.runs(program)
 
     def test_what_was_never_measured_counts_as_held(self):
         relu, relu_, x = aten.relu.default, aten.relu_.default, torch.randn(ROWS)
         with unittest.mock.patch.object(reuse, "_ALONE", {}):
-            self.assertIsNot(reuse.run_over(x, False, relu, relu_, None, x), x)
+            self.assertIsNot(reuse.run_over(x, False, relu, relu_, None, [x]), x)
 
 
 def used_elsewhere(value):

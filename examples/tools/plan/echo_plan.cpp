@@ -207,8 +207,8 @@ int run(const diff_options& asked) {
     }
 }
 
-/// To the system, as soon as they are free. Left to itself glibc keeps all but the first of them in gaps, which for a
-/// graph of a million nodes is a fifth of all memory.
+/// Blocks of 4 MiB and more go back to the system as soon as they are free. By default glibc does so with the first of
+/// them alone, and keeps the others in its heap, where they leave gaps.
 void give_back_large_blocks() {
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 4 << 20);

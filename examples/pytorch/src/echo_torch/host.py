@@ -92,6 +92,7 @@ class Host:
         self.num_fwd_outputs = num_fwd_outputs
         self.placeholders = joint.graph.find_nodes(op="placeholder")
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
+        self.writes = [node for node in joint.graph.nodes if node.target is aten.copy_.default]
         self.mutated = self._mutated_inputs()
         self._read()
         if not traced:
@@ -108,9 +109,7 @@ class Host:
             for node in self.placeholders
             if node.meta.get("desc") is not None
         }
-        found = {
-            node.args[0] for node in self.joint.graph.nodes if node.target is aten.copy_.default
-        }
+        found = {node.args[0] for node in self.writes}
         for description in self.descriptions[: self.num_fwd_outputs]:
             if description is None:
                 raise Unknown("the outputs of the graph are not described")
@@ -132,13 +131,10 @@ class Host:
         for node in self.joint.graph.nodes:
             if late.intersection(node.all_input_nodes) or self._is_backward(node):
                 late.add(node)
-        writes = [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
-        # An input that is returned and written is returned as it was written last.
-        self.writes = {node.args[0]: node for node in writes}
         open_nodes = [
             node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
         ]
-        open_nodes += [node for node in writes if node not in late]
+        open_nodes += [node for node in self.writes if node not in late]
         while open_nodes:
             node = open_nodes.pop()
             if node not in needed:
@@ -281,13 +277,17 @@ class Host:
         by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
         return by_name or any(mark in KEPT for mark in marks)
 
+    def _returned(self, outputs: list[Any]) -> list[Place]:
+        """What outputs stand for that hold memory: an input that is written, as it was written
+        last.
+        """
+        last = {node.args[0]: node for node in self.writes}
+        nodes = [node for node in outputs if isinstance(node, fx.Node) and holds_memory(node)]
+        return [self.place_of(last.get(node, node)) for node in nodes]
+
     def _guard(self, guarded: list[int]) -> None:
         """The first call of the backward half runs behind what must not be late."""
-        results = [
-            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
-        ]
-        results = [self.writes.get(node, node) for node in results]
-        guarded += [self.place_of(node)[0] for node in results if holds_memory(node)]
+        guarded += [index for index, _ in self._returned(self.outputs[: self.num_fwd_outputs])]
         self.guarded = sorted({i for i in guarded if self.calls[i].phase == "forward"})
         for call in self.calls:
             if call.phase == "backward":
@@ -298,8 +298,7 @@ class Host:
     # ---- For the planner
 
     def results(self) -> list[Place]:
-        nodes = [node for node in self.outputs if isinstance(node, fx.Node) and holds_memory(node)]
-        return list(dict.fromkeys(self.place_of(self.writes.get(node, node)) for node in nodes))
+        return list(dict.fromkeys(self._returned(self.outputs)))
 
     def core(self, alignment: int = 1) -> Any:
         """The graph as the extension has it; bytes are rounded up as the allocator does."""

@@ -131,34 +131,32 @@ def _is_dense(value: torch.Tensor) -> bool:
 # ---- While training
 
 
-def _holders(over: torch.Tensor, *args: Any) -> tuple[int, ...]:
+def _holders(over: torch.Tensor, args: list[Any]) -> tuple[int, ...]:
     """How often Python and others hold the tensor, the one that it is a view of, and their storage:
     views, hooks, arrays, capsules, other graphs.
+
+    `args` is a list that was made for the call alone: handed on beside the tensor, it is held as
+    often by the functions between and by Python's calls, which hold what they are given once more
+    while TorchDynamo looks at frames. So its count is taken off.
     """
     held, storage = [over], over.untyped_storage()
     if over._base is not None:
         held.append(over._base)
     counts = [n for one in held for n in (sys.getrefcount(one), hooks.use_count(one))]
-    counts[0] -= sum(value is over for value in args)
+    counts[0] -= sum(value is over for value in args) + sys.getrefcount(args)
     return (*counts, sys.getrefcount(storage), hooks.storage_use_count(storage._cdata))
 
 
-def _like_run_over(
-    over: torch.Tensor, is_saved: bool, target: Any, writer: Any, name: Any, *args: Any
-) -> tuple[int, ...]:
-    return _holders(over, *args)
-
-
-def _holders_alone(run: Callable[..., tuple[int, ...]] = _like_run_over) -> dict[int, Any]:
+def _holders_alone() -> dict[int, Any]:
     """What `run_over` finds of tensors that the graph alone holds: one, and a view of another. They
     are real tensors of the CPU whatever mode of the user's is open, such as one that makes fake ones
     or that of inference, where a view does not know what it is a view of.
     """
     with torch.inference_mode(False), hooks.without_modes():
         value = torch.empty(1, device="cpu")
-        counts = run(value, False, None, None, None, value)
+        counts = _holders(value, [value])
         value = value.view(-1)
-        viewed = run(value, False, None, None, None, value)
+        viewed = _holders(value, [value])
     return {len(counts): counts, len(viewed): viewed}
 
 
@@ -177,17 +175,17 @@ def run_over(
     target: Any,
     writer: Any,
     name: str | None,
-    *args: Any,
+    args: list[Any],
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Runs an operator that writes its result over one of its arguments. What somebody else holds
-    is left alone, and what is saved where the backward pass is to run once more: then the operator
-    runs as it stands. So it does under `vmap`, whose tensors have no storage to look at and may be
-    larger than the argument.
+    """Runs an operator that writes its result over one of its arguments, which lie in a list that is
+    made for this call alone. What somebody else holds is left alone, and what is saved where the
+    backward pass is to run once more: then the operator runs as it stands. So it does under `vmap`,
+    whose tensors have no storage to look at and may be larger than the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
-    holders = _holders(over, *args)
+    holders = _holders(over, args)
     alone = _ALONE.get(len(holders))
     shared = alone is None or any(n > one for n, one in zip(holders, alone, strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.

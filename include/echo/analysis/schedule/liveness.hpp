@@ -251,7 +251,7 @@ private:
     liveness live_;
     read_walk walk_;
     id_vector<storage_id, step_id> last_on_; ///< per storage: last step that reads a value already on it
-    /// Per storage that there was at the last write in place: the last step that wrote on it.
+    /// Per storage: the last step that wrote on it in place. Storages made behind the last such step are not in it.
     id_vector<storage_id, step_id> written_;
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it

@@ -24,7 +24,8 @@ public:
         for (std::size_t i = leaves_; i-- > 1;) most_[i] = most_below(i);
     }
 
-    /// The largest load of the steps `first` to `last`, at least 0; 0 if there are none. O(log steps).
+    /// The largest load of the steps `first` to `last`, which there must be, at least 0; 0 if `last` is before `first`.
+    /// O(log steps).
     std::int64_t most(std::size_t first, std::size_t last) const {
         if (first > last) return 0;
         std::int64_t on_left = none, on_right = none;
@@ -52,7 +53,7 @@ public:
         return i - leaf(0);
     }
 
-    /// Adds to the steps `first` to `last`; nothing if there are none. O(log steps).
+    /// Adds to the steps `first` to `last`, which there must be; to none if `last` is before `first`. O(log steps).
     void add(std::size_t first, std::size_t last, std::int64_t bytes) {
         if (first > last) return;
         std::size_t l = leaf(first) - 1, r = leaf(last) + 1; // what lies between them is raised

@@ -10,6 +10,7 @@
 
 namespace echo {
 
+/// Its memory is used again for the next schedule.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class run_history {

@@ -60,21 +60,16 @@ public:
         return fused(std::move(plan));
     }
 
-    /// Which steps of a plan that this made run each node; as long as there is the plan, or of a large graph until
-    /// another plan is asked about. O(nodes + steps) for the first who asks.
+    /// Which steps of a plan that this made run each node; as long as there is the plan. O(nodes + steps) for the first
+    /// who asks.
     const run_history<>& runs_of(const evaluated_plan& plan) const {
         const detail::plan_data& data = plan.data();
         if (data.has_runs) return data.history;
-        if (plans_kept(s_) == 1 && last_asked_) {
-            last_asked_->has_runs = last_asked_->has_reads = false;
-            std::swap(data.history, last_asked_->history);
-        }
-        last_asked_ = &data;
         data.history.read_runs(s_, plan.steps());
         data.has_runs = true;
         return data.history;
     }
-    /// And which steps read each storage. As long; O(nodes + steps + inputs) for the first who asks.
+    /// The same, and which steps read each storage. O(nodes + steps + inputs) for the first who asks.
     const copy_history<>& history_of(const evaluated_plan& plan) const {
         static_cast<void>(runs_of(plan));
         const detail::plan_data& data = plan.data();
@@ -125,7 +120,6 @@ private:
     fuser<> fuse_;
     replay replay_;
     std::size_t count_ = 0;
-    mutable const detail::plan_data* last_asked_ = nullptr; // for its history
 };
 
 } // namespace echo

@@ -52,6 +52,12 @@ struct plan_data {
     std::uint64_t retained_at = 0;
     mutable bool has_runs = false, has_reads = false;
     mutable copy_history<> history{}; ///< of the steps, as far as it was asked for
+
+    /// Gives its memory back.
+    void forget_history() noexcept {
+        has_runs = has_reads = false;
+        history = {};
+    }
 };
 
 /// The memory of plans that are gone, for those to come; the last of them as they were, for searches come back to what
@@ -83,8 +89,12 @@ public:
         if (place != idle_.end()) found.splice(found.begin(), idle_, place);
         return found;
     }
-    /// Takes back what `take` or `find` gave.
-    void give_back(std::list<plan_data>& data) noexcept { idle_.splice(idle_.begin(), data); }
+    /// Takes back what `take` or `find` gave. Of a large graph, where one plan is kept, without its history, which is
+    /// as large as the plan.
+    void give_back(std::list<plan_data>& data) noexcept {
+        if (kept_ == 1) data.front().forget_history();
+        idle_.splice(idle_.begin(), data);
+    }
 
 private:
     std::size_t kept_;
