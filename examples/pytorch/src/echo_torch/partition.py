@@ -4,10 +4,13 @@ better.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import re
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,6 +125,20 @@ class Watch:
         self.since = now
 
 
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Within it Python looks for no cycles. Reading and building make many objects and drop few, and
+    each search for cycles would walk through all that tracing has left.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def default_partition(
     joint: fx.GraphModule, inputs: Any, **more: Any
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -159,10 +176,12 @@ def partition(
         if distrust:
             raise Unknown(distrust)
         traced = inductor or hooks.dynamo_config.compiled_autograd
-        host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
+        with uncollected():
+            host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
         watch.lap("reading")
         plan, digest = plan_for(host, default, options, report, watch, ranks)
-        halves = Builder(host, plan.steps).build()
+        with uncollected():
+            halves = Builder(host, plan.steps).build()
         watch.lap("building")
     except BudgetError:
         _agree(ranks, None)
