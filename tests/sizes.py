@@ -13,7 +13,6 @@ import pathlib
 import re
 import statistics
 import sys
-import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from models import LstmLayer, Nmt, Step, token_loss, tokens, transformers_library  # noqa: F401
+from models import Nmt, Step, token_loss, transformers_library
 from more_models import Unet
 from torch import nn
 

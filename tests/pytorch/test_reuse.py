@@ -87,7 +87,7 @@ class Overloads(Case):
             return reuse.run_over(x, is_saved, relu, relu_, None, [x]) is x
 
         x = torch.randn(ROWS)
-        # Python's calls hold their arguments once more while TorchDynamo looks at them.
+        # Python's calls hold their arguments once more while TorchDynamo looks at frames.
         for call in (taken, torch._dynamo.run(taken)):
             self.assertTrue(call([torch.randn(ROWS)]))
             self.assertTrue(call([torch.randn(ROWS).view(-1)]))

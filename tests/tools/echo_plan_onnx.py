@@ -13,7 +13,6 @@ import gzip
 import json
 import pathlib
 import random
-import struct
 import sys
 
 import command
