@@ -10,7 +10,8 @@ import sys
 import results
 
 CONVOLUTIONAL = ("resnet50", "densenet121", "mobilenet_v3", "unet")
-KEYS = ("model", "by", "predicted_mb", "measured_mb", "bound_mb", "predicted_time", "time", "same_bits", "note", "date")
+KEYS = ("model", "by", "predicted_mb", "measured_mb", "bound_mb", "predicted_time", "time", "same_bits", "note", "date",
+        "own_share")
 
 
 def main():
@@ -33,7 +34,7 @@ def named(row):
         return None if row[key] is None else round(row[key] / 1e6, 1)
     values = (row["model"], row["mode"], mb("predicted"), mb("measured"), mb("bound"),
               None if row["overhead"] is None else round(1 + row["overhead"], 3), row["time"], row["bits"], row["note"],
-              datetime.date.today().isoformat())
+              datetime.date.today().isoformat(), round(row["own_share"], 4) if "own_share" in row else None)
     return dict(zip(KEYS, values))
 
 
@@ -43,6 +44,7 @@ def aged(row, date):
         told = row.pop("predicted_overhead")
         row["predicted_time"] = None if told is None else round(1 + told, 3)
     row.setdefault("date", date)
+    row.setdefault("own_share", None)
     return {key: row[key] for key in KEYS}
 
 
@@ -53,6 +55,7 @@ def bars_of(rows):
     gain = math.exp(statistics.fmean(math.log(default[row["model"]] / row["measured_mb"]) for row in own))
     timed = [row for row in own if row["time"]]
     ratios = [row["time"] / row["predicted_time"] for row in timed if row["predicted_time"]]
+    shares = [row["own_share"] for row in own if row["own_share"] is not None]
     return [
         bar("models", len(own), 10, at_least=True),
         bar("rows of Echo whose losses or gradients are other bits", sum(not row["same_bits"] for row in echo), 0),
@@ -63,6 +66,8 @@ def bars_of(rows):
         bar("default ÷ Echo at its default, geometric mean", gain, 1.7, at_least=True),
         bar("time of Echo's default, mean over models", statistics.fmean(row["time"] for row in timed), 1.06),
         bar("time of Echo's default, the worst model", max(row["time"] for row in timed), 1.10),
+        *(bar("Echo's own part of the time to the end of the first step, the worst model, %", 100 * share, 5)
+          for share in sorted(shares)[-1:]),
         {"bar": "measured ÷ predicted time, mean over models", "value": round(statistics.fmean(ratios), 3),
          "limit": None, "passed": None},
     ]

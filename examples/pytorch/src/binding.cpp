@@ -12,7 +12,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <future>
 #include <ranges>
+#include <stop_token>
+#include <thread>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -119,8 +122,9 @@ echo::snapshot read(graph& g, bool writes_over) {
 /// Lets Python's signals through now and then, and ends a search that takes longer than it may.
 struct watch {
     std::chrono::steady_clock::time_point end;
+    std::stop_token stop{}; ///< of a thread that nobody waits for any more
     void operator()(double) const {
-        if (std::chrono::steady_clock::now() > end)
+        if (stop.stop_requested() || std::chrono::steady_clock::now() > end)
             throw echo::error({}, "seconds", "planning took longer than it may", "allow more seconds");
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -189,21 +193,28 @@ bool better(const echo::plan_report& a, const echo::plan_report& b, std::uint64_
 }
 
 /// The better of two plans: that of the graph which writes over its arguments, and that of the graph which does not,
-/// as the former runs it. The search misses now and then what only the other sees.
+/// as the former runs it. The search misses now and then what only the other sees. The two are made side by side.
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
                   double max_overhead, double seconds) {
     const watch watching = watch_for(seconds);
-    echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
-    options.progress = watching;
-    const auto plan_of = [&options](const echo::snapshot& s) {
-        echo::plan made = echo::make_plan(s, options);
+    const echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
+    const auto plan_of = [&options](const echo::snapshot& s, const watch& watched) {
+        echo::plan_options own = options;
+        own.progress = watched;
+        echo::plan made = echo::make_plan(s, own);
         echo::verify(s, made);
         return made;
     };
-    const echo::snapshot s = read(g, true);
-    planned result = planned_for(s, plan_of(s));
-    if (std::ranges::none_of(g.nodes, [](const graph_node& n) { return n.over.has_value(); })) return result;
-    planned other = planned_for(s, plan_of(read(g, false)));
+    const echo::snapshot plain = read(g, false), s = read(g, true); // ops are named by the graph, which stays
+    const auto writes = [](const graph_node& n) { return n.over.has_value(); };
+    if (std::ranges::none_of(g.nodes, writes)) return planned_for(s, plan_of(s, watching));
+    std::packaged_task<echo::plan(std::stop_token)> other_plan([&](const std::stop_token& stop) {
+        return plan_of(plain, {watching.end, stop});
+    });
+    auto other_made = other_plan.get_future();
+    const std::jthread thread(std::move(other_plan)); // stopped and waited for, should the plan below fail
+    planned result = planned_for(s, plan_of(s, watching));
+    planned other = planned_for(s, other_made.get());
     other.report.lower_bound_bytes = result.report.lower_bound_bytes;
     return better(other.report, result.report, options.budget) ? other : result;
 }

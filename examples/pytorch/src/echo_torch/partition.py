@@ -226,9 +226,10 @@ def plan_for(
     costs.fill(host, measure=options.measure, share=ranks.share)
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
-    graph = host.core(alignment)
-    report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
-    key = host.digest(order, options, alignment)
+    with uncollected():
+        graph = host.core(alignment)
+        report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
+        key = host.digest(order, options, alignment)
     report.cached = key in _plans
     if not report.cached:
         budget = options.bytes_of(report.default_peak)

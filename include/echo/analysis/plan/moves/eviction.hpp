@@ -93,7 +93,7 @@ struct eviction_view {
     bool may_run_later(const evicted_copy& e) const {
         return may_run_again(e.node) || runs_late(e.node, e.storage, e.from);
     }
-    /// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
+    /// What having it again takes; nothing where its first run can be late.
     ticks cost(const evicted_copy& e) const {
         return runs_late(e.node, e.storage, e.from) ? 0 : c.rerun[e.node];
     }

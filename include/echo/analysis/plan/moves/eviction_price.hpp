@@ -67,11 +67,11 @@ public:
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list) {
         is_demanded_.resize(view.s.node_count());
+        is_given_up_.resize(view.s.node_count());
+        is_kept_.resize(view.s.node_count());
         const group at{view, idle, list, list.copies.size(), idle.all[which].to, excess};
         bytes_ = 0;
         time_ = 0;
-        kept_.clear();
-        undemand(0);
         add_copy(at, idle.all[which], true);
         cheapest best;
         for (std::size_t size = 0; size <= tuning::most_copies_grown; ++size) {
@@ -85,9 +85,12 @@ public:
             if (largest == kept_.size()) break;
             const evicted_copy also = kept_[largest];
             kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(largest));
+            kept_bytes_ -= view.bytes_of(also.storage);
+            is_kept_.erase(also.node);
             add_copy(at, also, false);
             add_siblings(at, also.node);
         }
+        forget(at);
         list.copies.resize(at.first + (best.price ? best.count : 0));
         const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
         if (!best.price ||
@@ -116,7 +119,7 @@ private:
     };
 
     void compare(const group& at, const excess_sums<>& sums, cheapest& best) const {
-        const std::int64_t freed = bytes_ - kept_over_peak(at);
+        const std::int64_t freed = bytes_ - kept_bytes_;
         if (freed <= 0) return;
         const std::uint64_t price =
             detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts,
@@ -125,9 +128,13 @@ private:
         best = {price, at.list.copies.size() - at.first, freed};
     }
 
+    void give_up(const group& at, const evicted_copy& e) {
+        at.list.copies.push_back(e);
+        is_given_up_.insert(e.node);
+    }
     /// `frees`: its storage is live at the peak.
     void add_copy(const group& at, const evicted_copy& e, bool frees) {
-        at.list.copies.push_back(e);
+        give_up(at, e);
         if (frees) bytes_ += at.view.bytes_of(e.storage);
         time_ += at.view.cost(e) + demand_inputs(at, e.node, tuning::most_demand_depth);
     }
@@ -135,12 +142,6 @@ private:
     /// Of two numbers of 0 or more.
     static detail::uint128 product(std::int64_t a, std::int64_t b) {
         return detail::uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
-    }
-
-    std::int64_t kept_over_peak(const group& at) const {
-        std::int64_t bytes = 0;
-        for (const evicted_copy& e : kept_) bytes += at.view.bytes_of(e.storage);
-        return bytes;
     }
 
     /// Of what would be kept and could be forgotten instead; the number of what would be kept if there is none.
@@ -167,8 +168,8 @@ private:
                     if (s[u.reader].phase != phase::forward) continue;
                     if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
                     const std::uint32_t number = at.idle.of[u.reader];
-                    if (number == idle_copies::nobody || at.list.names(u.reader, at.first)) continue;
-                    const std::int64_t freed = bytes_ - kept_over_peak(at);
+                    if (number == idle_copies::nobody || is_given_up_[u.reader]) continue;
+                    const std::int64_t freed = bytes_ - kept_bytes_;
                     if (freed >= at.excess) return;
                     if (add_sibling(at, at.idle.all[number], freed)) sources_.push_back(u.reader);
                 }
@@ -180,11 +181,11 @@ private:
         if (freed > 0 && product(own, freed) > product(time_, share)) return false;
         const std::size_t kept = kept_.size(), demanded = demanded_.size();
         if (demand_inputs(at, e.node, tuning::most_sibling_depth) > 0 || kept_.size() > kept) {
-            kept_.resize(kept);
+            keep_only(at.view, kept);
             undemand(demanded);
             return false;
         }
-        at.list.copies.push_back(e);
+        give_up(at, e);
         bytes_ += share;
         time_ += own;
         return true;
@@ -200,9 +201,7 @@ private:
             const value_id base = view.c.base[v];
             const node_id maker = s[base].producer;
             if (view.c.resident[base] || s[maker].phase != phase::forward) continue;
-            bool known = at.list.names(maker, at.first);
-            for (const evicted_copy& e : kept_) known |= e.node == maker;
-            if (known) continue;
+            if (is_given_up_[maker] || is_kept_[maker]) continue;
             const step_id run = view.history.run_before(maker, at.to);
             if (!run.valid()) continue;
             if (view.is_forgotten(maker, run, at.to) || view.plan.steps()[run].fused) {
@@ -215,8 +214,26 @@ private:
             const storage_record& storage = view.plan.live()[i];
             if (storage.last >= view.peak || storage.first > view.peak) continue;
             kept_.push_back({maker, i, storage.last, at.to});
+            kept_bytes_ += view.bytes_of(i);
+            is_kept_.insert(maker);
         }
         return time;
+    }
+
+    /// Makes ready for the next eviction.
+    void forget(const group& at) {
+        for (std::size_t i = at.first; i < at.list.copies.size(); ++i)
+            is_given_up_.erase(at.list.copies[i].node);
+        keep_only(at.view, 0);
+        undemand(0);
+    }
+
+    /// Takes back what would be kept last, but for the first `count`.
+    void keep_only(const eviction_view<>& view, std::size_t count) {
+        for (; kept_.size() > count; kept_.pop_back()) {
+            kept_bytes_ -= view.bytes_of(kept_.back().storage);
+            is_kept_.erase(kept_.back().node);
+        }
     }
 
     /// Takes back what was demanded last, but for the first `count`.
@@ -227,9 +244,11 @@ private:
     std::int64_t bytes_ = 0;         // of the eviction that grows: live at the peak
     ticks time_ = 0;                 // and what making all of it again takes
     std::vector<evicted_copy> kept_; // what is kept over the peak for it
+    std::int64_t kept_bytes_ = 0;    // and how much that is
     std::vector<node_id> sources_;
     std::vector<node_id> demanded_; // forgotten, and made again for it: each is paid once
     id_set<node_id> is_demanded_;
+    id_set<node_id> is_given_up_, is_kept_; // nodes of the eviction that grows, and of `kept_`
 };
 
 } // namespace echo
