@@ -78,6 +78,10 @@ def section(result):
     known = {(row["model"], row["by"]): row for row in result["rows"]}
     told = (f"PyTorch {result['torch'].partition('+')[0]}, {result['threads']} thread of an {result['machine']['cpu']}; "
             f"printed on {result['date']}.")
+    shares = [row["own_share"] for row in result["rows"] if row["own_share"] is not None]
+    if shares:
+        told += (f" Of the time to the end of the first step {100 * min(shares):.1f} to {100 * max(shares):.1f} % are Echo's "
+                 "own: reading the graph, planning and building the halves, where costs are known or not measured.")
     lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | predicted | Echo 0.5 | predicted | time "
              "| predicted |",
              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
