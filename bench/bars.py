@@ -63,9 +63,14 @@ SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_me
 
 
 def measured(*loaded):
-    """When and where."""
-    dates = {f"{result['date']} on {result['machine']['cores']} cores of an {result['machine']['cpu']}" for result in loaded}
-    return f"Measured on {', and on '.join(sorted(dates))}."
+    """Where and when."""
+    days = {}
+    for result in loaded:
+        cores = result["machine"]["cores"]
+        place = f"{cores} {'core' if cores == 1 else 'cores'} of an {result['machine']['cpu']}"
+        days.setdefault(place, set()).add(result["date"])
+    places = [f"{place} ({', '.join(sorted(found))})" for place, found in sorted(days.items())]
+    return f"Measured on {' and on '.join(places)}."
 
 
 def bars():

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+import textwrap
 
 import results
 
@@ -95,7 +96,7 @@ def section(result):
             cells += [cell(row, "measured_mb"), cell(row, "predicted_mb")]
             cells += [cell(row, key, ".2f") for key in ("time", "predicted_time")]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    return "\n".join(["<!-- table: bench/pytorch -->", "", told, "", *lines, "", results.END_OF_TABLE])
+    return "\n".join(["<!-- table: bench/pytorch -->", "", textwrap.fill(told, 120), "", *lines, "", results.END_OF_TABLE])
 
 
 def cell(row, key, form=".1f"):

@@ -46,7 +46,7 @@ class Options:
     """
 
     budget: int | float | str | None = None
-    max_overhead: float = 0.06
+    max_overhead: float = 0.07
     strategy: str = "budget"
     keep: tuple[str, ...] = ()
     strict: bool = False
