@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Compiles and runs the first step of a model with Echo in a process of its own, by the model of costs, and adds what
-Echo's own work takes of it to the rows that examples/pytorch/run wrote: reading the graph, planning, and building the
-two halves. PyTorch's own partition, which its default makes too, is none of it."""
+"""Compiles and runs the first step of a model with Echo, in a process of its own, on all cores and without measuring
+costs, and adds to the rows that examples/pytorch/run wrote what part of it is Echo's own: reading the graph, planning
+it and building the two halves. PyTorch's own partition, which its default makes too, is none of that."""
 import json
 import sys
 import time

@@ -15,7 +15,6 @@
 #include <future>
 #include <ranges>
 #include <stop_token>
-#include <thread>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -122,7 +121,7 @@ echo::snapshot read(graph& g, bool writes_over) {
 /// Lets Python's signals through now and then, and ends a search that takes longer than it may.
 struct watch {
     std::chrono::steady_clock::time_point end;
-    std::stop_token stop{}; ///< of a thread that nobody waits for any more
+    std::stop_token stop{}; ///< of a search whose plan nobody wants any more
     void operator()(double) const {
         if (stop.stop_requested() || std::chrono::steady_clock::now() > end)
             throw echo::error({}, "seconds", "planning took longer than it may", "allow more seconds");
@@ -208,12 +207,20 @@ planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64
     const echo::snapshot plain = read(g, false), s = read(g, true); // ops are named by the graph, which stays
     const auto writes = [](const graph_node& n) { return n.over.has_value(); };
     if (std::ranges::none_of(g.nodes, writes)) return planned_for(s, plan_of(s, watching));
-    std::packaged_task<echo::plan(std::stop_token)> other_plan([&](const std::stop_token& stop) {
-        return plan_of(plain, {watching.end, stop});
+    std::stop_source stop;
+    // Where no thread is to be had, it is made when it is asked for.
+    auto other_made = std::async([&, token = stop.get_token()] {
+        return plan_of(plain, {watching.end, token});
     });
-    auto other_made = other_plan.get_future();
-    const std::jthread thread(std::move(other_plan)); // stopped and waited for, should the plan below fail
-    planned result = planned_for(s, plan_of(s, watching));
+    const auto made = [&] {
+        try {
+            return plan_of(s, watching);
+        } catch (...) {
+            stop.request_stop(); // the other search is waited for on the way out
+            throw;
+        }
+    }();
+    planned result = planned_for(s, made);
     planned other = planned_for(s, other_made.get());
     other.report.lower_bound_bytes = result.report.lower_bound_bytes;
     return better(other.report, result.report, options.budget) ? other : result;

@@ -40,8 +40,8 @@ class Options:
 
     `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio
     (0 to 1) of the peak of PyTorch's default partition. Without it the least peak is taken whose
-    recomputation takes at most `max_overhead` of a step's time. `keep`: patterns of module paths
-    whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`:
+    recomputation takes at most `max_overhead` of what a step's operators take, beyond what the
+    default partition recomputes. `keep`: patterns of module paths whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`:
     measure what operators cost on this device. `seconds`: how long planning one graph may take.
     """
 

@@ -84,9 +84,9 @@ public:
             const std::size_t largest = largest_kept(at);
             if (largest == kept_.size()) break;
             const evicted_copy also = kept_[largest];
-            kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(largest));
-            kept_bytes_ -= view.bytes_of(also.storage);
-            is_kept_.erase(also.node);
+            const auto at_largest = kept_.begin() + static_cast<std::ptrdiff_t>(largest);
+            std::rotate(at_largest, at_largest + 1, kept_.end());
+            keep_only(view, kept_.size() - 1);
             add_copy(at, also, false);
             add_siblings(at, also.node);
         }
@@ -220,7 +220,7 @@ private:
         return time;
     }
 
-    /// Makes ready for the next eviction.
+    /// No eviction grows any more: nothing is marked for the next one.
     void forget(const group& at) {
         for (std::size_t i = at.first; i < at.list.copies.size(); ++i)
             is_given_up_.erase(at.list.copies[i].node);
@@ -248,7 +248,7 @@ private:
     std::vector<node_id> sources_;
     std::vector<node_id> demanded_; // forgotten, and made again for it: each is paid once
     id_set<node_id> is_demanded_;
-    id_set<node_id> is_given_up_, is_kept_; // nodes of the eviction that grows, and of `kept_`
+    id_set<node_id> is_given_up_, is_kept_; // by the eviction that grows; over the peak, as `kept_` has it
 };
 
 } // namespace echo
