@@ -13,6 +13,8 @@
 #include <echo/analysis/plan/moves/local_search.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
+#include <echo/analysis/schedule/room_under.hpp>
+#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -375,6 +377,44 @@ TEST_CASE("a load profile is what its changes sum to", "[budget]") {
                           *std::max_element(now.begin() + static_cast<std::ptrdiff_t>(first),
                                             now.begin() + static_cast<std::ptrdiff_t>(last) + 1));
         }
+    });
+}
+
+TEST_CASE("room under a limit is what the loads leave", "[budget]") {
+    support::check(1, [] {
+        const auto count = 1 + *support::numbers(40), limit = 1000 + *support::numbers(1200);
+        std::vector<std::uint64_t> load(count);
+        for (auto& bytes : load) bytes = 1000 + *support::numbers(1000);
+        echo::room_under room(limit, load);
+        for (int i = 0; i < 12; ++i) {
+            const auto first = *support::numbers(count);
+            const auto last = first + *support::numbers(count - first);
+            const auto bytes = static_cast<std::int64_t>(*support::numbers(400)) - 200;
+            const auto from = load.begin() + static_cast<std::ptrdiff_t>(first),
+                       to = load.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+            const auto highest = static_cast<std::int64_t>(*std::max_element(from, to));
+            RC_ASSERT(room.has(first, last, bytes) == (highest + bytes <= static_cast<std::int64_t>(limit)));
+            room.take(first, last, bytes);
+            for (auto at = from; at != to; ++at) *at += static_cast<std::uint64_t>(bytes);
+        }
+    });
+}
+
+TEST_CASE("who takes some of a ranking takes what is first in all of it", "[budget]") {
+    support::check(1, [] {
+        echo::ranking<> all, some;
+        const auto count = static_cast<std::uint32_t>(*support::numbers(40));
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint64_t key = *support::numbers(6), second = *support::numbers(2);
+            all.add(i, key, second);
+            some.add(i, key, second);
+        }
+        some.begin_taking();
+        for (const auto i : all.descending()) {
+            RC_ASSERT(!some.empty());
+            RC_ASSERT(some.take() == i);
+        }
+        RC_ASSERT(some.empty());
     });
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,24 @@ def default_backend(
         partition_fn=partition_fn,
         keep_inference_input_mutations=keep_mutations,
     )
+
+
+# What torchtitan imports with everything else, by the library that it comes from: kernels in Triton,
+# data sets, curves and pictures. Nothing of it runs here, so it may be missing.
+NOT_NEEDED = {
+    "triton": ("torchtitan.distributed.minimal_async_ep.kernels",),
+    "datasets": ("datasets", "datasets.distributed"),
+    "tensorboard": ("torch.utils.tensorboard",),
+    "PIL": ("PIL",),
+}
+
+
+@functools.cache  # once: of what stands in, Python cannot say where it lies
+def stand_in_for_what_torchtitan_does_not_need() -> None:
+    for library, modules in NOT_NEEDED.items():
+        if importlib.util.find_spec(library) is None:
+            for module in modules:
+                sys.modules.setdefault(module, unittest.mock.MagicMock())
 
 
 class Case(unittest.TestCase):

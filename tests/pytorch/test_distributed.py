@@ -19,7 +19,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import echo_torch
 
 
-def run_ranks(kind: str, count: int = 2) -> list[str]:
+def run_ranks(*arguments: str, program: str = "ranks.py", count: int = 2) -> list[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -28,7 +28,7 @@ def run_ranks(kind: str, count: int = 2) -> list[str]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    command = [sys.executable, str(Path(__file__).with_name("ranks.py")), kind]
+    command = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
     ranks = [
         subprocess.Popen(
             command,

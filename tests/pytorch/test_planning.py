@@ -31,6 +31,7 @@ def chain(length: int) -> _core.Graph:
             workspace=0,
             time_us=None,
             keep=False,
+            writes=[],
             over=None if forward or heavy else 0,
         )
     graph.result(2 * length - 2, 0)

@@ -40,6 +40,7 @@ struct graph_node {
     std::uint64_t workspace;
     std::optional<double> time_us;
     bool keep;
+    std::vector<std::size_t> writes; ///< inputs on whose storage it writes
     std::optional<std::size_t> over; ///< the input that the first output may be written over
 };
 
@@ -76,6 +77,7 @@ struct echo::graph_traits<graph> {
     static std::uint64_t workspace(const graph& g, node n) { return g.nodes[n].workspace; }
     static std::optional<double> time_us(const graph& g, node n) { return g.nodes[n].time_us; }
     static bool keep(const graph& g, node n) { return g.nodes[n].keep; }
+    static const auto& writes(const graph& g, node n) { return g.nodes[n].writes; }
     static bool complete(const graph&) { return true; }
 };
 
@@ -84,7 +86,8 @@ namespace {
 void add(graph& g, std::string name, std::string op, std::string layer, std::string_view phase,
          std::string_view kind, std::string_view rerun, const std::vector<place>& inputs,
          const std::vector<output>& outputs, std::vector<std::uint32_t> control, double flops,
-         std::uint64_t workspace, std::optional<double> time_us, bool keep, std::optional<std::size_t> over) {
+         std::uint64_t workspace, std::optional<double> time_us, bool keep, std::vector<std::size_t> writes,
+         std::optional<std::size_t> over) {
     using enum echo::phase;
     graph_node n{.name = std::move(name),
                  .op = std::move(op),
@@ -98,6 +101,7 @@ void add(graph& g, std::string name, std::string op, std::string layer, std::str
                  .workspace = workspace,
                  .time_us = time_us,
                  .keep = keep,
+                 .writes = std::move(writes),
                  .over = over};
     n.facts.kind = named(kind, {echo::op_kind::heavy, echo::op_kind::light, echo::op_kind::view}, "kind");
     n.facts.rerun =
@@ -304,7 +308,7 @@ NB_MODULE(_core, m) {
         .def(nb::init<>())
         .def("add", &add, "name"_a, "op"_a, "layer"_a, "phase"_a, "kind"_a, "rerun"_a, "inputs"_a,
              "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a,
-             "over"_a.none())
+             "writes"_a, "over"_a.none())
         .def("result",
              [](graph& g, std::uint32_t node, std::uint32_t k) {
                  g.results.push_back({node, k});

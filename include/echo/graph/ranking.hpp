@@ -28,20 +28,38 @@ public:
 
     /// Largest first. O(n log n).
     std::vector<std::uint32_t> descending() {
-        std::sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) {
-            if (a.key != b.key) return a.key > b.key;
-            return a.second != b.second ? a.second > b.second : a.index < b.index;
-        });
+        std::sort(entries_.begin(), entries_.end(), is_larger{});
         std::vector<std::uint32_t> order;
         order.reserve(entries_.size());
         for (const entry& e : entries_) order.push_back(e.index);
         return order;
     }
 
+    /// What `take` gives is known once this was called; nothing is added after it. O(n).
+    void begin_taking() { std::make_heap(entries_.begin(), entries_.end(), is_smaller{}); }
+    /// Whether all were taken. O(1).
+    bool empty() const noexcept { return entries_.empty(); }
+    /// The largest that was not taken yet, where there is one. O(log n): for who needs only some of many.
+    std::uint32_t take() {
+        std::pop_heap(entries_.begin(), entries_.end(), is_smaller{});
+        const std::uint32_t index = entries_.back().index;
+        entries_.pop_back();
+        return index;
+    }
+
 private:
     struct entry {
         std::uint64_t key, second;
         std::uint32_t index;
+    };
+    struct is_larger {
+        bool operator()(const entry& a, const entry& b) const {
+            if (a.key != b.key) return a.key > b.key;
+            return a.second != b.second ? a.second > b.second : a.index < b.index;
+        }
+    };
+    struct is_smaller {
+        bool operator()(const entry& a, const entry& b) const { return is_larger{}(b, a); }
     };
     std::vector<entry> entries_;
 };

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from echo_torch import costs
-from echo_torch.host import Host, _entry
+from echo_torch.graph import Call
+from echo_torch.host import Host
 
 
 def program() -> str:
@@ -32,27 +33,28 @@ def graph_of(host: Host, name: str, writes_over: bool) -> dict[str, Any]:
     `writes_over`: results may be written over arguments, as the halves of a plan do it.
     """
     on_cuda = any(costs.device_of(call).type == "cuda" for call in host.calls)
-    entries = [_entry(call, 512 if on_cuda else 64) for call in host.calls]
-    nodes = [_node(entry, entry["over"] if writes_over else None) for entry in entries]
+    facts = host.facts(512 if on_cuda else 64)
+    nodes = [_node(*both, writes_over) for both in zip(host.calls, facts, strict=True)]
     outputs = [list(place) for place in host.results()]
     return {"format": "echo-graph/1", "name": name, "nodes": nodes, "outputs": outputs}
 
 
-def _node(entry: dict[str, Any], over: int | None) -> dict[str, Any]:
-    facts = {key: entry[key] for key in ("name", "op", "layer", "phase", "inputs")}
-    if entry["phase"] == "input":
+def _node(call: Call, told: dict[str, Any], writes_over: bool) -> dict[str, Any]:
+    facts = {"name": call.node.name + call.part, "layer": call.layer}
+    facts |= {key: told[key] for key in ("op", "phase", "inputs")}
+    if call.phase == "input":
         facts["inputs"] = []
     else:
-        facts |= {key: entry[key] for key in ("kind", "rerun", "flops", "workspace", "control")}
-        if entry["time_us"] is not None:
-            facts["time_us"] = entry["time_us"]
+        facts |= {key: told[key] for key in ("kind", "rerun", "flops", "workspace", "control")}
+        if call.time_us is not None:
+            facts["time_us"] = call.time_us
     keys = ("bytes", "view_of", "inplace")
     outputs = [
         {key: fact for key, fact in zip(keys, output, strict=True) if fact is not None}
-        for output in entry["outputs"]
+        for output in told["outputs"]
     ]
-    if over is not None:
-        outputs[0]["inplace"] = over
+    if writes_over and call.over is not None:
+        outputs[0]["inplace"] = call.over
     return facts | {"outputs": outputs}
 
 

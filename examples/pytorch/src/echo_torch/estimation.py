@@ -119,7 +119,7 @@ def estimate(
         steps = [step[0] for step in plan.steps]
     except Unknown as unknown:
         found.reason = str(unknown)
-    graph = host.core()
+    graph = host.core(host.facts())
     order = steps or host.order_of(default)
     if report is not None:
         drawing.draw(host, plan, order, type(module).__name__, report)

@@ -91,6 +91,7 @@ class Call:
     workspace: int = 0
     time_us: float | None = None
     part: str = ""  # of an operator that is planned as two: see `host.py`
+    writes: list[int] = field(default_factory=list)  # the inputs on whose storage it writes
     over: int | None = None  # the input that the result may be written over, by `writer`
     writer: Any = None  # see `reuse.py`
 
@@ -168,16 +169,25 @@ def argument(node: fx.Node, name: str) -> Any:
 
 
 @functools.cache
-def viewed_argument(target: Any, output: int) -> str | None:
-    """The name of the argument on whose storage the output lies, from the op's schema."""
+def written_arguments(target: Any) -> tuple[str, ...]:
+    """The names of the arguments that the operator writes over, from its schema."""
+    described = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
+    return tuple(a.name for a in described if a.alias_info is not None and a.alias_info.is_write)
+
+
+@functools.cache
+def viewed_argument(target: Any, output: int, written: bool = False) -> str | None:
+    """The name of the argument on whose storage the output lies, from the op's schema. `written`:
+    also of one that the operator writes over.
+    """
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.returns:
         return None
     returned = schema.returns[min(output, len(schema.returns) - 1)].alias_info
-    if returned is None or returned.is_write:
+    if returned is None or (returned.is_write and not written):
         return None
     for described in schema.arguments:
-        if described.alias_info is None or described.alias_info.is_write:
+        if described.alias_info is None or (described.alias_info.is_write and not written):
             continue
         listed = not returned.before_set and "*" in described.alias_info.after_set
         if listed or returned.before_set & described.alias_info.before_set:
@@ -218,7 +228,7 @@ def gathers(node: fx.Node) -> bool:
 
 def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
     """Heavy is what PyTorch counts FLOPs for, and any op that is not PyTorch's own."""
-    if all(output.view_of is not None for output in outputs):
+    if all(output.view_of is not None for output in outputs) and not written_arguments(node.target):
         return "view"
     own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
     return "heavy" if not own or node.target.overloadpacket in FLOP_FORMULAS else "light"
@@ -271,13 +281,15 @@ def describe(value: Any, view_of: int | None = None) -> Value:
     return Value(shape, dtype, size, exact=dtype is not None and size == elements, view_of=view_of)
 
 
-def read_call(node: fx.Node, phase: str, place_of: Any) -> Call:
-    """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's."""
+def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
+    """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's.
+    `writes`: what is written in place lies where it lay.
+    """
     arguments = tensor_arguments(node)
     names = [name for name, _ in arguments]
     outputs = []
     for index, value in enumerate(values(node)):
-        viewed = viewed_argument(node.target, index)
+        viewed = viewed_argument(node.target, index, writes)
         outputs.append(describe(value, None if viewed is None else names.index(viewed)))
     return Call(
         node=node,
@@ -288,4 +300,5 @@ def read_call(node: fx.Node, phase: str, place_of: Any) -> Call:
         rerun=rerun_of(node),
         flops=count_flops(node),
         reads=[value for _, value in arguments],
+        writes=[k for k, name in enumerate(names) if writes and name in written_arguments(node.target)],
     )

@@ -32,6 +32,7 @@ from echo_torch.graph import (
     is_getitem,
     leaves,
     read_call,
+    written_arguments,
 )
 
 KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
@@ -92,13 +93,20 @@ class Host:
         self.num_fwd_outputs = num_fwd_outputs
         self.placeholders = joint.graph.find_nodes(op="placeholder")
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
-        self.writes = [node for node in joint.graph.nodes if node.target is aten.copy_.default]
+        self.writes = self._writes()
         self.mutated = self._mutated_inputs()
         self._read()
         if not traced:
             reuse.mark(self.calls)
 
     # ---- Reading
+
+    def _writes(self) -> list[fx.Node]:
+        """What overwrites inputs at the end of a half."""
+        return [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
+
+    def _call(self, node: fx.Node, phase: str) -> Call:
+        return call_of(node, phase, self.place_of)
 
     def _mutated_inputs(self) -> set[fx.Node]:
         """The placeholders that are overwritten at the end of the forward half, within it or behind
@@ -181,7 +189,7 @@ class Host:
             if not holds_memory(node) and node.meta.get("val") is not None:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
-            call = call_of(node, "backward" if backward else "forward", self.place_of)
+            call = self._call(node, "backward" if backward else "forward")
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
@@ -300,21 +308,26 @@ class Host:
     def results(self) -> list[Place]:
         return list(dict.fromkeys(self._returned(self.outputs)))
 
-    def core(self, alignment: int = 1) -> Any:
-        """The graph as the extension has it; bytes are rounded up as the allocator does."""
+    def facts(self, alignment: int = 1) -> list[dict[str, Any]]:
+        """What the planner is told of each call, but for its names; bytes are rounded up as the
+        allocator does.
+        """
+        return [facts_of(call, alignment) for call in self.calls]
+
+    def core(self, facts: list[dict[str, Any]]) -> Any:
+        """The graph as the extension has it."""
         from echo_torch import _core
 
         graph = _core.Graph()
-        for call in self.calls:
-            graph.add(**_entry(call, alignment))
+        for call, told in zip(self.calls, facts, strict=True):
+            graph.add(name=call.node.name + call.part, layer=call.layer, **told)
         for node, output in self.results():
             graph.result(node, output)
         return graph
 
-    def digest(self, *more: Any) -> str:
-        """A hash of all that a plan depends on; names of nodes are no part of it."""
-        entries = [{**_entry(call, 1), "name": "", "layer": ""} for call in self.calls]
-        return hashlib.sha256(repr((entries, self.results(), more)).encode()).hexdigest()
+    def digest(self, facts: list[dict[str, Any]], *more: Any) -> str:
+        """A hash of all that a plan depends on."""
+        return hashlib.sha256(repr((facts, self.results(), more)).encode()).hexdigest()
 
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
         """The calls in the order in which two halves of PyTorch's run them. Unknown: they have
@@ -342,11 +355,12 @@ class Host:
         return order
 
 
-def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
-    """The call of one node of a joint graph, with what its schema does not say."""
-    call = read_call(node, phase, place_of)
-    writes = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-    if writes and node.target is not aten.copy_.default:
+def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
+    """The call of one node of a joint graph, with what its schema does not say. Unknown: it writes
+    to an argument, and not at the end of a half; unless it `writes` where its graph may.
+    """
+    call = read_call(node, phase, place_of, writes)
+    if not writes and written_arguments(node.target) and node.target is not aten.copy_.default:
         raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if is_hidden_view(node):
         call.kind = "view"
@@ -354,21 +368,21 @@ def call_of(node: fx.Node, phase: str, place_of: Any) -> Call:
             output.view_of = 0
     elif is_collective(node):
         call.time_us = LATENCY_US + call.outputs[0].bytes / BYTES_PER_US
-    elif node.target is aten.copy_.default:
+    elif node.target is aten.copy_.default and not writes:
         call.outputs[0].inplace = 0
     if not may_run_again(node):
         call.rerun = "never"
     return call
 
 
-def _entry(call: Call, alignment: int) -> dict[str, Any]:
+def facts_of(call: Call, alignment: int) -> dict[str, Any]:
+    """What the planner is told of a call, but for its names."""
+
     def size(value: Value) -> int:
         return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
 
     return {
-        "name": call.node.name + call.part,
         "op": str(call.node.target) + call.part,
-        "layer": call.layer,
         "phase": call.phase,
         "kind": call.kind,
         "rerun": call.rerun,
@@ -379,6 +393,7 @@ def _entry(call: Call, alignment: int) -> dict[str, Any]:
         "workspace": call.workspace,
         "time_us": call.time_us,
         "keep": call.keep,
+        "writes": call.writes,
         "over": call.over,
     }
 
@@ -404,19 +419,31 @@ def base_of(node: fx.Node) -> fx.Node:
 
 def may_run_again(node: fx.Node) -> bool:
     """Not what keeps a random state of its own, nor what makes other bits every time."""
-    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
-    if "rnn" in name or node.kwargs.get("generator") is not None:
+    keeps_state, unordered = _own_ways(node.target)
+    if keeps_state or node.kwargs.get("generator") is not None:
         return False
-    made = (v for v in leaves(node.meta.get("val")) if isinstance(v, torch.Tensor))
-    on_cpu = all(value.device.type == "cpu" for value in made)
-    return on_cpu or not any(part in name for part in UNORDERED)
+    made = leaves(node.meta.get("val")) if unordered else ()
+    return all(v.device.type == "cpu" for v in made if isinstance(v, torch.Tensor))
+
+
+@functools.cache
+def _own_ways(target: Any) -> tuple[bool, bool]:
+    """Whether the operator keeps a random state, and whether it adds in any order, but on a CPU."""
+    name = getattr(getattr(target, "overloadpacket", None), "__name__", "")
+    return "rnn" in name, any(part in name for part in UNORDERED)
 
 
 def layer_of(node: fx.Node) -> str:
     """The path of the module in whose `forward` the node was traced."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
-    paths = [path for path, _ in stack.values()]
-    path = paths[-1] if paths else node.meta.get("custom", {}).get("layer", "")
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if stack:
+        return _within_model(next(reversed(stack.values()))[0])
+    told = node.meta.get("custom", {})  # by `export.py`, and by torchtitan's tracer
+    return _within_model(told.get("layer") or told.get("module_fqn", ""))
+
+
+@functools.cache
+def _within_model(path: str) -> str:
     return re.sub(r"^L\[[^]]*\]\.?", "", path)
 
 

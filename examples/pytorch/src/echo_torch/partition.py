@@ -227,9 +227,10 @@ def plan_for(
     watch.lap("measuring")
     alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     with uncollected():
-        graph = host.core(alignment)
+        facts = host.facts(alignment)
+        graph = host.core(facts)
         report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
-        key = host.digest(order, options, alignment)
+        key = host.digest(facts, order, options)
     report.cached = key in _plans
     if not report.cached:
         budget = options.bytes_of(report.default_peak)

@@ -10,8 +10,8 @@
 
 The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the
 forward nodes, and runs again those that are tagged so, each once, before its first reader of the
-backward pass. So of a plan only the choice is taken, not its order, and peaks are not what the plan
-predicts. Costs are modelled, not measured.
+backward pass. So of a plan only the choice is taken, and its peak is that of the trainer's order,
+which is replayed here. Costs are modelled, not measured.
 
 The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of
 them keep what they make: else some would wait for weights that the others do not gather again.
@@ -20,6 +20,7 @@ them keep what they make: else some would wait for weights that the others do no
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,20 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch.agree import Agreement
 from echo_torch.graph import Call, Unknown, gathers, is_getitem
-from echo_torch.host import Host, is_random
-from echo_torch.partition import BudgetError, Options, Report, _agree, _check_budget, warn_once
+from echo_torch.host import Host, call_of, is_random
+from echo_torch.partition import (
+    BudgetError,
+    Options,
+    Report,
+    _agree,
+    _check_budget,
+    reports,
+    warn_once,
+)
+
+
+LOSS = ("loss", "lm_head")  # modules whose gradients do not have anything made again for them
+TRIES = 5  # plans for one budget
 
 
 class OneGraph(Host):
@@ -43,6 +56,12 @@ class OneGraph(Host):
 
     def _is_backward(self, node: fx.Node) -> bool:
         return bool(node.meta.get("autograd_backward"))
+
+    def _writes(self) -> list[fx.Node]:
+        return []  # they may stand anywhere, and what follows from that the planner knows
+
+    def _call(self, node: fx.Node, phase: str) -> Call:
+        return call_of(node, phase, self.place_of, writes=True)
 
     def _may_split(self, node: fx.Node) -> bool:
         return False  # a tag is that of a whole operator
@@ -70,6 +89,7 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
     ranks = digest = why = None
     again: set[fx.Node] = set()
     report = Report()
+    reports.append(report)
     try:
         ranks = Agreement()
         read = functools.cache(lambda: OneGraph(graph, settings.keep, _gathers_again(config)))
@@ -78,11 +98,12 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
             raise Unknown(chosen["fault"])
         report.default_peak, report.peak, report.bound = chosen["peaks"]
         again = {read().calls[index].node for index in chosen["again"]}
-        digest = read().digest(chosen)
+        digest = read().digest(read().facts(), chosen)
     except Exception as fault:  # a fault of ours never stops training
         why = _said(fault)
     if not _agree(ranks, None if why else digest) and why is None:
         why = "the ranks trace different graphs, or not all of them answer in time"
+    report.reason = why
     if why is None:
         _check_budget(settings.bytes_of(report.default_peak), settings, report)
     elif settings.strict and settings.budget is not None:
@@ -130,21 +151,68 @@ def _said(fault: Exception) -> str:
 
 
 def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
-    """What one rank tells all: the calls to make again, the peaks where all is kept and of the plan,
+    """What one rank tells all: the calls to make again, the peaks where all is kept and with these,
     and the certified bound; or why there is no plan, so that nobody waits for one.
     """
     try:
         host = read()
-        core = host.core()
+        core = host.core(host.facts())
         kept = core.replay(list(range(len(host.calls))), writes_over=False)[0]
         budget = settings.bytes_of(kept)
         if budget is not None and kept <= budget:
             return {"fault": None, "again": [], "peaks": [kept, kept, kept]}
-        plan = core.plan(settings.strategy, budget, settings.max_overhead, settings.seconds)
-        peaks = [kept, plan.peak_bytes, plan.lower_bound_bytes]
-        return {"fault": None, "again": _made_again(host, plan), "peaks": peaks}
+        peak, again, bound = _planned(host, core, settings, budget)
+        if peak >= kept:
+            raise Unknown(f"it needs {kept / 1e6:.1f} MB so, and nothing less was found")
+        return {"fault": None, "again": again, "peaks": [kept, peak, bound]}
     except Exception as fault:
         return {"fault": _said(fault), "again": [], "peaks": []}
+
+
+def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -> Any:
+    """The least peak that was found by the trainer's order, the calls that are made again for it,
+    and the certified bound. For a budget that is missed by that order, plans of less are tried.
+    """
+    end = time.monotonic() + settings.seconds
+    found, limit = [], budget
+    while not found or (budget is not None and found[-1][0] > budget and len(found) < TRIES):
+        left = end - time.monotonic()
+        plan = core.plan(settings.strategy, limit, settings.max_overhead, left)
+        again = _made_again(host, plan)
+        peak = core.replay(_order(host, set(again)), writes_over=False)[0]
+        found.append((peak, again, plan.lower_bound_bytes))
+        limit = limit and max(1, limit * budget // peak)
+    return min(found, key=lambda each: each[0])
+
+
+def _order(host: OneGraph, again: set[int]) -> list[int]:
+    """The calls as the trainer runs them: what is made again just before its first reader among the
+    gradients of the layers, and not at all before that where nobody else reads it.
+    """
+    calls = host.calls
+    loss = max((i for i, call in enumerate(calls) if call.layer in LOSS), default=-1)
+    layers = {i for i, c in enumerate(calls) if i > loss and host._is_backward(c.node)}
+    before: dict[int, list[int]] = {}
+    made: set[int] = set()
+    for i in sorted(layers):
+        wanted = [maker for maker, _ in calls[i].inputs]
+        before[i] = []
+        while wanted:
+            maker = wanted.pop()
+            if maker in again and maker not in made:
+                made.add(maker)
+                before[i].append(maker)
+                wanted += [place for place, _ in calls[maker].inputs]
+    read = {index for index, _ in host.results()}
+    for i in reversed(range(len(calls))):
+        if i not in made or i in read:
+            read.update(maker for maker, _ in calls[i].inputs if i not in layers or maker not in made)
+    order = []
+    for i in range(len(calls)):
+        order += sorted(before.get(i, ()))
+        if i not in made or i in read:
+            order.append(i)
+    return order
 
 
 def _made_again(host: OneGraph, plan: Any) -> list[int]:

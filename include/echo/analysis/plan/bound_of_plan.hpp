@@ -58,7 +58,8 @@ std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());
     const bool heavy = how == strategy::budget;
-    std::uint64_t bound = lower_bound(s, c, encode, heavy)(at, cuts_for(s, tuning::nodes_cut));
+    const std::span first(at.data(), std::min(at.size(), tuning::places_cut_first));
+    std::uint64_t bound = lower_bound(s, c, encode, heavy)(first, cuts_for(s, tuning::nodes_cut));
     if (heavy && most && bound < peak) bound = std::max(bound, budget_bound(s, c, encode).within(*most, at));
     return std::min(bound, peak);
 }

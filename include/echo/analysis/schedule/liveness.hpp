@@ -56,6 +56,22 @@ private:
     detail::large_vector<step_id> last_read_;
 };
 
+namespace detail {
+
+template <class = void>
+[[noreturn]] void refuse_fused(const snapshot& s, const schedule& steps, step_id t, const char* key,
+                               const std::string& what) {
+    throw error(s.name(steps[t].node), key, "what a fused step makes " + what, "do not fuse that step");
+}
+
+template <class = void>
+[[noreturn]] void refuse_overwritten(const snapshot& s, const schedule& steps, copy_id c,
+                                     const std::string& problem) {
+    throw error(s.name(steps[c.step].node), "inplace", problem, "read the value before it is overwritten");
+}
+
+} // namespace detail
+
 /// One pass forwards over the steps. Reusable: scratch memory is kept between calls.
 template <class = void>
 class basic_liveness_analysis {
@@ -87,7 +103,7 @@ private:
             if (steps[t].fused) continue; // its readers read its inputs
             if (!written_.empty()) check_reads(s, steps, t);
             if (steps[t].kind == step_kind::encode) {
-                if (steps[steps.inputs(t)[0].step].fused) refuse_fused(s, steps, t, "encode", "is packed");
+                if (steps[steps.inputs(t)[0].step].fused) detail::refuse_fused(s, steps, t, "encode", "is packed");
                 make({t, 0}, steps[t].bytes, false, true);
             } else {
                 run(s, steps, t);
@@ -102,7 +118,7 @@ private:
         for (const auto v : s.results())
             if (const copy_id c{last_copy_[s[v].producer], s.output_index(v)};
                 c.step.valid() && overwritten(c))
-                refuse_overwritten(s, steps, c, "a graph output is written over in place");
+                detail::refuse_overwritten(s, steps, c, "a graph output is written over in place");
     }
 
     void index_copies(const snapshot& s, const schedule& steps) {
@@ -128,7 +144,7 @@ private:
         if (steps.fused_count() > 0) find_reads_through(s, steps);
         for (const auto v : s.results())
             if (const auto t = last_copy_[s[v].producer]; t.valid()) {
-                if (steps[t].fused) refuse_fused(s, steps, t, "outputs", "is a graph output");
+                if (steps[t].fused) detail::refuse_fused(s, steps, t, "outputs", "is a graph output");
                 is_result_[live_.copy_index({t, s.output_index(v)})] = 1;
             }
     }
@@ -151,11 +167,6 @@ private:
         }
     }
 
-    [[noreturn]] static void refuse_fused(const snapshot& s, const schedule& steps, step_id t,
-                                          const char* key, const std::string& what) {
-        throw error(s.name(steps[t].node), key, "what a fused step makes " + what, "do not fuse that step");
-    }
-
     /// A step after the one that made the copy has written on its storage.
     bool overwritten(copy_id c) const {
         const storage_id i = live_.storage(c);
@@ -167,15 +178,9 @@ private:
     void check_reads(const snapshot& s, const schedule& steps, step_id t) {
         walk_(steps, t, [&](std::uint32_t, copy_id c) {
             if (overwritten(c))
-                refuse_overwritten(s, steps, c,
+                detail::refuse_overwritten(s, steps, c,
                                    "read by '" + s.name(steps[t].node) + "' after a write in place");
         });
-    }
-
-    [[noreturn]] static void refuse_overwritten(const snapshot& s, const schedule& steps, copy_id c,
-                                                const std::string& problem) {
-        throw error(s.name(steps[c.step].node), "inplace", problem,
-                    "read the value before it is overwritten");
     }
 
     void run(const snapshot& s, const schedule& steps, step_id t) {
@@ -186,17 +191,22 @@ private:
             const copy_id made{t, k++};
             if (value.view_of != no_input) {
                 const storage_id base = live_.storage(sources[value.view_of]);
-                if (!base.valid()) refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
+                if (!base.valid()) detail::refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
                 lie_on(base, made);
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
                 lie_on(target, made);
-                written_.resize(live_.storages_.size(), step_id::none());
-                written_[target] = t;
+                if (live_.storages_[target].resident) remember_write(target, t);
             } else {
                 make(made, value.bytes, value.resident, false);
             }
         }
+    }
+
+    /// Of storages that are not resident, what is read later is not written over.
+    void remember_write(storage_id target, step_id t) {
+        written_.resize(live_.storages_.size(), step_id::none());
+        written_[target] = t;
     }
 
     /// Whether output `v` of step `t` takes the storage of the input it names (the rules of docs/formats.md in
@@ -233,8 +243,10 @@ private:
         storage.maker = made;
         storage.resident = resident;
         storage.encoded = encoded;
-        last_on_.push_back(step_id::none());
-        lie_on(storage_id(live_.storages_.size() - 1), made);
+        const auto at = live_.copy_index(made);
+        storage.holds_result = is_result_[at];
+        live_.of_copy_[at] = storage_id(live_.storages_.size() - 1);
+        last_on_.push_back(live_.last_read_[at]);
     }
 
     void lie_on(storage_id target, copy_id made) {
@@ -251,7 +263,8 @@ private:
     liveness live_;
     read_walk walk_;
     id_vector<storage_id, step_id> last_on_; ///< per storage: last step that reads a value already on it
-    /// Per storage: the last step that wrote on it in place. Storages made behind the last such step are not in it.
+    /// Per resident storage: the last step that wrote on it in place. Those made behind the last such step are not in
+    /// it.
     id_vector<storage_id, step_id> written_;
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it

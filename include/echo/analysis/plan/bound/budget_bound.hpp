@@ -44,7 +44,7 @@ public:
     }
 
     /// No schedule that runs nodes again for at most `most` ticks has a peak below this. The cuts, at most so many, are
-    /// taken at the given nodes, as far as they are gradients, those first that are named first: the price that one
+    /// taken at the given nodes, as far as they are gradients, the most hopeful ones named first: the price that one
     /// ends with is where the next begins, so that most take two or three cuts.
     std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100) {
         // No run that is counted is as short as that.
@@ -67,6 +67,7 @@ private:
     __extension__ using wide = __int128;
     static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
     static constexpr int most_cuts = 10;
+    static constexpr int most_in_vain = 12; // what comes first has nearly always the most to give
 
     /// What one cut tells: bytes × scale + price × ticks bounds from above what the cut at any price counts.
     struct line {
@@ -100,13 +101,20 @@ private:
         price_ = static_cast<capacity>(wide{scale_} * bytes / ((times.total >> shift_) + 1)) + 1;
     }
 
-    /// The highest that some price at one of the gradients gives, but for a thousandth; at least 0.
+    /// The highest that some price at one of the gradients gives, but for a thousandth; at least 0. Where many
+    /// gradients in turn give nothing more, the others are not looked at.
     template <class Goal>
     wide highest(const Goal& goal, std::span<const node_id> at, std::size_t cuts) {
         best_ = 0;
         cuts_left_ = cuts;
-        for (const auto n : at)
-            if (rules_.is_gradient(n)) maximise(goal, n);
+        int in_vain = 0;
+        for (const auto n : at) {
+            if (!rules_.is_gradient(n)) continue;
+            const wide before = best_;
+            maximise(goal, n);
+            in_vain = best_ > before ? 0 : in_vain + 1;
+            if (in_vain == most_in_vain) break;
+        }
         return best_;
     }
 

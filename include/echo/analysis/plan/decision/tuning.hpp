@@ -112,6 +112,8 @@ inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets,
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
 /// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
 inline constexpr std::size_t nodes_cut = 200'000, nodes_searched = 50'000, fewest_cuts = 6, most_cuts = 64;
+/// Places, the most loaded ones of the plan, whose cuts tell where else to take some.
+inline constexpr std::size_t places_cut_first = 8;
 
 // The host's allocator (allocator_choice.hpp).
 /// How often the host's allocator is asked at most.

@@ -100,7 +100,7 @@ public:
         sums_.forget();
         list_.clear();
         const eviction_view<> view{s_, c_, plan, evaluate_.history_of(plan), nothing_locked_, next_, at};
-        find_(view, idle_, list_);
+        find_(view, idle_, &list_);
         const std::size_t pulls = list_.all.size();
         // Every fourth number runs something earlier, if anything can.
         const std::size_t number = which / 4;
@@ -144,16 +144,19 @@ private:
     bool evict_at(const eviction_view<>& view, std::int64_t excess, std::size_t& left,
                   load_profile& profile) {
         list_.clear();
-        find_(view, idle_, list_);
-        ranking<> by_price;
-        for (std::uint32_t i = 0; i < list_.all.size(); ++i) by_price.add(i, std::uint64_t{0});
+        find_(view, idle_, &list_);
+        ranking<> cheapest; // of equal prices the one found last
+        const auto found = [&](std::size_t i, std::uint64_t price) {
+            cheapest.add(static_cast<std::uint32_t>(i), ~price, i);
+        };
+        for (std::size_t i = 0; i < list_.all.size(); ++i) found(i, 0);
         for (std::size_t i = 0; i < idle_.all.size(); ++i)
             if (const auto price = price_(view, idle_, sums_, i, excess, list_))
-                by_price.add(static_cast<std::uint32_t>(list_.all.size() - 1), *price);
-        const auto order = by_price.descending();
+                found(list_.all.size() - 1, *price);
+        cheapest.begin_taking();
         std::int64_t relieved = 0;
-        for (std::size_t i = order.size(); i-- > 0 && relieved < excess && left > 0;) {
-            const eviction& e = list_.all[order[i]];
+        while (!cheapest.empty() && relieved < excess && left > 0) {
+            const eviction& e = list_.all[cheapest.take()];
             if (!apply(view, e, profile)) continue;
             relieved += e.freed;
             --left;

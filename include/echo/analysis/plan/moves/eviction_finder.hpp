@@ -33,8 +33,9 @@ template <class = void>
 class eviction_finder {
 public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
-    /// not be there because their readers can run before the peak are added to `list`. O(storages + their reads).
-    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list& list) const {
+    /// not be there because their readers can run before the peak are added to `pulls`, if that is given.
+    /// O(storages + their reads).
+    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list* pulls = nullptr) const {
         idle.clear(view.s.node_count());
         const liveness& live = view.plan.live();
         for (const auto i : live.storages()) {
@@ -50,7 +51,7 @@ public:
             const step_id to = reads[next].by;
             const node_id content = reads[next].content;
             if (view.in_forward(to) || view.home(from) >= view.home(to)) continue;
-            add_pull(view, i, from, reads.subspan(next), list);
+            if (pulls) add_pull(view, i, from, reads.subspan(next), *pulls);
             bool one = view.may_run_later({content, i, from, to});
             for (; next < reads.size(); ++next) one &= reads[next].content == content;
             if (!one) continue;

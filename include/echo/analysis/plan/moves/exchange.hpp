@@ -72,18 +72,18 @@ private:
         touched_.assign(s_.node_count());
         kept_.assign(s_.node_count());
         std::size_t tries = 0, swaps = 0;
-        for (const auto i : by_worth(plan)) {
-            if (tries == tuning::swaps_tried || swaps == tuning::swaps_together) break;
-            const node_id n = plan.steps()[step_id(i)].node;
-            if (touched_[n] || !tried_.add(step_id(i))) continue;
+        ranking<> runs = by_worth(plan);
+        while (!runs.empty() && tries < tuning::swaps_tried && swaps < tuning::swaps_together) {
+            const step_id run(runs.take());
+            if (touched_[plan.steps()[run].node] || !tried_.add(run)) continue;
             ++tries;
-            swaps += try_swap(plan, step_id(i), limit);
+            swaps += try_swap(plan, run, limit);
         }
         return swaps > 0;
     }
 
-    /// Runs that could be left out, most time saved per byte kept first.
-    std::vector<std::uint32_t> by_worth(const evaluated_plan& plan) const {
+    /// Runs that could be left out, to be taken by most time saved per byte kept.
+    ranking<> by_worth(const evaluated_plan& plan) const {
         const liveness& live = plan.live();
         ranking<> order;
         for (const auto t : plan.steps().steps()) {
@@ -95,7 +95,8 @@ private:
             order.add(t.index(),
                       detail::mul_div(static_cast<std::uint64_t>(savings_[t]), tuning::price_parts, bytes));
         }
-        return order.descending();
+        order.begin_taking();
+        return order;
     }
 
     /// Keeps what the run makes and evicts, wherever that is above the limit, what is cheaper. Whether that pays; if
@@ -171,8 +172,7 @@ private:
     /// Its price; the eviction is the last of the list then.
     std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess) {
         list_.clear();
-        find_(view, idle_, list_);
-        list_.clear(); // nothing is run earlier
+        find_(view, idle_); // nothing is run earlier
         std::optional<std::uint64_t> best;
         std::size_t which = 0;
         for (std::size_t i = 0; i < idle_.all.size(); ++i) {

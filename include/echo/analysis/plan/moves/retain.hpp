@@ -9,7 +9,7 @@
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/kept_copy.hpp>
 #include <echo/analysis/plan/moves/rerun_savings.hpp>
-#include <echo/analysis/schedule/load_profile.hpp>
+#include <echo/analysis/schedule/room_under.hpp>
 #include <echo/graph/id_vector.hpp>
 #include <echo/graph/ranking.hpp>
 
@@ -53,31 +53,45 @@ public:
 private:
     bool retain_once(const evaluated_plan& plan, std::uint64_t limit) {
         const schedule& steps = plan.steps();
-        const liveness& live = plan.live();
-        load_profile profile(plan.load());
-        count_reads(steps);
-
+        room_under room(limit, plan.load());
+        if (!has_room_for_any(plan, room)) return false;
         savings_.read(s_, c_, plan);
-        ranking<> by_price; // time saved per byte kept
-        for (const auto t : steps.steps()) {
-            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
-            std::uint64_t bytes = 1;
-            for (std::uint32_t k = 0; k < s_.outputs(steps[t].node).size(); ++k)
-                if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
-            by_price.add(t.index(), detail::mul_div(static_cast<std::uint64_t>(savings_[t]),
-                                                    tuning::price_parts, bytes));
-        }
+        count_reads(steps);
         bool changed = false;
-        for (const auto i : by_price.descending()) {
+        for (const auto i : by_price(plan).descending()) {
             const step_id again(i);
-            if (gone_[again]) continue;
-            if (!fits(plan, again, profile, static_cast<std::int64_t>(limit))) continue;
+            if (gone_[again] || !take_room(plan, again, room)) continue;
             take_off(steps, again);
-            free_gone(plan, profile, again);
+            free_gone(plan, room, again);
             keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), again));
             changed = true;
         }
         return changed;
+    }
+
+    /// Whether a run could be taken off at all: mostly none can, and nothing else need be known then.
+    bool has_room_for_any(const evaluated_plan& plan, room_under& room) {
+        for (const auto t : plan.steps().steps())
+            if (can_be_retained(s_, plan, t) && take_room(plan, t, room)) {
+                give_room_back(t, room);
+                return true;
+            }
+        return false;
+    }
+
+    /// Runs that could be taken off, by the time that this saves per byte kept.
+    ranking<> by_price(const evaluated_plan& plan) const {
+        const liveness& live = plan.live();
+        ranking<> order;
+        for (const auto t : plan.steps().steps()) {
+            if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
+            std::uint64_t bytes = 1;
+            for (std::uint32_t k = 0; k < s_.outputs(plan.steps()[t].node).size(); ++k)
+                if (live.last_read({t, k}).valid()) bytes += live[live.storage({t, k})].bytes;
+            order.add(t.index(),
+                      detail::mul_div(static_cast<std::uint64_t>(savings_[t]), tuning::price_parts, bytes));
+        }
+        return order;
     }
 
     void count_reads(const schedule& steps) {
@@ -99,30 +113,34 @@ private:
         }
     }
 
-    /// Keeping fills the gap between the last reader of the copy there was and the copy that is made now.
-    bool fits(const evaluated_plan& plan, step_id again, load_profile& profile, std::int64_t limit) {
+    /// Keeping fills the gap between the last reader of the copy there was and the copy that is made now. Whether there
+    /// is room for that; it is taken then.
+    bool take_room(const evaluated_plan& plan, step_id again, room_under& room) {
         const liveness& live = plan.live();
         const node_id n = plan.steps()[again].node;
         const step_id before = evaluate_.runs_of(plan).earlier(again);
         gaps_.clear();
-        bool room = true;
+        bool fits = true;
         for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
             if (!live.last_read({again, k}).valid()) continue;
             const storage_id kept = live.storage({before.valid() ? before : again, k});
-            room = kept.valid(); // there is no copy of what was fused
-            if (!room) break;
+            fits = kept.valid(); // there is no copy of what was fused
+            if (!fits) break;
             const storage_record& storage = live[kept];
             if (storage.resident || (before.valid() && storage.last >= again)) continue;
             const std::size_t from = before.valid() ? storage.last.index() + 1 : place_of(plan, n);
             const auto bytes = static_cast<std::int64_t>(storage.bytes);
-            room = profile.most(from, again.index()) + bytes <= limit;
-            if (!room) break;
-            profile.add(from, again.index(), bytes);
+            fits = room.has(from, again.index(), bytes);
+            if (!fits) break;
+            room.take(from, again.index(), bytes);
             gaps_.emplace_back(from, bytes);
         }
-        if (!room)
-            for (const auto& [from, bytes] : gaps_) profile.add(from, again.index(), -bytes);
-        return room;
+        if (!fits) give_room_back(again, room);
+        return fits;
+    }
+    /// What was taken for the run last.
+    void give_room_back(step_id again, room_under& room) const {
+        for (const auto& [from, bytes] : gaps_) room.take(from, again.index(), -bytes);
     }
 
     /// The step at which the node would run in its own place. O(log steps).
@@ -132,7 +150,7 @@ private:
     }
 
     /// What was made only for the run that was taken off is not held any more.
-    void free_gone(const evaluated_plan& plan, load_profile& profile, step_id run) const {
+    void free_gone(const evaluated_plan& plan, room_under& room, step_id run) const {
         const liveness& live = plan.live();
         for (const auto t : taken_) {
             if (t == run) continue;
@@ -140,7 +158,7 @@ private:
             for (std::uint32_t k = 0; k < s_.outputs(plan.steps()[t].node).size(); ++k) {
                 const storage_record& storage = live[live.storage({t, k})];
                 if (storage.first == t && !storage.resident)
-                    profile.add(t.index(), storage.last.index(), -static_cast<std::int64_t>(storage.bytes));
+                    room.take(t.index(), storage.last.index(), -static_cast<std::int64_t>(storage.bytes));
             }
         }
     }
