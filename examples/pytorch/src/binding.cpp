@@ -307,8 +307,8 @@ NB_MODULE(_core, m) {
     nb::class_<graph>(m, "Graph", "A training graph, filled node by node in execution order.")
         .def(nb::init<>())
         .def("add", &add, "name"_a, "op"_a, "layer"_a, "phase"_a, "kind"_a, "rerun"_a, "inputs"_a,
-             "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a,
-             "writes"_a, "over"_a.none())
+             "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a, "writes"_a,
+             "over"_a.none())
         .def("result",
              [](graph& g, std::uint32_t node, std::uint32_t k) {
                  g.results.push_back({node, k});

@@ -103,7 +103,8 @@ private:
             if (steps[t].fused) continue; // its readers read its inputs
             if (!written_.empty()) check_reads(s, steps, t);
             if (steps[t].kind == step_kind::encode) {
-                if (steps[steps.inputs(t)[0].step].fused) detail::refuse_fused(s, steps, t, "encode", "is packed");
+                if (steps[steps.inputs(t)[0].step].fused)
+                    detail::refuse_fused(s, steps, t, "encode", "is packed");
                 make({t, 0}, steps[t].bytes, false, true);
             } else {
                 run(s, steps, t);
@@ -179,7 +180,7 @@ private:
         walk_(steps, t, [&](std::uint32_t, copy_id c) {
             if (overwritten(c))
                 detail::refuse_overwritten(s, steps, c,
-                                   "read by '" + s.name(steps[t].node) + "' after a write in place");
+                                           "read by '" + s.name(steps[t].node) + "' after a write in place");
         });
     }
 
@@ -191,7 +192,8 @@ private:
             const copy_id made{t, k++};
             if (value.view_of != no_input) {
                 const storage_id base = live_.storage(sources[value.view_of]);
-                if (!base.valid()) detail::refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
+                if (!base.valid())
+                    detail::refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
                 lie_on(base, made);
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
