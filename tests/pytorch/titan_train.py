@@ -1,8 +1,10 @@
-"""Trains torchtitan's small Llama for some steps by its own graph trainer, on the CPU, and prints a
-hash of the parameters after them and the peak of a step, above what is there before it.
+"""Trains a small model of torchtitan's for some steps by its own graph trainer, on the CPU, and prints
+a hash of the parameters after them, the peak of a step above what is there before it, and what Echo
+said that it would be.
 
-RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python titan_train.py POLICY [BUDGET]
-POLICY: `keep` for everything, or `echo`.
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python titan_train.py MODEL POLICY [BUDGET]
+MODEL: a folder of the trainer's that has a `debugmodel`, such as llama3. POLICY: `keep` for
+everything, or `echo`.
 
 The trainer means to run on a device that tells its name and counts its memory. What it asks of one is
 answered here for the CPU, and passes that look at a GPU or compile for one are left out, as its own
@@ -13,6 +15,7 @@ which it imports with everything else, are not needed and may be missing.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sys
 import types
@@ -23,6 +26,7 @@ from typing import Any
 import support
 import torch
 
+GRAPH_TRAINER = "torchtitan.experiments.graph_trainer"
 STEPS, SEQUENCE, VOCABULARY = 3, 128, 2048
 FOR_A_GPU = [
     "joint_transformer_block_bucketing_reordering_pass",  # its model of time asks Triton
@@ -55,7 +59,7 @@ import torchtitan.distributed.utils as distributed  # noqa: E402
 from measure import allocator_peak  # noqa: E402
 from torchtitan.components.dataloader import BaseDataLoader  # noqa: E402
 from torchtitan.components.tokenizer import BaseTokenizer  # noqa: E402
-from torchtitan.experiments.graph_trainer.llama3 import config_registry  # noqa: E402
+from torchtitan.models.common.attention import ScaledDotProductAttention  # noqa: E402
 
 import echo_torch.titan  # noqa: E402
 
@@ -102,8 +106,11 @@ class Tokens(BaseDataLoader):
         pass
 
 
-def configured(policy: str, budget: str | None) -> Any:
-    config = config_registry.graph_trainer_llama3_debugmodel_sdpa()
+def configured(model: str, policy: str, budget: str | None = None) -> Any:
+    registry = importlib.import_module(f"{GRAPH_TRAINER}.{model}.config_registry")
+    config = getattr(registry, f"graph_trainer_{model}_debugmodel")()
+    for layer in config.model_spec.model.layers:  # flex attention has no gradient on a CPU
+        layer.attention.inner_attention = ScaledDotProductAttention.Config()
     config.training.steps, config.training.seq_len = STEPS, SEQUENCE
     config.training.local_batch_size = 4
     config.training.mixed_precision_param = "float32"
@@ -119,7 +126,7 @@ def configured(policy: str, budget: str | None) -> Any:
 def main() -> None:
     os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
     distributed.set_pg_timeouts = lambda *_, **__: None  # of a later PyTorch
-    trainer = configured(*sys.argv[1:2], sys.argv[2] if len(sys.argv) > 2 else None).build()
+    trainer = configured(*sys.argv[1:]).build()
     step, peaks = trainer.train_step, []
     trainer.train_step = lambda *given: peaks.append(allocator_peak(lambda: step(*given))[1])
     trainer.train()
