@@ -238,6 +238,14 @@ class Titan(Case):
         self.assertIn(CheckpointPolicy.MUST_RECOMPUTE, found)
         self.assertFalse(has_recomputable_rng_ops(graph))  # else passes raise
 
+    def test_gradients_that_do_not_stand_in_one_piece(self):
+        """The passes stop at something to make again for two pieces."""
+        graph = traced()[0]
+        backward = [node for node in graph.graph.nodes if node.meta.get("autograd_backward")]
+        backward[len(backward) // 2].meta["autograd_backward"] = False
+        self.all_are_kept(graph, "one piece", budget=0.6)
+        self.pytorchs_pass()(graph)
+
     def test_a_graph_without_gradients(self):
         graph = make_fx(lambda x: x.sin().cos(), tracing_mode="fake")(torch.randn(8))
         self.all_are_kept(graph, "nothing depends on a gradient")

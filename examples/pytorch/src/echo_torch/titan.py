@@ -29,7 +29,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch.agree import Agreement
 from echo_torch.graph import Call, Unknown, gathers, is_getitem
-from echo_torch.host import Host, call_of, is_random
+from echo_torch.host import Host, base_of, call_of, is_random
 from echo_torch.partition import (
     BudgetError,
     Options,
@@ -185,13 +185,34 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
     return min(found, key=lambda each: each[0])
 
 
+def _gradients(host: OneGraph, again: set[int]) -> set[int]:
+    """The calls for which the trainer has something made again: the one run of gradients, behind
+    those of the loss, that reads any of it. Unknown: there are several, at which its pass stops.
+    """
+    runs: list[list[fx.Node]] = [[]]
+    for node in host.joint.graph.nodes:
+        if node.meta.get("custom", {}).get("module_fqn") in LOSS:
+            runs = [[]]
+        elif host._is_backward(node):
+            runs[-1].append(node)
+        elif runs[-1]:
+            runs.append([])
+    remade = {host.calls[index].node for index in again}
+    reading = [
+        run
+        for run in runs
+        if any(base_of(read) in remade for node in run for read in node.all_input_nodes)
+    ]
+    if len(reading) > 1:
+        raise Unknown("its gradients do not stand in one piece")
+    return {index for run in reading for node in run for index, _ in host.parts.get(node, ())}
+
+
 def _order(host: OneGraph, again: set[int]) -> list[int]:
     """The calls as the trainer runs them: what is made again just before its first reader among the
     gradients of the layers, and not at all before that where nobody else reads it.
     """
-    calls = host.calls
-    loss = max((i for i, call in enumerate(calls) if call.layer in LOSS), default=-1)
-    layers = {i for i, c in enumerate(calls) if i > loss and host._is_backward(c.node)}
+    calls, layers = host.calls, _gradients(host, again)
     before: dict[int, list[int]] = {}
     made: set[int] = set()
     for i in sorted(layers):
