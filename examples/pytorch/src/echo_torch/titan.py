@@ -175,13 +175,21 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
     """
     end = time.monotonic() + settings.seconds
     found, limit = [], budget
-    while not found or (budget is not None and found[-1][0] > budget and len(found) < TRIES):
-        left = end - time.monotonic()
-        plan = core.plan(settings.strategy, limit, settings.max_overhead, left)
+    while len(found) < TRIES:
+        try:
+            plan = core.plan(
+                settings.strategy, limit, settings.max_overhead, end - time.monotonic()
+            )
+        except RuntimeError:  # the time is over
+            if not found:
+                raise
+            break
         again = _made_again(host, plan)
         peak = core.replay(_order(host, set(again)), writes_over=False)[0]
         found.append((peak, again, plan.lower_bound_bytes))
-        limit = limit and max(1, limit * budget // peak)
+        if budget is None or peak <= budget or plan.peak_bytes > limit:
+            break
+        limit = max(1, limit * budget // peak)
     return min(found, key=lambda each: each[0])
 
 
