@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import subprocess
@@ -11,6 +10,7 @@ import tempfile
 import unittest
 import unittest.mock
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,12 @@ NOT_NEEDED = {
 }
 
 
-@functools.cache  # once: of what stands in, Python cannot say where it lies
 def stand_in_for_what_torchtitan_does_not_need() -> None:
     for library, modules in NOT_NEEDED.items():
         if importlib.util.find_spec(library) is None:
             for module in modules:
-                sys.modules.setdefault(module, unittest.mock.MagicMock())
+                stand_in = unittest.mock.MagicMock(__spec__=ModuleSpec(module, None))
+                sys.modules.setdefault(module, stand_in)
 
 
 class Case(unittest.TestCase):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
+import re
 import unittest
 import unittest.mock
 import warnings
@@ -122,6 +123,10 @@ def sharding(policy: str, pipelines: int = 1):
     return SimpleNamespace(parallelism=parallelism)
 
 
+def backward_of(graph):
+    return [node for node in graph.graph.nodes if node.meta.get("autograd_backward")]
+
+
 def tags(graph):
     forward = [n for n in graph.graph.nodes if n.op == "call_function"]
     return [n.meta.get("recompute") for n in forward if not n.meta.get("autograd_backward")]
@@ -178,9 +183,10 @@ class Titan(Case):
         fits = tags(titan.tag(graph, budget="1GiB"))
         self.assertEqual(set(fits), {CheckpointPolicy.MUST_SAVE})
 
-    def runs_again(self, rerun, **of):
+    def runs_again(self, rerun, prepare=lambda graph: None, **of):
         """What the pass makes of the tagged graph: the same bits, less at the peak."""
         graph, inputs = traced(**of)
+        prepare(graph)
 
         def run(what):
             torch.manual_seed(2)
@@ -190,6 +196,7 @@ class Titan(Case):
             warnings.simplefilter("ignore")  # a budget that is not met
             expected, before = run(graph)
             made = rerun(titan.tag(graph, budget=0.6))
+            made.graph.lint()
             made.recompile()
             values, after = run(made)
         self.assertTrue(any("recomputed" in node.name for node in made.graph.nodes))
@@ -200,6 +207,10 @@ class Titan(Case):
         module = "remat_using_tags_for_fwd_loss_bwd_graph"
         folder = "torch._functorch._activation_checkpointing."
         return getattr(importlib.import_module(f"{folder}{module}_pass"), module)
+
+    def trainers_pass(self):
+        part_of_titan("cpu_offload")  # registers operators that the pass looks for
+        return part_of_titan("selective_activation_remat").selective_activation_remat_pass
 
     def test_pytorchs_pass(self):
         self.runs_again(self.pytorchs_pass())
@@ -220,11 +231,6 @@ class Titan(Case):
         self.assertIn("exp", again)
         self.assertTrue(again.isdisjoint({"addmm", "tanh", "add_"}))
 
-    def test_the_trainers_pass(self):
-        part_of_titan("cpu_offload")  # registers operators that the pass looks for
-        remat = part_of_titan("selective_activation_remat")
-        self.runs_again(remat.selective_activation_remat_pass)
-
     def test_attention_that_is_marked_as_random_is_kept(self):
         torch.manual_seed(0)
         module = nn.Sequential(*(Attention() for _ in range(4)))
@@ -238,13 +244,57 @@ class Titan(Case):
         self.assertIn(CheckpointPolicy.MUST_RECOMPUTE, found)
         self.assertFalse(has_recomputable_rng_ops(graph))  # else passes raise
 
+    def test_the_trainers_pass(self):
+        self.runs_again(self.trainers_pass())
+
+    def test_what_the_gradients_of_the_loss_read_is_kept(self):
+        """The pass hands them what it makes for the layers, which comes later."""
+
+        def prepare(graph):
+            """As the trainer does it: without `detach`, and with the head's nodes marked."""
+            for node in list(graph.graph.nodes):
+                if node.target is torch.ops.aten.detach.default:
+                    node.replace_all_uses_with(node.args[0])
+                    graph.graph.erase_node(node)
+            graph.recompile()
+            for node in backward_of(graph):
+                if node.target is torch.ops.aten.sigmoid_backward.default:
+                    break
+                node.meta["custom"] = node.meta.get("custom", {}) | {"module_fqn": "lm_head"}
+
+        torch.manual_seed(0)
+        module = nn.Sequential(*blocks(3, 64), nn.Linear(64, 64), nn.Sigmoid(), nn.Linear(64, 64))
+        self.runs_again(self.trainers_pass(), prepare, module=module)
+
     def test_gradients_that_do_not_stand_in_one_piece(self):
         """The passes stop at something to make again for two pieces."""
+
+        def prepare(graph):
+            backward_of(graph)[20].meta["autograd_backward"] = False
+
+        for rerun in (self.trainers_pass(), self.pytorchs_pass()):
+            self.runs_again(rerun, prepare)
         graph = traced()[0]
-        backward = [node for node in graph.graph.nodes if node.meta.get("autograd_backward")]
-        backward[len(backward) // 2].meta["autograd_backward"] = False
-        self.all_are_kept(graph, "one piece", budget=0.6)
-        self.pytorchs_pass()(graph)
+        prepare(graph)
+        for node in graph.graph.nodes:
+            node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+        with self.assertRaises(RuntimeError):
+            self.pytorchs_pass()(graph)
+
+    def test_what_a_kernel_of_the_users_may_write_over_runs_once(self):
+        """It has no schema that says so, and makes nothing."""
+        graph = traced()[0]
+        gelu = next(node for node in graph.graph.nodes if "gelu" in node.name)
+        with graph.graph.inserting_after(gelu):
+            kernel = graph.graph.call_function(print, (), {"x": gelu.args[0], "out": gelu})
+        kernel.meta["val"] = None
+        host = titan.OneGraph(graph)
+        call = next(call for call in host.calls if call.node is kernel)
+        self.assertEqual((call.writes, call.rerun), ([0, 1], "never"))
+        least = host.core(host.facts()).plan("budget", 1, 0.0, 10.0)
+        again = {host.calls[i].node for i, is_again, *_ in least.steps if is_again}
+        self.assertTrue(again)
+        self.assertTrue(again.isdisjoint({gelu, gelu.args[0]}))
 
     def test_a_graph_without_gradients(self):
         graph = make_fx(lambda x: x.sin().cos(), tracing_mode="fake")(torch.randn(8))
@@ -305,7 +355,8 @@ class Trains(Case):
         said that it would be.
         """
         texts = run_ranks(*how, program="titan_train.py", count=count)
-        return [text.splitlines()[-1].split()[1::2] for text in texts]
+        told = [re.search("^parameters.*$", text, re.MULTILINE) for text in texts]
+        return [line[0].split()[1::2] for line in told]
 
     def one_rank(self, model, part, *budget):
         """It needs that part of what keeping all needs, and what Echo said."""

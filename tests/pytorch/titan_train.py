@@ -136,7 +136,11 @@ def main() -> None:
             own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
             digest.update(own.detach().numpy().tobytes())
     told = echo_torch.reports()[-1].peak if echo_torch.reports() else None
-    print(f"parameters {digest.hexdigest()} peak {peaks[-1]} predicted {told}")
+    print(f"parameters {digest.hexdigest()} peak {peaks[-1]} predicted {told}", flush=True)
+    trainer.close()
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()  # else its threads may be there at the end
 
 
 if __name__ == "__main__":

@@ -54,6 +54,11 @@ class Like:
         return torch.full((extent,), fill, dtype=dtype, device=device).as_strided(shape, stride)
 
 
+def alignment_of(host: Host) -> int:
+    """The bytes to whose multiples the allocator rounds up."""
+    return 512 if any(device_of(call).type == "cuda" for call in host.calls) else 64
+
+
 def device_of(call: Call) -> torch.device:
     value = next(leaves(call.node.meta.get("val")), None) if call.outputs else None
     return value.device if isinstance(value, torch.Tensor) else torch.device("cpu")

@@ -32,8 +32,7 @@ def graph_of(host: Host, name: str, writes_over: bool) -> dict[str, Any]:
 
     `writes_over`: results may be written over arguments, as the halves of a plan do it.
     """
-    on_cuda = any(costs.device_of(call).type == "cuda" for call in host.calls)
-    facts = host.facts(512 if on_cuda else 64)
+    facts = host.facts(costs.alignment_of(host))
     nodes = [_node(*both, writes_over) for both in zip(host.calls, facts, strict=True)]
     outputs = [list(place) for place in host.results()]
     return {"format": "echo-graph/1", "name": name, "nodes": nodes, "outputs": outputs}

@@ -266,6 +266,15 @@ def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> l
     return [position for position, dtype in enumerate(dtypes) if dtype == torch.bool]
 
 
+def _written(node: fx.Node, names: Sequence[str]) -> list[int]:
+    """The inputs that the node writes over. What has no schema and makes nothing, such as a kernel of
+    the user's, may write over any.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload) and runs_for_effect(node):
+        return list(range(len(names)))
+    return [k for k, name in enumerate(names) if name in written_arguments(node.target)]
+
+
 def describe(value: Any, view_of: int | None = None) -> Value:
     """One output. A view adds no storage: its size is that of its elements, whatever it is a view
     of.
@@ -300,5 +309,5 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
         rerun=rerun_of(node),
         flops=count_flops(node),
         reads=[value for _, value in arguments],
-        writes=[k for k, name in enumerate(names) if writes and name in written_arguments(node.target)],
+        writes=_written(node, names) if writes else [],
     )

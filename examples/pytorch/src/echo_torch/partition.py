@@ -225,9 +225,8 @@ def plan_for(
     order = host.order_of(default)
     costs.fill(host, measure=options.measure, share=ranks.share)
     watch.lap("measuring")
-    alignment = 512 if any(costs.device_of(call).type == "cuda" for call in host.calls) else 64
     with uncollected():
-        facts = host.facts(alignment)
+        facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
         report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
         key = host.digest(facts, order, options)

@@ -10,8 +10,8 @@
 
 The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the
 forward nodes, and runs again those that are tagged so, each once, before its first reader of the
-backward pass. So of a plan only the choice is taken, and its peak is that of the trainer's order,
-which is replayed here. Costs are modelled, not measured.
+backward pass. So of a plan only the choice is taken, and its peak is that of the trainer's order
+before later passes change it, which is replayed here. Costs are modelled, not measured.
 
 The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of
 them keep what they make: else some would wait for weights that the others do not gather again.
@@ -27,6 +27,7 @@ from typing import Any
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
+from echo_torch import costs
 from echo_torch.agree import Agreement
 from echo_torch.graph import Call, Unknown, gathers, is_getitem
 from echo_torch.host import Host, base_of, call_of, is_random
@@ -96,15 +97,17 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
         chosen = ranks.share(lambda: _chosen(read, settings))
         if chosen["fault"] is not None:
             raise Unknown(chosen["fault"])
-        report.default_peak, report.peak, report.bound = chosen["peaks"]
         again = {read().calls[index].node for index in chosen["again"]}
-        digest = read().digest(read().facts(), chosen)
+        piece = sorted(_calls_of(read(), _gradients(read(), set(chosen["again"]))))
+        digest = read().digest(read().facts(), chosen, piece)
     except Exception as fault:  # a fault of ours never stops training
         why = _said(fault)
     if not _agree(ranks, None if why else digest) and why is None:
         why = "the ranks trace different graphs, or not all of them answer in time"
     report.reason = why
     if why is None:
+        report.default_peak, report.peak, report.bound = chosen["peaks"]
+        report.nodes, report.recomputed = len(read().calls), len(chosen["again"])
         _check_budget(settings.bytes_of(report.default_peak), settings, report)
     elif settings.strict and settings.budget is not None:
         raise BudgetError(f"the budget is not met where all is kept: {why}")
@@ -156,7 +159,7 @@ def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
     """
     try:
         host = read()
-        core = host.core(host.facts())
+        core = host.core(host.facts(costs.alignment_of(host)))
         kept = core.replay(list(range(len(host.calls))), writes_over=False)[0]
         budget = settings.bytes_of(kept)
         if budget is not None and kept <= budget:
@@ -176,51 +179,65 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
     end = time.monotonic() + settings.seconds
     found, limit = [], budget
     while len(found) < TRIES:
+        left = end - time.monotonic()
         try:
-            plan = core.plan(
-                settings.strategy, limit, settings.max_overhead, end - time.monotonic()
-            )
-        except RuntimeError:  # the time is over
+            plan = core.plan(settings.strategy, limit, settings.max_overhead, left)
+            again = _for_one_piece(host, _made_again(host, plan))
+            peak = core.replay(_order(host, again), writes_over=False)[0]
+        except RuntimeError:  # such as that the time is over
             if not found:
                 raise
             break
-        again = _made_again(host, plan)
-        peak = core.replay(_order(host, set(again)), writes_over=False)[0]
-        found.append((peak, again, plan.lower_bound_bytes))
+        found.append((peak, sorted(again), plan.lower_bound_bytes))
         if budget is None or peak <= budget or plan.peak_bytes > limit:
             break
         limit = max(1, limit * budget // peak)
     return min(found, key=lambda each: each[0])
 
 
-def _gradients(host: OneGraph, again: set[int]) -> set[int]:
-    """The calls for which the trainer has something made again: the one run of gradients, behind
-    those of the loss, that reads any of it. Unknown: there are several, at which its pass stops.
+def _gradients(host: OneGraph, again: set[int]) -> set[fx.Node]:
+    """Those for which the trainer's pass has something made again. They stand in one piece behind
+    those of the loss: of several pieces, the one that reads most of what is to be made again.
     """
-    runs: list[list[fx.Node]] = [[]]
+    pieces: list[list[fx.Node]] = [[]]
     for node in host.joint.graph.nodes:
         if node.meta.get("custom", {}).get("module_fqn") in LOSS:
-            runs = [[]]
+            pieces = [[]]
         elif host._is_backward(node):
-            runs[-1].append(node)
-        elif runs[-1]:
-            runs.append([])
+            pieces[-1].append(node)
+        elif pieces[-1]:
+            pieces.append([])
     remade = {host.calls[index].node for index in again}
-    reading = [
-        run
-        for run in runs
-        if any(base_of(read) in remade for node in run for read in node.all_input_nodes)
-    ]
-    if len(reading) > 1:
-        raise Unknown("its gradients do not stand in one piece")
-    return {index for run in reading for node in run for index, _ in host.parts.get(node, ())}
+
+    def count(piece: list[fx.Node]) -> int:
+        return sum(base_of(read) in remade for node in piece for read in node.all_input_nodes)
+
+    return set(max(pieces, key=count))
+
+
+def _calls_of(host: OneGraph, nodes: set[fx.Node]) -> set[int]:
+    return {index for node in nodes for index, _ in host.parts.get(node, ())}
+
+
+def _for_one_piece(host: OneGraph, again: set[int]) -> set[int]:
+    """Without what gradients outside that piece read: the pass would hand them what is made later,
+    and stops where several pieces have something made again.
+    """
+    piece = _gradients(host, again)
+    outside = {
+        base_of(read)
+        for node in host.joint.graph.nodes
+        if host._is_backward(node) and node not in piece
+        for read in node.all_input_nodes
+    }
+    return {index for index in again if host.calls[index].node not in outside}
 
 
 def _order(host: OneGraph, again: set[int]) -> list[int]:
     """The calls as the trainer runs them: what is made again just before its first reader among the
     gradients of the layers, and not at all before that where nobody else reads it.
     """
-    calls, layers = host.calls, _gradients(host, again)
+    calls, layers = host.calls, _calls_of(host, _gradients(host, again))
     before: dict[int, list[int]] = {}
     made: set[int] = set()
     for i in sorted(layers):
@@ -244,12 +261,19 @@ def _order(host: OneGraph, again: set[int]) -> list[int]:
     return order
 
 
-def _made_again(host: OneGraph, plan: Any) -> list[int]:
-    calls = {index for index, is_again, *_ in plan.steps if is_again}
+def _made_again(host: OneGraph, plan: Any) -> set[int]:
+    """What runs again, and the views that only gradients have made: they would hold what they show."""
+    steps = [(index, is_again, host.calls[index]) for index, is_again, *_ in plan.steps]
+    first = next((t for t, (*_, call) in enumerate(steps) if call.phase == "backward"), len(steps))
+    calls = {
+        index
+        for t, (index, is_again, call) in enumerate(steps)
+        if is_again or (t > first and call.phase == "forward" and call.kind == "view")
+    }
     made = {host.calls[index].node for index in calls}
     # What is gathered from all ranks and the wait for it are one.
     made -= {node for node in made if gathers(node) and not _whole(node, made)}
-    return sorted(index for index in calls if host.calls[index].node in made)
+    return {index for index in calls if host.calls[index].node in made}
 
 
 def _whole(node: fx.Node, made: set[fx.Node]) -> bool:

@@ -205,7 +205,8 @@ private:
         }
     }
 
-    /// Of storages that are not resident, what is read later is not written over.
+    /// A storage that is not resident is not written over while something on it is still to be read: see
+    /// `may_overwrite`.
     void remember_write(storage_id target, step_id t) {
         written_.resize(live_.storages_.size(), step_id::none());
         written_[target] = t;

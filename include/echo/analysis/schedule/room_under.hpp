@@ -19,8 +19,9 @@ public:
     room_under(std::uint64_t limit, std::span<const std::uint64_t> load)
         : profile_(load), limit_(static_cast<std::int64_t>(limit)), fullest_(profile_.peak()) {}
 
-    /// Whether so many bytes more at the steps `first` to `last` stay under the limit. O(1) where the fullest step is
-    /// among them, which says it at once; else O(log steps).
+    /// Whether so many bytes more at the steps `first` to `last` stay under the limit; where there are no such steps,
+    /// whether the bytes alone do. O(1) where the fullest step is among them, since that step decides then; else
+    /// O(log steps).
     bool has(std::size_t first, std::size_t last, std::int64_t bytes) const {
         const bool over_fullest = first <= fullest_ && fullest_ <= last;
         return (over_fullest ? profile_.most() : profile_.most(first, last)) + bytes <= limit_;

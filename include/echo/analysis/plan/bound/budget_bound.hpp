@@ -101,8 +101,8 @@ private:
         price_ = static_cast<capacity>(wide{scale_} * bytes / ((times.total >> shift_) + 1)) + 1;
     }
 
-    /// The highest that some price at one of the gradients gives, but for a thousandth; at least 0. Where many
-    /// gradients in turn give nothing more, the others are not looked at.
+    /// The highest that some price at one of the gradients that are looked at gives, but for a thousandth; at least 0.
+    /// Where many in turn give nothing more, the others are not looked at.
     template <class Goal>
     wide highest(const Goal& goal, std::span<const node_id> at, std::size_t cuts) {
         best_ = 0;
