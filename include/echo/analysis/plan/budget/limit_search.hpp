@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace echo {
 
@@ -26,16 +27,13 @@ public:
         if (!known_first_) known_first_ = plan.rated();
     }
 
-    /// Of larger graphs: the limit and what lies near it; what else there is to try where it is not met, or only by
-    /// much recomputation.
+    /// Of larger graphs: a way down to the limit, and the limit itself; what else there is to try where it is not met,
+    /// or only by much recomputation.
     void search_towards(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         if (limit >= rungs_.least_bytes()) {
-            rungs_.search_rung(near); // what others found there may be as low
-            const bool met = plans_.search(limit);
-            if (!met && !rungs_.is_reduced()) plans_.search(limit, true);
-            rungs_.search_neighbours(near);
-            walk_to(limit, near);
+            search_near(limit, near);
+            plans_.lead_from_above(limit, tuning::led_to_limit);
         }
         if (!known_.within(limit)) {
             rungs_.down_to(limit);
@@ -60,21 +58,43 @@ public:
     }
 
 private:
-    /// From a rung above the limit, which is the same for limits close to each other, to one below it, stride by
-    /// stride: plans known just above each are led to it, and swapped. What many small steps lead to, one long one
-    /// misses, and what is cheap below the limit is cheap at it.
-    void walk_to(std::uint64_t limit, std::size_t near) {
-        if (rungs_.polishing_replays() > 0) {
-            std::size_t rung = near - near % tuning::rungs_walked;
-            if (near - rung < tuning::rungs_walked / 2 && rung > 0) rung -= tuning::rungs_walked;
-            for (; rung <= near; rung += tuning::rungs_in_stride) walk_on_to(ladder_.limit(rung));
-            if (ladder_.limit(rung) >= rungs_.least_bytes()) walk_on_to(ladder_.limit(rung));
-        }
-        plans_.lead_from_above(limit, tuning::led_to_limit);
+    /// Plans by their figures.
+    using plan_names = std::vector<std::pair<std::uint64_t, ticks>>;
+
+    /// The starts are led to a rung above the limit, which is the same for limits close to each other, and on from
+    /// there; then straight to the limit, and with patience where nothing has met it.
+    void search_near(std::uint64_t limit, std::size_t near) {
+        const bool walks = rungs_.polishing_replays() > 0;
+        const std::size_t top = walks ? walk_begins(near) : near;
+        plan_names led;
+        rungs_.search_rung(top);
+        if (walks) walk(top, near, led);
+        plans_.search(limit);
+        if (known_.within(limit) || rungs_.is_reduced()) return;
+        plans_.search(limit, true);
+        if (walks) walk(top, near, led);
     }
-    void walk_on_to(std::uint64_t limit) {
-        plans_.lead_from_above(limit, tuning::led_to_limit);
-        plans_.exchange(limit);
+    /// The rung from which limits near `near` are walked to.
+    static std::size_t walk_begins(std::size_t near) {
+        const std::size_t rung = near - near % tuning::rungs_walked;
+        return near - rung < tuning::rungs_walked / 2 && rung > 0 ? rung - tuning::rungs_walked : rung;
+    }
+    /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
+    /// cheapest there is swapped. What many small steps lead to, one long one misses, and what is cheap below the limit
+    /// is cheap at it. What is in `led` has been led further down already.
+    void walk(std::size_t top, std::size_t near, plan_names& led) {
+        for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
+             rung += tuning::rungs_in_stride) {
+            const std::uint64_t limit = ladder_.limit(rung);
+            if (rung > near && limit < rungs_.least_bytes()) return;
+            for (const rated_decision& plan : plans_.next_above(limit, tuning::led_on_walk)) {
+                const std::pair name(plan.footprint.peak_bytes, plan.recompute);
+                if (std::ranges::find(led, name) != led.end()) continue;
+                led.push_back(name);
+                plans_.lead_patiently(plan, limit);
+            }
+            plans_.exchange(limit);
+        }
     }
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
     /// and the way down, from which much can be kept again.

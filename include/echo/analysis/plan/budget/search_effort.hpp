@@ -16,7 +16,8 @@ struct search_effort {
     std::size_t size;      ///< in nodes
     std::size_t distances; ///< of anchors, from which cuts are taken
     std::size_t starts;    ///< at most
-    /// Limits below the one asked for that are searched with it, once the lowest plan has been looked for; 0: neither.
+    /// Limits that are searched below the lowest plan within a time, once the lowest of all has been looked for; 0:
+    /// neither.
     std::size_t neighbours;
     /// Limits to search in any case, evenly from what costs nothing down, and none else; or 0.
     std::size_t front_points;

@@ -84,15 +84,16 @@ inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on
 inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts that are led down alone
 /// Rounds of evictions that lead a start down.
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
-/// Plans whose peaks lie next above a limit: led to one that is asked for, and to a rung on the way to the lowest.
-inline constexpr std::ptrdiff_t led_to_limit = 4, led_to_rung = 6;
+/// Plans whose peaks lie next above a limit: led to one that is asked for, to a rung on the walk down to one, and to a
+/// rung on the way to the lowest.
+inline constexpr std::ptrdiff_t led_to_limit = 4, led_on_walk = 8, led_to_rung = 6;
 /// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
 inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
 /// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
 /// some of them further; they are a multiple of those.
-inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 2;
+inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
 inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
