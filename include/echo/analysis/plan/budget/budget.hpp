@@ -5,12 +5,12 @@
 ///
 /// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
-/// time per byte first, until a limit is met, and `retain` keeps again what there is room for: at a rung above the limit
-/// that limits nearby share, from there on down in small steps, and straight at the limit. At last, `local_search` tries
-/// runs one by one, as often as the size of the graph allows, `exchange` swaps them, and `ruin_and_recreate` goes below
-/// the limit and back. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`)
-/// make it likely that who asks again, by another figure, gets the same plan. Of small graphs the whole front is
-/// searched, point by point, whatever is asked.
+/// time per byte first, until a limit is met, and `retain` keeps again what there is room for: at a rung above the
+/// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
+/// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them, and
+/// `ruin_and_recreate` goes below the limit and back. So a lower limit hardly ever finds a cheaper plan, and limits on
+/// one ladder (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small
+/// graphs the whole front is searched, point by point, whatever is asked.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
