@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -102,21 +101,21 @@ public:
         }
         return met;
     }
-    /// The known plans whose peaks lie next above the limit, `most` of them, the nearest first.
+    /// The known plans whose peaks lie next above the limit, `most` of them, the nearest last.
     std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t most) const {
         const auto& all = known_.all();
         const auto end = std::ranges::partition_point(
             all, [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
-        const auto count = std::min(end - all.begin(), most);
-        return {std::reverse_iterator(end), std::reverse_iterator(end - count)};
+        return {end - std::min(end - all.begin(), most), end};
     }
     /// Leads a plan to the limit, whatever it takes.
     void lead_patiently(const rated_decision& start, std::uint64_t limit) {
         static_cast<void>(lead(start, limit, no_limit / 2, true));
     }
-    /// Leads the known plans whose peaks lie next above the limit to it, `most` of them.
+    /// Leads the known plans whose peaks lie next above the limit to it, `most` of them, the nearest first.
     void lead_from_above(std::uint64_t limit, std::ptrdiff_t most) {
-        for (const rated_decision& start : next_above(limit, most)) lead_patiently(start, limit);
+        const std::vector<rated_decision> nearest = next_above(limit, most); // what is found moves the others
+        for (auto start = nearest.rbegin(); start != nearest.rend(); ++start) lead_patiently(*start, limit);
     }
     /// From the cheapest plan known at the limit: what there is room for is kept again, and then swapped.
     void exchange(std::uint64_t limit) {

@@ -58,15 +58,12 @@ public:
     }
 
 private:
-    /// Plans by their figures.
-    using plan_names = std::vector<std::pair<std::uint64_t, ticks>>;
-
     /// The starts are led to a rung above the limit, which is the same for limits close to each other, and on from
     /// there; then straight to the limit, and with patience where nothing has met it.
     void search_near(std::uint64_t limit, std::size_t near) {
         const bool walks = rungs_.polishing_replays() > 0;
         const std::size_t top = walks ? walk_begins(near) : near;
-        plan_names led;
+        std::vector<std::uint64_t> led;
         rungs_.search_rung(top);
         if (walks) walk(top, near, led);
         plans_.search(limit);
@@ -81,17 +78,18 @@ private:
     }
     /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
     /// cheapest there is swapped. What many small steps lead to, one long one misses, and what is cheap below the limit
-    /// is cheap at it. What is in `led` has been led further down already.
-    void walk(std::size_t top, std::size_t near, plan_names& led) {
+    /// is cheap at it. Plans of peaks in `led` have been led further down already.
+    void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led) {
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
              rung += tuning::rungs_in_stride) {
             const std::uint64_t limit = ladder_.limit(rung);
             if (rung > near && limit < rungs_.least_bytes()) return;
-            for (const rated_decision& plan : plans_.next_above(limit, tuning::led_on_walk)) {
-                const std::pair name(plan.footprint.peak_bytes, plan.recompute);
-                if (std::ranges::find(led, name) != led.end()) continue;
-                led.push_back(name);
-                plans_.lead_patiently(plan, limit);
+            const std::vector<rated_decision> nearest = plans_.next_above(limit, tuning::led_on_walk);
+            for (auto plan = nearest.rbegin(); plan != nearest.rend(); ++plan) {
+                const std::uint64_t peak = plan->footprint.peak_bytes;
+                if (std::find(led.begin(), led.end(), peak) != led.end()) continue;
+                led.push_back(peak);
+                plans_.lead_patiently(*plan, limit);
             }
             plans_.exchange(limit);
         }
