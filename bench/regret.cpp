@@ -3,7 +3,7 @@
 /// No regret: whatever the limit, no plan within it that is known needs less recomputation, beyond 2 %.
 ///
 ///   bench-regret GRAPH…               files; 40 limits each
-///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 limits each
+///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 limits each, of those there are
 ///
 /// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
 /// points of the front, every named strategy's plan, the plans within 1, 2, 5 and 10 % of recomputation. To them come
@@ -131,11 +131,25 @@ const known_plan& least_within(std::uint64_t limit, const std::vector<known_plan
     return *best; // a limit is never below the least peak that is known
 }
 
-outcome check(const echo::snapshot& s, std::size_t count) {
+/// `count` of the limits, evenly; which, the graph's number tells, so that many graphs have them all.
+std::vector<std::uint64_t> some_of(const std::vector<std::uint64_t>& limits, std::size_t count,
+                                   std::uint64_t number) {
+    const std::size_t apart = std::max<std::size_t>(1, limits.size() / count);
+    std::vector<std::uint64_t> some;
+    for (std::size_t i = number % apart; i < limits.size() && some.size() < count; i += apart)
+        some.push_back(limits[i]);
+    return some;
+}
+
+/// At `count` limits between the least peak and the most, and at all peaks that are known; of a random graph, which has
+/// a number, at `count` of those.
+outcome check(const echo::snapshot& s, std::size_t count,
+              std::optional<std::uint64_t> number = std::nullopt) {
     const auto front = front_of(s);
     auto known = other_plans(s);
     known.insert(known.end(), front.begin(), front.end());
-    const auto limits = limits_of(front, known, count);
+    auto limits = limits_of(front, known, count);
+    if (number) limits = some_of(limits, count, *number);
     std::vector<known_plan> got;
     for (const auto limit : limits)
         got.push_back(
@@ -174,7 +188,7 @@ void check_random(std::uint64_t first, std::uint64_t count) {
     std::size_t broken = 0;
     for (std::uint64_t i = first; i < first + count; ++i) {
         const auto s = support::numbered_graph(i, i / 3 % 3 == 2 ? 140 : 60);
-        const outcome one = check(s, 5);
+        const outcome one = check(s, 5, i);
         all.add(one);
         if (one.violations > 0 && ++broken <= 10)
             fmt::print(stderr, "graph {}, {} nodes: {}\n", i, s.node_count(), text(one));

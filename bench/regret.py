@@ -3,8 +3,10 @@
 """Whether a limit is met with no more recomputation than is known to do: regret.py BENCH_REGRET COUNT GRAPH…
 
 bench/regret.cpp says what is known and what is checked, on the graphs given and on COUNT random ones, split over the cores.
-The counts go into bench/results/regret.json."""
+The counts go into bench/results/regret.json. What is known of random graphs is kept beside the program until that changes:
+where many were asked for and the run was cut short, the next one goes on."""
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -21,6 +23,16 @@ def run(program, *what):
     if done.returncode != 0:
         raise SystemExit(f"regret: {program} {' '.join(map(str, what))} returned {done.returncode}")
     return json.loads(done.stdout)
+
+
+def run_share(program, kept, first, count):
+    """The counts of random graphs, as kept or anew."""
+    file = kept / f"{first}-{count}.json"
+    if not file.exists():
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(run(program, "random", first, count)), encoding="utf-8")
+        part.rename(file)
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def example(one):
@@ -52,10 +64,12 @@ def bar(what, rows):
 
 def main():
     program, count, graphs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    kept = pathlib.Path(program).parent / "regret" / hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()[:16]
+    kept.mkdir(parents=True, exist_ok=True)
     graphs.sort(key=os.path.getsize, reverse=True)  # what takes longest begins first
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         of_files = [pool.submit(run, program, graph) for graph in graphs]
-        of_random = [pool.submit(run, program, "random", first, min(SHARE, count - first))
+        of_random = [pool.submit(run_share, program, kept, first, min(SHARE, count - first))
                      for first in range(0, count, SHARE)]
         files = sorted((row(pathlib.Path(graph).name.removesuffix(".json.gz"), future.result())
                         for graph, future in zip(graphs, of_files)), key=lambda one: one["graph"])

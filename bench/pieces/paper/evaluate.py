@@ -147,6 +147,10 @@ def footprints(ask):
             row[how]["ratio"] = row["baseline"]["footprint"] / row[how]["footprint"]
             row[how]["graph_ratio"] = row["baseline"]["graph_mib"] / row[how]["graph_mib"]
         row["mirror"]["recompute"] = row["mirror"]["total_us"] / row["baseline"]["total_us"] - 1
+        if row["default"]["ratio"] < DEFAULT_BAR.get(model, 0):
+            placed = row["baseline"]["footprint"] / DEFAULT_BAR[model] - CONTEXT[model] - WORKSPACE[model] - row["default"]["outside"]
+            at_bar = ask(model, "budget", bytes=int(placed * MIB))
+            row["at the default's bar"] = {"footprint": at_bar["footprint"], "recompute": at_bar["recompute"]}
         row["at mirror's peak"] = ask(model, "budget", bytes=ask(model, "mirror")["peak"])["recompute"]
         for how in ("baseline", "echo", "min_cut"):
             row[f"modern {how}"] = ask(model, how, modern=True)["arena"] / MIB + row["baseline"]["outside"]
