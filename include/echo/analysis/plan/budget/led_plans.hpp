@@ -129,7 +129,7 @@ public:
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
         const rated_decision* found = known_.within(limit);
-        if (!found || effort_.swap_rounds() == 0) return;
+        if (!found || effort_.swap_rounds() == 0 || found->recompute == 0) return;
         known_.add(ruin_and_recreate(evaluate_, evict_, retain_, evaluate_(found->decided), limit).rated());
     }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
