@@ -44,8 +44,8 @@ public:
         lower_by_light_ops(limit);
         if (is_dear(limit)) search_where_dear(limit, near);
     }
-    /// Local search at the rung below the limit, which other limits share, and at the limit; there swaps, too, and a way
-    /// below it and back.
+    /// Local search at the rung below the limit, which other limits share, and at the limit; there swaps, too, and a
+    /// way below it and back.
     void polish(std::uint64_t limit) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0 || !known_.within(limit)) return;
@@ -76,9 +76,9 @@ private:
         return near - rung < tuning::rungs_walked / 2 && rung > 0 ? rung - tuning::rungs_walked : rung;
     }
     /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
-    /// cheapest there is swapped; the last time above the limit, it goes a way below its rung and back as well. What many
-    /// small steps lead to, one long one misses, and what is cheap below the limit is cheap at it. Plans of peaks in
-    /// `led` have been led further down already.
+    /// cheapest there is swapped; the last time above the limit, it goes a way below its rung and back as well. What
+    /// many small steps lead to, one long one misses, and what is cheap below the limit is cheap at it. Plans of peaks
+    /// in `led` have been led further down already.
     void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led) {
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
              rung += tuning::rungs_in_stride) {
