@@ -3,7 +3,7 @@
 /// No regret: whatever the limit, no plan within it that is known needs less recomputation, beyond 2 %.
 ///
 ///   bench-regret GRAPH…               files; 40 limits each
-///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 limits each, of those there are
+///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 of their limits each
 ///
 /// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
 /// points of the front, every named strategy's plan, the plans within 1, 2, 5 and 10 % of recomputation. To them come
@@ -101,12 +101,12 @@ std::vector<known_plan> front_of(const echo::snapshot& s) {
     return found;
 }
 
-/// What is known without a limit in bytes, the front apart. The strategy `budget` has the plan within 5 %.
+/// What is known without a limit in bytes, the front apart.
 std::vector<known_plan> other_plans(const echo::snapshot& s) {
     std::vector<known_plan> found;
     for (const auto how : echo::all_strategies)
         found.push_back(planned(s, {.how = how}, std::string(echo::name_of(how))));
-    for (const int percent : {1, 2, 10})
+    for (const int percent : {1, 2, 5, 10})
         found.push_back(planned(s, {.how = echo::strategy::budget, .max_overhead = percent / 100.0},
                                 fmt::format("within {} %", percent)));
     return found;
@@ -131,13 +131,14 @@ const known_plan& least_within(std::uint64_t limit, const std::vector<known_plan
     return *best; // a limit is never below the least peak that is known
 }
 
-/// `count` of the limits, evenly; which, the graph's number tells, so that many graphs have them all.
+/// `count` of the limits, evenly around; the graph's number tells where that begins, so over many graphs every place
+/// has its turn.
 std::vector<std::uint64_t> some_of(const std::vector<std::uint64_t>& limits, std::size_t count,
                                    std::uint64_t number) {
-    const std::size_t apart = std::max<std::size_t>(1, limits.size() / count);
+    count = std::min(count, limits.size());
     std::vector<std::uint64_t> some;
-    for (std::size_t i = number % apart; i < limits.size() && some.size() < count; i += apart)
-        some.push_back(limits[i]);
+    for (std::size_t i = 0; i < count; ++i)
+        some.push_back(limits[(number + i * limits.size() / count) % limits.size()]);
     return some;
 }
 
