@@ -517,6 +517,27 @@ TEST_CASE("no regret: no plan that is known keeps to a budget with less recomput
     });
 }
 
+TEST_CASE("what local search alone brings below the baseline is where the front begins", "[budget]") {
+    // In neither graph an eviction lowers the peak.
+    for (const auto& [number, limits] :
+         {std::pair{4522u, std::vector<std::uint64_t>{5348, 6548}}, {4999u, {1808, 1890}}}) {
+        const auto s = support::numbered_graph(number, 60);
+        CAPTURE(number);
+        double last = 1;
+        for (const std::uint64_t limit : limits) {
+            const auto plan = echo::make_plan(s, {.budget = limit});
+            CHECK(plan.met());
+            CHECK(plan.report().recompute_time_ratio <= last);
+            last = plan.report().recompute_time_ratio;
+        }
+        const auto front = echo::front(s, {}).points;
+        const auto within =
+            std::ranges::find_if(front, [&](const auto& p) { return p.peak_bytes <= limits.back(); });
+        REQUIRE(within != front.end());
+        CHECK(within->recompute_time_ratio == last);
+    }
+}
+
 TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     const far_apart m;
     std::vector<double> told;

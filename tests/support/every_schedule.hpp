@@ -306,20 +306,22 @@ private:
             if (now.cells[i].bytes > 0 && std::find(used.begin(), used.end(), i) == used.end())
                 others.push_back(i);
         }
-        for (mask drop = 0; drop < bit(others.size()) && ++tried_ <= freedom_.ways; ++drop) {
+        // There may be more cells than bits in a mask; the ways end long before the last subset of so many.
+        const mask subsets = bit(std::min<std::size_t>(others.size(), 63));
+        for (mask drop = 0; drop < subsets && ++tried_ <= freedom_.ways; ++drop) {
             std::uint64_t left = load, least = ~std::uint64_t{0};
-            mask gone = 0;
-            for (std::size_t i = 0; i < others.size(); ++i) {
+            std::vector<bool> gone(now.cells.size());
+            for (std::size_t i = 0; i < others.size() && i < 64; ++i) {
                 if (!(drop >> i & 1U)) continue;
                 left -= now.cells[others[i]].bytes;
                 least = std::min(least, now.cells[others[i]].bytes);
-                gone |= bit(others[i]);
+                gone[others[i]] = true;
             }
             if (left > limit_ || (drop && left + least <= limit_)) continue;
             state next{.done = now.done};
             std::vector<std::size_t> moved(now.cells.size(), none);
             for (std::size_t i = 0; i < now.cells.size(); ++i) {
-                if (gone & bit(i)) continue;
+                if (gone[i]) continue;
                 moved[i] = next.cells.size();
                 next.cells.push_back(now.cells[i]);
             }

@@ -53,7 +53,6 @@ public:
             limits_.search_towards(limit);
             limits_.polish(limit);
         }
-        if (!known_.within(limit)) rungs_.lower_front();
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -88,7 +87,6 @@ public:
                 rungs_.search_rung(
                     rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count)));
         }
-        rungs_.lower_front();
         return known_.all();
     }
 

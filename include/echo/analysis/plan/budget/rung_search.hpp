@@ -73,8 +73,6 @@ public:
 
     /// Searches point by point what lies between the plan that recomputes nothing and the lowest.
     void search_whole_front() { front_.search(down_, least_bytes_); }
-    /// Tries to find plans of a lower peak than the lowest that is known.
-    void lower_front() { front_.lower(least_bytes_); }
     /// Local search around the plan that is known at the limit, by that many replays at most.
     void search_around(std::uint64_t limit, std::size_t replays) { front_.search_around(limit, replays); }
     /// Forgets what is live at the peak, step by step, down to the limit; the lowest plan on the way.

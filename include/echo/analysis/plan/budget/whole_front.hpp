@@ -32,8 +32,8 @@ public:
         if (std::exchange(is_searched_, true)) return;
         down.down_to(0, least);
         const known_plans<>& known = plans_.known();
-        if (known.all().size() == 1) return; // nothing that recomputes is lower
         lower(least);
+        if (known.all().size() == 1) return; // nothing that recomputes is lower
         const std::uint64_t high = known.all().front().footprint.peak_bytes;
         const std::uint64_t low = known.lowest().footprint.peak_bytes;
         const search_effort& effort = plans_.effort();
@@ -49,14 +49,6 @@ public:
         for (std::size_t i = 0; i < tuning::passes_of_learning; ++i) learn_from_neighbours(replays);
     }
 
-    /// Lowers the lowest plan by local search towards `least`, once.
-    void lower(std::uint64_t least) {
-        if (std::exchange(is_lowered_, true)) return;
-        const std::size_t replays = std::min(replays_, plans_.effort().most_local_replays());
-        if (replays == 0) return;
-        plans_.add(local_search_.lower(plans_.evaluate()(plans_.known().lowest().decided), least, replays));
-    }
-
     /// Local search from the cheapest plan known at the limit.
     void search_around(std::uint64_t limit, std::size_t replays) {
         const rated_decision* found = plans_.known().within(limit);
@@ -65,6 +57,13 @@ public:
     }
 
 private:
+    /// Lowers the lowest plan by local search towards `least`: some plans no eviction leads to.
+    void lower(std::uint64_t least) {
+        const std::size_t replays = std::min(replays_, plans_.effort().most_local_replays());
+        if (replays == 0) return;
+        plans_.add(local_search_.lower(plans_.evaluate()(plans_.known().lowest().decided), least, replays));
+    }
+
     /// Just below the peak of each plan of the front: that plan led down, and the next ones led up. Each pair once.
     void learn_from_neighbours(std::size_t replays) {
         const std::vector<rated_decision> points = plans_.known().all();
@@ -96,7 +95,7 @@ private:
     local_search<> local_search_;
     std::size_t replays_;
     std::set<std::pair<std::uint64_t, ticks>> learned_; // limits, and what the plan led there costs
-    bool is_searched_ = false, is_lowered_ = false;
+    bool is_searched_ = false;
 };
 
 } // namespace echo
