@@ -224,6 +224,15 @@ class SameBits(Case):
 
         self.same(build, lambda m, x: m(x).square().mean())
 
+    def test_parameters_of_what_is_thrown_away(self):
+        def loss(m, x):
+            body, pooler = m
+            x = body(x)
+            pooler(x)
+            return x.square().mean()
+
+        self.same(lambda: nn.ModuleList([blocks(), nn.Linear(64, 64)]), loss)
+
     def test_outputs_that_alias(self):
         def train(backend):
             m = blocks()

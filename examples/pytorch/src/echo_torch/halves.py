@@ -121,11 +121,13 @@ class Builder:
     # ---- One step
 
     def _input(self, half: _Half, node: fx.Node, made: fx.Node) -> None:
-        if holds_memory(node):
-            half.copies[(self.latest[self.host.place_of(node)[0]], 0)] = made
-            self._sizes(half, node)
-        else:
+        if not holds_memory(node):
             half.numbers[node] = made
+            return
+        index, _ = self.host.place_of(node)
+        if index in self.latest:  # a plan has no step of what nobody needs
+            half.copies[(self.latest[index], 0)] = made
+        self._sizes(half, node)
 
     def _constants(self, half: _Half) -> None:
         for call in self.host.calls:
