@@ -5,9 +5,11 @@ else reads.
 from __future__ import annotations
 
 import contextlib
+import functools
 import unittest.mock
 
 import torch
+import torch.nn.functional as F
 from support import Case, default_backend
 from test_safety import blocks, last
 from torch.utils import flop_counter  # noqa: F401  registers what graph.py reads
@@ -84,16 +86,16 @@ class Overloads(Case):
         def taken(given, is_saved=False):
             x = given.pop()
             relu, relu_ = aten.relu.default, aten.relu_.default
-            return reuse.run_over(x, is_saved, relu, relu_, None, [x]) is x
+            return reuse.run_over(x, (0, 1), is_saved, relu, relu_, None, [x]) is x
 
         x = torch.randn(ROWS)
         # Python's calls hold their arguments once more while TorchDynamo looks at frames.
         for call in (taken, torch._dynamo.run(taken)):
             self.assertTrue(call([torch.randn(ROWS)]))
-            self.assertTrue(call([torch.randn(ROWS).view(-1)]))
+            self.assertTrue(call([torch.randn(ROWS).view(ROWS)]))
             self.assertFalse(call([x]))
             self.assertFalse(call([x.detach()]))
-            self.assertFalse(call([x.view(-1)]))
+            self.assertFalse(call([x.view(ROWS)]))
             self.assertFalse(call([torch.randn(ROWS)], is_saved=True))  # no backward pass runs
 
 
@@ -119,7 +121,7 @@ class Imported(Case):
     def test_what_was_never_measured_counts_as_held(self):
         relu, relu_, x = aten.relu.default, aten.relu_.default, torch.randn(ROWS)
         with unittest.mock.patch.object(reuse, "_ALONE", {}):
-            self.assertIsNot(reuse.run_over(x, False, relu, relu_, None, [x]), x)
+            self.assertIsNot(reuse.run_over(x, (0, 1), False, relu, relu_, None, [x]), x)
 
 
 def used_elsewhere(value):
@@ -289,6 +291,32 @@ class Plans(Case):
 
         self.trains_alike(train, echo_torch.backend(budget=0.9), echo_torch.backend(budget=0.5))
         self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
+
+    def test_what_does_not_lie_as_tracing_promised(self):
+        def dropped(scores, values):  # the gradient of a dropout lies as the one it is made of
+            weights = scores.softmax(-1).masked_fill(scores > 1, 0.0)
+            return F.dropout(weights, 0.1).transpose(1, 2) @ values
+
+        def logarithms(scores, values):  # a gradient that is always made without gaps
+            return (scores.log_softmax(-1).transpose(1, 2).tanh() * 2) @ values
+
+        def train(backend, function):
+            torch.manual_seed(2)
+            scores = torch.randn(4, 64, 8, 64, requires_grad=True)
+            values = torch.randn(4, 8, 64, 32, requires_grad=True)
+            f = torch.compile(lambda *given: function(*given).square().mean(), backend=backend)
+            value = f(scores.sin() * 2, values)
+            value.backward()
+            return [value.detach(), scores.grad, values.grad]
+
+        for function in (dropped, logarithms):
+            with self.subTest(function.__name__):
+                self.trains_alike(
+                    functools.partial(train, function=function),
+                    echo_torch.backend(strategy="min_cut"),
+                    echo_torch.backend(budget=0.9),
+                )
+                self.assertIsNone(last().reason)
 
     def test_arguments_of_the_user_stay(self):
         def train(backend):

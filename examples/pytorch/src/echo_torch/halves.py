@@ -185,7 +185,8 @@ class Builder:
 
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
         saved = half is self.backward and storage_of(at_hand[over]).op == "placeholder"
-        more = (at_hand[over], saved, node.target, *call.writer, list(args))
+        order = reuse.order_of(node.meta["val"])
+        more = (at_hand[over], order, saved, node.target, *call.writer, list(args))
         return half.call(node, reuse.run_over, more, kwargs)
 
     def _call(

@@ -40,7 +40,7 @@ WRITES_TO = {
         aten.softplus_backward,
     )
 }
-# On a CPU these read a whole row before they write it, element by element.
+# On a CPU these read a whole row before they write it, element by element, row behind row.
 WRITES_TO_ON_CPU = {
     aten._log_softmax_backward_data.default: (aten._log_softmax_backward_data.out, "out"),
     aten._softmax_backward_data.default: (aten._softmax_backward_data.out, "grad_input"),
@@ -70,7 +70,7 @@ def fits(call: Call, writer: Writer) -> list[int]:
         for k, read in enumerate(call.reads)
         if (writer[1] is not None or call.node.args[0] is read)
         and _layout(read.meta["val"]) == _layout(made)
-        and _is_dense(read.meta["val"])
+        and _is_dense(read.meta["val"], order_of(read.meta["val"]))
     ]
 
 
@@ -104,8 +104,9 @@ def writer_of(call: Call) -> Writer | None:
     target = call.node.target
     if not _is_plain(call) or target.namespace != "aten":
         return None
-    if target in WRITES_TO_ON_CPU and call.node.meta["val"].device.type == "cpu":
-        return WRITES_TO_ON_CPU[target]
+    made = call.node.meta["val"]
+    if target in WRITES_TO_ON_CPU and made.device.type == "cpu":
+        return WRITES_TO_ON_CPU[target] if _is_dense(made, range(made.dim())) else None
     if target in WRITES_TO or torch.Tag.pointwise not in target.tags:
         return WRITES_TO.get(target)
     packet = getattr(aten, target.overloadpacket.__name__ + "_", None)
@@ -118,11 +119,18 @@ def _layout(value: torch.Tensor) -> tuple[Any, ...]:
     return value.dtype, value.device, *(str(n) for n in (*value.shape, *value.stride()))
 
 
-def _is_dense(value: torch.Tensor) -> bool:
-    """Whether every element has a place of its own, without gaps."""
+def order_of(value: torch.Tensor) -> tuple[int, ...]:
+    """The dimensions as they lie in memory, the one of the widest steps first."""
+    steps = list(map(number, value.stride()))
+    return tuple(sorted(range(len(steps)), key=lambda dimension: -steps[dimension]))
+
+
+def _is_dense(value: torch.Tensor, order: Sequence[int]) -> bool:
+    """Whether its elements lie in that order, each with a place of its own, without gaps."""
     expected = 1
-    for stride, size in sorted(zip(map(number, value.stride()), map(number, value.shape))):
-        if size != 1 and stride != expected:
+    for dimension in reversed(order):
+        size = number(value.shape[dimension])
+        if size != 1 and number(value.stride(dimension)) != expected:
             return False
         expected *= size
     return True
@@ -171,6 +179,7 @@ _ALONE = {} if hooks.missing else _holders_alone()
 
 def run_over(
     over: torch.Tensor,
+    order: tuple[int, ...],
     is_saved: bool,
     target: Any,
     writer: Any,
@@ -180,8 +189,10 @@ def run_over(
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments, which lie in a list that is
     made for this call alone. What somebody else holds is left alone, and what is saved where the
-    backward pass is to run once more: then the operator runs as it stands. So it does under `vmap`,
-    whose tensors have no storage to look at and may be larger than the argument.
+    backward pass is to run once more: then the operator runs as it stands. So it does where the
+    argument does not lie in the `order` that its graph tells: some operators make another than
+    tracing promised, and what they make of that may lie in a third. And under `vmap`, whose tensors
+    have no storage to look at and may be larger than the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
@@ -190,6 +201,6 @@ def run_over(
     shared = alone is None or any(n > one for n, one in zip(holders, alone, strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
     shared = shared or not over.untyped_storage().resizable()
-    if shared or (is_saved and hooks.keeps_graph()):
+    if shared or (is_saved and hooks.keeps_graph()) or not _is_dense(over, order):
         return target(*args, **kwargs)
     return writer(*args, **kwargs, **({name: over} if name is not None else {}))
