@@ -123,6 +123,13 @@ class SameBits(Case):
         with self.runs_again("rand_like"):
             self.same(blocks, loss, budget=0.3)
 
+    def test_random_numbers_that_read_no_tensor(self):
+        def loss(m, x):  # as stochastic depth draws them
+            return (m(x) * torch.rand(256, 64).floor()).cos().square().mean()
+
+        with self.runs_again("rand"):
+            self.same(blocks, loss, budget=0.3)
+
     def test_random_numbers_of_the_backward_pass_are_drawn_there(self):
         class Noisy(torch.autograd.Function):
             @staticmethod
@@ -158,6 +165,16 @@ class SameBits(Case):
 
         expected = train()
         self.assert_same_bits(expected, train(echo_torch.partition_fn(budget=0.5)))
+        self.assertIsNone(last().reason)
+
+    def test_an_assertion_holds(self):
+        def loss(m, x, most=1e9):
+            torch._assert_async((x < most).all(), "x is too large")
+            return m(x).square().mean()
+
+        self.same(blocks, loss)
+        with self.assertRaisesRegex(RuntimeError, "x is too large"):
+            trained(blocks(), functools.partial(loss, most=0), echo_torch.backend(**TIGHT))
         self.assertIsNone(last().reason)
 
     def test_an_assertion_is_not_measured(self):

@@ -35,7 +35,7 @@ def save_generator(device: str) -> torch.Tensor:
 
 
 def run_with_generator(
-    state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any
+    state: torch.Tensor, device: str, target: Any, /, *args: Any, **kwargs: Any
 ) -> Any:
     """Runs a random operator as it ran when the state was saved; the generator goes on as if it had
     not.
@@ -213,7 +213,7 @@ class Builder:
     def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
         index, again, *_ = self.steps[t]
         call = self.host.calls[index]
-        value = call.node.meta["val"]
+        value = call.node.meta.get("val")  # what makes nothing, such as an assertion, has none
         if not isinstance(value, tuple | list):
             half.copies[(t, 0)] = made
             return
@@ -272,7 +272,8 @@ class Builder:
             return
         node = self.host.calls[index].node
         state = half.graph.call_function(save_generator, (device_of(node),))
-        example = next(read for read in node.all_input_nodes if holds_memory(read)).meta["val"]
+        made = node.meta["val"]
+        example = made[0] if isinstance(made, tuple | list) else made
         with hooks.without_modes():
             size = get_state(device_of(node)).numel()
         state.meta["val"] = torch.empty(size, dtype=torch.uint8, device="meta")

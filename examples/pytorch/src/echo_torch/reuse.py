@@ -185,6 +185,7 @@ def run_over(
     writer: Any,
     name: str | None,
     args: list[Any],
+    /,
     **kwargs: Any,
 ) -> torch.Tensor:
     """Runs an operator that writes its result over one of its arguments, which lie in a list that is
