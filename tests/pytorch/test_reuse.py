@@ -86,7 +86,7 @@ class Overloads(Case):
         def taken(given, is_saved=False):
             x = given.pop()
             relu, relu_ = aten.relu.default, aten.relu_.default
-            return reuse.run_over(x, (0, 1), is_saved, relu, relu_, None, [x]) is x
+            return reuse.run_over(x, (-2, -1), is_saved, relu, relu_, None, [x]) is x
 
         x = torch.randn(ROWS)
         # Python's calls hold their arguments once more while TorchDynamo looks at frames.
@@ -121,7 +121,7 @@ class Imported(Case):
     def test_what_was_never_measured_counts_as_held(self):
         relu, relu_, x = aten.relu.default, aten.relu_.default, torch.randn(ROWS)
         with unittest.mock.patch.object(reuse, "_ALONE", {}):
-            self.assertIsNot(reuse.run_over(x, (0, 1), False, relu, relu_, None, [x]), x)
+            self.assertIsNot(reuse.run_over(x, (-2, -1), False, relu, relu_, None, [x]), x)
 
 
 def used_elsewhere(value):
@@ -297,6 +297,10 @@ class Plans(Case):
             weights = scores.softmax(-1).masked_fill(scores > 1, 0.0)
             return F.dropout(weights, 0.1).transpose(1, 2) @ values
 
+        def clamped(scores, values):  # a gradient that lies as its other argument, against its trace
+            clipped = F.relu6((scores.sin() * 3).transpose(1, 2) * values.mean())
+            return clipped.softmax(-1) @ values
+
         def logarithms(scores, values):  # a gradient that is always made without gaps
             return (scores.log_softmax(-1).transpose(1, 2).tanh() * 2) @ values
 
@@ -309,7 +313,7 @@ class Plans(Case):
             value.backward()
             return [value.detach(), scores.grad, values.grad]
 
-        for function in (dropped, logarithms):
+        for function in (dropped, clamped, logarithms):
             with self.subTest(function.__name__):
                 self.trains_alike(
                     functools.partial(train, function=function),

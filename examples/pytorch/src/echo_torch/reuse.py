@@ -8,8 +8,10 @@ the operator runs.
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -64,13 +66,15 @@ def mark(calls: Sequence[Call]) -> None:
 
 def fits(call: Call, writer: Writer) -> list[int]:
     """The inputs that are laid out as the result is, so that it can take their place."""
-    made = call.node.meta["val"]
+    made, reads = call.node.meta["val"], [read.meta["val"] for read in call.reads]
+    order, is_dense = order_of(made)
+    if not is_dense or not _alike(map(order_of, reads), order):
+        return []
     return [
         k
         for k, read in enumerate(call.reads)
         if (writer[1] is not None or call.node.args[0] is read)
-        and _layout(read.meta["val"]) == _layout(made)
-        and _is_dense(read.meta["val"], order_of(read.meta["val"]))
+        and _layout(reads[k]) == _layout(made)
     ]
 
 
@@ -106,7 +110,8 @@ def writer_of(call: Call) -> Writer | None:
         return None
     made = call.node.meta["val"]
     if target in WRITES_TO_ON_CPU and made.device.type == "cpu":
-        return WRITES_TO_ON_CPU[target] if _is_dense(made, range(made.dim())) else None
+        order, _ = order_of(made)
+        return WRITES_TO_ON_CPU[target] if order == tuple(sorted(order)) else None
     if target in WRITES_TO or torch.Tag.pointwise not in target.tags:
         return WRITES_TO.get(target)
     packet = getattr(aten, target.overloadpacket.__name__ + "_", None)
@@ -119,21 +124,32 @@ def _layout(value: torch.Tensor) -> tuple[Any, ...]:
     return value.dtype, value.device, *(str(n) for n in (*value.shape, *value.stride()))
 
 
-def order_of(value: torch.Tensor) -> tuple[int, ...]:
-    """The dimensions as they lie in memory, the one of the widest steps first."""
-    steps = list(map(number, value.stride()))
-    return tuple(sorted(range(len(steps)), key=lambda dimension: -steps[dimension]))
-
-
-def _is_dense(value: torch.Tensor, order: Sequence[int]) -> bool:
-    """Whether its elements lie in that order, each with a place of its own, without gaps."""
-    expected = 1
+@functools.lru_cache(4096)
+def _lies(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """Of a tensor of these sizes and strides: the dimensions along which it has several elements in
+    several places, counted from the last as -1, in the order in which they lie in memory, the widest
+    steps first; and whether every element has a place of its own, without gaps.
+    """
+    several = [d for d in range(-len(sizes), 0) if sizes[d] != 1 and steps[d] != 0]
+    order = tuple(sorted(several, key=lambda d: -steps[d]))
+    places = 1
     for dimension in reversed(order):
-        size = number(value.shape[dimension])
-        if size != 1 and number(value.stride(dimension)) != expected:
-            return False
-        expected *= size
-    return True
+        if steps[dimension] != places:
+            return order, False
+        places *= sizes[dimension]
+    return order, places == math.prod(sizes)
+
+
+def order_of(value: torch.Tensor) -> tuple[tuple[int, ...], bool]:
+    """How a traced tensor lies, by `_lies`."""
+    return _lies(tuple(map(number, value.shape)), tuple(map(number, value.stride())))
+
+
+def _alike(orders: Iterable[tuple[tuple[int, ...], bool]], order: tuple[int, ...]) -> bool:
+    """Whether the dimensions of all lie in this order. Then so do those of an elementwise result; else
+    it depends on the operator, and tracing is not always right about it.
+    """
+    return all(one == order or one == tuple(d for d in order if d in one) for one, _ in orders)
 
 
 # ---- While training
@@ -191,9 +207,9 @@ def run_over(
     """Runs an operator that writes its result over one of its arguments, which lie in a list that is
     made for this call alone. What somebody else holds is left alone, and what is saved where the
     backward pass is to run once more: then the operator runs as it stands. So it does where the
-    argument does not lie in the `order` that its graph tells: some operators make another than
-    tracing promised, and what they make of that may lie in a third. And under `vmap`, whose tensors
-    have no storage to look at and may be larger than the argument.
+    arguments do not lie in the `order` that tracing promised, which happens: then the result might
+    lie in another. And under `vmap`, whose tensors have no storage to look at and may be larger than
+    the argument.
     """
     if _is_in_vmap():
         return target(*args, **kwargs)
@@ -202,6 +218,8 @@ def run_over(
     shared = alone is None or any(n > one for n, one in zip(holders, alone, strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
     shared = shared or not over.untyped_storage().resizable()
-    if shared or (is_saved and hooks.keeps_graph()) or not _is_dense(over, order):
+    orders = [_lies(x.shape, x.stride()) for x in args if isinstance(x, torch.Tensor)]
+    known = _lies(over.shape, over.stride()) == (order, True) and _alike(orders, order)
+    if shared or not known or (is_saved and hooks.keeps_graph()):
         return target(*args, **kwargs)
     return writer(*args, **kwargs, **({name: over} if name is not None else {}))
