@@ -132,6 +132,9 @@ class Watched(fx.Interpreter):
             elif said is not None and said not in on:
                 what = f"on input {on[0]}" if on else "on no input"
                 self._wrong(call, f"output {output} is said to lie on input {said}, and lies {what}")
+            size = value.untyped_storage().nbytes()
+            if said is None and size > of.bytes:
+                self._wrong(call, f"output {output} takes more memory than is said")
             if said is None and here in seen:
                 self._wrong(call, f"outputs {seen[here]} and {output} lie on one storage")
             seen.setdefault(here, output)

@@ -13,6 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 NAMED = ("unsafe_chunk", "unsafe_split", "reshape", "t", "expand", "conj_physical", "positive")
 NAMED += ("nn.functional.dropout", "nn.functional.batch_norm", "nn.functional.rrelu")
 NAMED += ("bernoulli", "softmax", "clone", "nn.functional.gelu", "add", "where", "to")
+NAMED += ("nn.functional.mse_loss", "nn.functional.fold", "nn.functional.smooth_l1_loss")
 
 
 class Operators(unittest.TestCase):

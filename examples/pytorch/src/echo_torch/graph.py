@@ -50,6 +50,16 @@ SIGN_READERS = {
     aten.threshold_backward: ("self", "threshold"),
 }
 
+# Results that were as large as the largest argument before they were made smaller: their storage still
+# is, which tracing does not know.
+SHRUNK = (
+    aten.mse_loss.default,
+    aten.smooth_l1_loss.default,
+    aten.soft_margin_loss.default,
+    aten.binary_cross_entropy.default,
+    aten.col2im.default,
+)
+
 
 class Unknown(Exception):
     """Something in the graph that Echo knows too little about: PyTorch's own partition stays."""
@@ -300,6 +310,9 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
     for index, value in enumerate(values(node)):
         viewed = viewed_argument(node.target, index, writes)
         outputs.append(describe(value, None if viewed is None else names.index(viewed)))
+    if node.target in SHRUNK:
+        read = [describe(value.meta["val"], view_of=0).bytes for _, value in arguments]
+        outputs[0].bytes, outputs[0].exact = max(outputs[0].bytes, *read), False
     return Call(
         node=node,
         phase=phase,
