@@ -1,0 +1,32 @@
+"""A few random programs; `programs.py` alone trains as many as are asked for."""
+
+from __future__ import annotations
+
+import unittest
+import unittest.mock
+
+import support  # noqa: F401  makes the modules beside the package importable
+from programs import faults
+
+from echo_torch import reuse
+
+ASKED = ({"strategy": "min_cut"}, {"budget": 0.3})
+
+
+class Programs(unittest.TestCase):
+    def test_programs_train_alike(self):
+        for seed in range(4):
+            with self.subTest(seed=seed):
+                self.assertEqual(list(faults(seed, ASKED)), [])
+
+    def test_a_fault_is_found(self):
+        def wrong(*args, **kwargs):
+            return right(*args, **kwargs) + 1
+
+        right = reuse.run_over
+        with unittest.mock.patch.object(reuse, "run_over", wrong):
+            self.assertIn("these differ", "\n".join(faults(0, ASKED[:1])))
+
+
+if __name__ == "__main__":
+    unittest.main()
