@@ -233,6 +233,33 @@ class SameBits(Case):
 
         self.same(build, lambda m, x: m(x).square().mean())
 
+    def test_recurrent_layers_in_the_graph(self):
+        def loss(m, x, w):
+            return m((x * w).view(4, 8, 64))[0].square().mean()
+
+        for batch_first in (False, True):
+
+            def train(backend, batch_first=batch_first):
+                torch.manual_seed(0)
+                m = nn.LSTM(64, 64, 2, dropout=0.2, batch_first=batch_first)
+                w = torch.randn(32, 64, requires_grad=True)
+                torch.compile(functools.partial(loss, m), backend=backend)(w.detach(), w).backward()
+                return [w.grad, *(p.grad for p in m.parameters())]
+
+            with torch._dynamo.config.patch(allow_rnn=True):
+                self.trains_alike(train, echo_torch.backend(budget=0.6))
+            self.assertIsNone(last().reason)
+
+    def test_what_only_another_operator_can_make_is_not_measured(self):
+        m = nn.LSTM(64, 64)
+        f = torch.compile(lambda x: m(x)[0].mean(), backend=echo_torch.backend(**TIGHT))
+        with unittest.mock.patch("echo_torch.costs._measure", return_value={}) as measure:
+            with torch._dynamo.config.patch(allow_rnn=True), contextlib.suppress(Exception):
+                f(torch.randn(8, 32, 64)).backward()
+        jobs = [str(job[0]) for call in measure.call_args_list for job in call.args[0].values()]
+        self.assertTrue([job for job in jobs if "rnn" in job], jobs)
+        self.assertFalse([job for job in jobs if "rnn" in job and "backward" in job])
+
     def test_tied_weights(self):
         def build():
             m = blocks()

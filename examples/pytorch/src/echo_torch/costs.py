@@ -21,12 +21,22 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from echo_torch import hooks
-from echo_torch.graph import OWN_NAMESPACES, Call, aten, leaves, number, runs_for_effect
+from echo_torch.graph import (
+    OWN_NAMESPACES,
+    Call,
+    aten,
+    leaves,
+    number,
+    runs_for_effect,
+    tensor_arguments,
+)
 from echo_torch.host import Host, get_state, set_state
 
 Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
 Job = tuple[Any, Any, Any]  # an operator and its arguments, tensors as `Like`
 REPEATS, ENOUGH_SECONDS = 5, 0.05
+# Arguments that hold what only the operator that made them understands: another would crash on them.
+OPAQUE = ("reserve", "reserveSpace", "workspace")
 
 
 class Like:
@@ -71,7 +81,8 @@ def job_of(call: Call) -> Job | None:
     foreign = foreign or (target._schema.is_mutable and target is not aten.copy_.default)
     if call.phase == "input" or call.kind == "view" or call.part == "stats":
         return None
-    if foreign or runs_for_effect(call.node):
+    opaque = any(name in OPAQUE for name, _ in tensor_arguments(call.node))
+    if foreign or opaque or runs_for_effect(call.node):
         return None
 
     def like(value: Any) -> Any:
