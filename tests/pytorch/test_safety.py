@@ -595,6 +595,14 @@ class Falls(Case):
             self.train(budget="8GiB", strict=True)
         self.assertIn("fits the budget", last().reason)
 
+    def test_a_graph_without_gradients_says_nothing(self):
+        shown = torch.compile(lambda x: x + 1, backend=echo_torch.backend(budget=0.5, strict=True))
+        x = torch.randn(4, 4, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EchoWarning)
+            shown(x).sum().backward()
+        self.assertIn("nothing depends", last().reason)
+
     def test_a_strict_budget_that_no_plan_is_there_for(self):
         with self.assertRaisesRegex(Exception, "not met by PyTorch's own"):
             self.train(budget=0.52, strict=True, seconds=1e-9)

@@ -65,6 +65,10 @@ class Unknown(Exception):
     """Something in the graph that Echo knows too little about: PyTorch's own partition stays."""
 
 
+class Needless(Unknown):
+    """PyTorch's own partition stays because there is nothing to plan: nobody need be told."""
+
+
 Place = tuple[int, int]  # a node's index and the output of it
 
 

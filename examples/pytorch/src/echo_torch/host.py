@@ -23,6 +23,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from echo_torch import hooks, reuse
 from echo_torch.graph import (
     Call,
+    Needless,
     Place,
     Unknown,
     Value,
@@ -301,7 +302,7 @@ class Host:
             if call.phase == "backward":
                 call.control = [*call.control, *self.guarded]
                 return
-        raise Unknown("nothing depends on a gradient")
+        raise Needless("nothing depends on a gradient")
 
     # ---- For the planner
 

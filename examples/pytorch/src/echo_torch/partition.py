@@ -18,7 +18,7 @@ from torch import fx
 
 from echo_torch import costs, hooks
 from echo_torch.agree import Agreement
-from echo_torch.graph import Unknown, gathers
+from echo_torch.graph import Needless, Unknown, gathers
 from echo_torch.halves import Builder
 from echo_torch.host import Host
 
@@ -170,6 +170,7 @@ def partition(
     default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
     watch.lap("pytorch")
     halves = digest = ranks = None
+    needless = False
     try:
         ranks = Agreement()
         if distrust:
@@ -186,7 +187,7 @@ def partition(
         _agree(ranks, None)
         raise
     except Unknown as unknown:
-        report.reason = str(unknown)
+        report.reason, needless = str(unknown), isinstance(unknown, Needless)
     except Exception as fault:  # a fault of ours never stops training
         report.reason = f"{type(fault).__name__}: {fault}"
     if not _agree(ranks, digest if halves else None) and report.reason is None:
@@ -194,7 +195,7 @@ def partition(
     if report.reason is None and halves is not None:
         return halves
     limit = options.bytes_of(report.default_peak) if report.default_peak else None
-    fits = limit is not None and report.default_peak <= limit
+    fits = needless or (limit is not None and report.default_peak <= limit)
     if options.strict and options.budget is not None and not fits:
         raise BudgetError(f"the budget is not met by PyTorch's own partition: {report.reason}")
     if not fits:
@@ -234,7 +235,7 @@ def plan_for(
     if not report.cached:
         budget = options.bytes_of(report.default_peak)
         if budget is not None and report.default_peak <= budget:
-            raise Unknown("it fits the budget by PyTorch's own partition")
+            raise Needless("it fits the budget by PyTorch's own partition")
         # What the default partition makes again is no overhead of ours.
         allowed = options.max_overhead + report.default_overhead
         try:
