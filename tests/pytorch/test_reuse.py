@@ -317,8 +317,8 @@ class Plans(Case):
             with self.subTest(function.__name__):
                 self.trains_alike(
                     functools.partial(train, function=function),
-                    echo_torch.backend(strategy="min_cut"),
-                    echo_torch.backend(budget=0.9),
+                    echo_torch.backend(strategy="min_cut", measure=False),
+                    echo_torch.backend(budget=0.9, measure=False),
                 )
                 self.assertIsNone(last().reason)
 
