@@ -208,7 +208,6 @@ class Program:
     def _layer(self, at: int, shape: tuple[int, ...]) -> Reading | None:
         last, dims = shape[-1], len(shape)
         makers = {
-            1: (),
             2: (self._norm, self._linear),
             3: (self._norm, self._linear, self._attention, self._convolution),
             4: (self._norm, self._linear, self._convolution, self._pool),
@@ -334,29 +333,32 @@ def train(program: Program, backend: Any, steps: int = 2) -> list[Tensor]:
     return found
 
 
-def faults(seed: int, asked: tuple[dict[str, Any], ...] = ASKED) -> Iterator[str]:
-    """What goes wrong with the program of a seed."""
-    program = Program(seed)
+def expected_of(program: Program) -> list[Tensor] | str:
+    """What PyTorch's default partition gives, or why it does not train the program."""
     try:
-        expected = train(program, default_backend())
-    except RuntimeError as refused:  # PyTorch does not compile it, or it has no gradient
-        said = " ".join(str(refused).splitlines()[:2])
-        print(f"{seed}: not trained: {said[:120]}", file=sys.stderr)
-        return
+        return train(program, default_backend())
+    except RuntimeError as refused:  # it does not compile, or has no gradient
+        return " ".join(str(refused).splitlines()[:2])
+
+
+def faults(
+    program: Program, expected: list[Tensor], asked: tuple[dict[str, Any], ...] = ASKED
+) -> Iterator[str]:
+    """What goes wrong when Echo trains the program."""
     for options in asked:
         before = len(echo_torch.reports())
         with unittest.mock.patch.object(reuse, "LEAST_BYTES", 1):
             found = train(program, echo_torch.backend(measure=False, **options))
         for report in echo_torch.reports()[before:]:
             if report.reason and not any(part in report.reason for part in EXPECTED):
-                yield f"{seed} {options}: left to PyTorch: {report.reason}"
+                yield f"{program.seed} {options}: left to PyTorch: {report.reason}"
         differ = [
             position
             for position, (one, other) in enumerate(zip(expected, found, strict=True))
             if not torch.equal(one.nan_to_num(), other.nan_to_num())
         ]
         if differ:
-            yield f"{seed} {options}: of {len(found)} values these differ: {differ}"
+            yield f"{program.seed} {options}: of {len(found)} values these differ: {differ}"
 
 
 def main() -> int:
@@ -365,13 +367,19 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=100, help="how many programs")
     asked = arguments.parse_args()
     warnings.simplefilter("ignore")
-    found = 0
+    trained = found = 0
     for seed in range(asked.first, asked.first + asked.count):
-        for fault in faults(seed):
+        program = Program(seed)
+        expected = expected_of(program)
+        if isinstance(expected, str):
+            print(f"{seed}: not trained by PyTorch: {expected[:120]}", flush=True)
+            continue
+        trained += 1
+        for fault in faults(program, expected):
             print(fault, flush=True)
             found += 1
-    print(f"{asked.count} programs, {found} faults")
-    return 1 if found else 0
+    print(f"{trained} of {asked.count} programs trained, {found} faults")
+    return 1 if found or not trained else 0
 
 
 if __name__ == "__main__":

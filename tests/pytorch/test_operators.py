@@ -24,6 +24,12 @@ class Operators(unittest.TestCase):
         self.assertGreater(len(found.written_over), 20)
         self.assertEqual(found.wrong, {})
 
+    def test_what_copies_the_storage_of_a_part_as_a_whole(self):
+        padded = [entry for entry in op_db if entry.variant_test_name == "circular"]
+        found = watch(padded, 6)
+        self.assertIn("aten.copy.default", found.ran)
+        self.assertEqual(found.wrong, {})
+
     def test_a_fault_of_ours_is_a_finding(self):
         gelu = [entry for entry in op_db if entry.name == "nn.functional.gelu"]
         for place in ("operators.call_of", "echo_torch.reuse.writer_of", "echo_torch.reuse.fits"):

@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 
 import support  # noqa: F401  makes the modules beside the package importable
-from programs import faults
+from programs import Program, expected_of, faults
 
 from echo_torch import reuse
 
@@ -14,10 +14,16 @@ ASKED = ({"strategy": "min_cut"}, {"budget": 0.3})
 
 
 class Programs(unittest.TestCase):
+    def trained(self, seed):
+        program = Program(seed)
+        expected = expected_of(program)
+        self.assertNotIsInstance(expected, str)
+        return program, expected
+
     def test_programs_train_alike(self):
         for seed in range(4):
             with self.subTest(seed=seed):
-                self.assertEqual(list(faults(seed, ASKED)), [])
+                self.assertEqual(list(faults(*self.trained(seed), ASKED)), [])
 
     def test_a_fault_is_found(self):
         def wrong(*args, **kwargs):
@@ -25,7 +31,7 @@ class Programs(unittest.TestCase):
 
         right = reuse.run_over
         with unittest.mock.patch.object(reuse, "run_over", wrong):
-            self.assertIn("these differ", "\n".join(faults(0, ASKED[:1])))
+            self.assertIn("these differ", "\n".join(faults(*self.trained(0), ASKED[:1])))
 
 
 if __name__ == "__main__":

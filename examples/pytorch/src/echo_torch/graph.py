@@ -59,6 +59,14 @@ SHRUNK = (
     aten.binary_cross_entropy.default,
     aten.col2im.default,
 )
+# What copies the whole storage on which its first argument lies, although that is a part of it.
+WHOLE = (
+    aten.copy.default,
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.as_strided_scatter.default,
+)
 
 
 class Unknown(Exception):
@@ -304,6 +312,13 @@ def describe(value: Any, view_of: int | None = None) -> Value:
     return Value(shape, dtype, size, exact=dtype is not None and size == elements, view_of=view_of)
 
 
+def _kept_storage(target: Any, read: list[fx.Node]) -> int:
+    """The bytes that the first result's storage has at least, beyond what tracing knows."""
+    if target in SHRUNK:
+        return max(describe(value.meta["val"], view_of=0).bytes for value in read)
+    return describe(read[0].meta["val"]).bytes if target in WHOLE else 0
+
+
 def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
     """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's.
     `writes`: what is written in place lies where it lay.
@@ -314,9 +329,9 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
     for index, value in enumerate(values(node)):
         viewed = viewed_argument(node.target, index, writes)
         outputs.append(describe(value, None if viewed is None else names.index(viewed)))
-    if node.target in SHRUNK:
-        read = [describe(value.meta["val"], view_of=0).bytes for _, value in arguments]
-        outputs[0].bytes, outputs[0].exact = max(outputs[0].bytes, *read), False
+    kept = _kept_storage(node.target, [value for _, value in arguments])
+    if outputs and kept > outputs[0].bytes:
+        outputs[0].bytes, outputs[0].exact = kept, False
     return Call(
         node=node,
         phase=phase,
