@@ -185,7 +185,7 @@ class Builder:
 
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
         saved = half is self.backward and storage_of(at_hand[over]).op == "placeholder"
-        order, _ = reuse.order_of(node.meta["val"])
+        order = reuse.strided(node.meta["val"]).order
         more = (at_hand[over], order, saved, node.target, *call.writer, list(args))
         return half.call(node, reuse.run_over, more, kwargs)
 

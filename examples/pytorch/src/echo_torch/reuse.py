@@ -12,7 +12,7 @@ import functools
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -67,8 +67,8 @@ def mark(calls: Sequence[Call]) -> None:
 def fits(call: Call, writer: Writer) -> list[int]:
     """The inputs that are laid out as the result is, so that it can take their place."""
     made, reads = call.node.meta["val"], [read.meta["val"] for read in call.reads]
-    order, is_dense = order_of(made)
-    if not is_dense or not _alike(map(order_of, reads), order):
+    lies = strided(made)
+    if not lies.is_dense or not _share_order(map(strided, reads), lies.order):
         return []
     return [
         k
@@ -110,7 +110,7 @@ def writer_of(call: Call) -> Writer | None:
         return None
     made = call.node.meta["val"]
     if target in WRITES_TO_ON_CPU and made.device.type == "cpu":
-        order, _ = order_of(made)
+        order = strided(made).order
         return WRITES_TO_ON_CPU[target] if order == tuple(sorted(order)) else None
     if target in WRITES_TO or torch.Tag.pointwise not in target.tags:
         return WRITES_TO.get(target)
@@ -124,32 +124,39 @@ def _layout(value: torch.Tensor) -> tuple[Any, ...]:
     return value.dtype, value.device, *(str(n) for n in (*value.shape, *value.stride()))
 
 
-@functools.lru_cache(4096)
-def _lies(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """Of a tensor of these sizes and strides: the dimensions along which it has several elements in
-    several places, counted from the last as -1, in the order in which they lie in memory, the widest
-    steps first; and whether every element has a place of its own, without gaps.
+class Strided(NamedTuple):
+    """How a tensor lies in memory. `order`: the dimensions along which it has several elements in
+    several places, counted from the last as -1, those of the widest strides first. `is_dense`:
+    whether every element has a place of its own, without gaps.
     """
-    several = [d for d in range(-len(sizes), 0) if sizes[d] != 1 and steps[d] != 0]
-    order = tuple(sorted(several, key=lambda d: -steps[d]))
+
+    order: tuple[int, ...]
+    is_dense: bool
+
+
+@functools.lru_cache(4096)
+def _strided(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Strided:
+    several = [d for d in range(-len(sizes), 0) if sizes[d] != 1 and strides[d] != 0]
+    order = tuple(sorted(several, key=lambda d: -strides[d]))
     places = 1
     for dimension in reversed(order):
-        if steps[dimension] != places:
-            return order, False
+        if strides[dimension] != places:
+            return Strided(order, False)
         places *= sizes[dimension]
-    return order, places == math.prod(sizes)
+    return Strided(order, places == math.prod(sizes))
 
 
-def order_of(value: torch.Tensor) -> tuple[tuple[int, ...], bool]:
-    """How a traced tensor lies, by `_lies`."""
-    return _lies(tuple(map(number, value.shape)), tuple(map(number, value.stride())))
+def strided(value: torch.Tensor) -> Strided:
+    """How a traced tensor lies; symbolic sizes by their hints."""
+    return _strided(tuple(map(number, value.shape)), tuple(map(number, value.stride())))
 
 
-def _alike(orders: Iterable[tuple[tuple[int, ...], bool]], order: tuple[int, ...]) -> bool:
+def _share_order(values: Iterable[Strided], order: tuple[int, ...]) -> bool:
     """Whether the dimensions of all lie in this order. Then so do those of an elementwise result; else
     it depends on the operator, and tracing is not always right about it.
     """
-    return all(one == order or one == tuple(d for d in order if d in one) for one, _ in orders)
+    orders = (value.order for value in values)
+    return all(one == order or one == tuple(d for d in order if d in one) for one in orders)
 
 
 # ---- While training
@@ -218,8 +225,8 @@ def run_over(
     shared = alone is None or any(n > one for n, one in zip(holders, alone, strict=True))
     # Memory that is not PyTorch's own (an array's, a file's) may have owners that it cannot count.
     shared = shared or not over.untyped_storage().resizable()
-    orders = [_lies(x.shape, x.stride()) for x in args if isinstance(x, torch.Tensor)]
-    known = _lies(over.shape, over.stride()) == (order, True) and _alike(orders, order)
-    if shared or not known or (is_saved and hooks.keeps_graph()):
+    lie = [_strided(x.shape, x.stride()) for x in args if isinstance(x, torch.Tensor)]
+    as_told = _strided(over.shape, over.stride()) == (order, True) and _share_order(lie, order)
+    if shared or not as_told or (is_saved and hooks.keeps_graph()):
         return target(*args, **kwargs)
     return writer(*args, **kwargs, **({name: over} if name is not None else {}))
