@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// One cut at one anchor distance, or one whole search for half the baseline's peak, on one graph: what bench/scaling.py
-// runs, one process for each measurement.
+// One cut at one anchor distance, or whole searches, on one graph: for half the baseline's peak, by default, and for
+// the front. bench/scaling.py runs it, one process for each measurement.
 //
 //   bench-scaling cut|budget GRAPH [NODES]
 //
@@ -237,23 +237,36 @@ void measure_cut(const echo::snapshot& s) {
         first / nodes, static_cast<double>(memory) / (nodes + values));
 }
 
-void measure_budget(const echo::snapshot& s) {
-    const auto baseline = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
-    double least = std::numeric_limits<double>::infinity(), ratio = 0, overhead = 0;
-    bool met = false;
-    const int times = s.node_count() > 50'000 ? 1 : 3;
+/// The least processor time of some calls, in microseconds.
+template <class Call>
+double least_us(int times, const Call& call) {
+    double least = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times; ++i) {
         const double start = now_us();
-        const auto made = echo::make_plan(s, {.how = echo::strategy::budget, .budget = baseline / 2});
+        call();
         least = std::min(least, now_us() - start);
-        ratio = static_cast<double>(made.report().peak_bytes) / static_cast<double>(baseline);
-        met = made.met();
-        overhead = made.report().recompute_time_ratio;
     }
+    return least;
+}
+
+void measure_budget(const echo::snapshot& s) {
+    const auto baseline = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    const auto nodes = static_cast<double>(s.node_count());
+    const int times = s.node_count() > 50'000 ? 1 : 3;
+    std::optional<echo::plan> made;
+    const double budget = least_us(times, [&] {
+        made.emplace(echo::make_plan(s, {.how = echo::strategy::budget, .budget = baseline / 2}));
+    });
+    const double by_default = least_us(times, [&] { static_cast<void>(echo::make_plan(s)); });
+    const double front =
+        least_us(1, [&] { static_cast<void>(echo::front(s, {.how = echo::strategy::budget})); });
     std::printf(
-        "{\"nodes\": %zu, \"us\": %.4f, \"runs\": %d, \"peak\": %.4f, \"met\": %s, \"overhead\": %.4f}\n",
-        s.node_count(), least / static_cast<double>(s.node_count()), times, ratio, met ? "true" : "false",
-        overhead);
+        "{\"nodes\": %zu, \"us\": %.4f, \"runs\": %d, \"peak\": %.4f, \"met\": %s, \"overhead\": %.4f, "
+        "\"default_us\": %.4f, \"front_us\": %.4f}\n",
+        s.node_count(), budget / nodes, times,
+        static_cast<double>(made->report().peak_bytes) / static_cast<double>(baseline),
+        made->met() ? "true" : "false", made->report().recompute_time_ratio, by_default / nodes,
+        front / nodes);
 }
 
 } // namespace

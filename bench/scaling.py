@@ -11,10 +11,12 @@ one cut  `min_cut` at one anchor distance, laid out and replayed, on committed g
          make_graph.py at sentences of 10 to 2000 words. `us per node` is of the slowest distance, its anchors included, and
          what it consists of stands beside it; `prepared` is what is done once for all distances; `first` is a first call
          with that and all allocation; `bytes` are of memory per node and value
-budgets  the strategy `budget` at half the baseline's peak, on the committed graphs as they are and on tiled ones; where
-         that is not met, the time is of the whole search that failed
+budgets  the strategy `budget` at half the baseline's peak, on the committed graphs as they are, on tiled ones and on the
+         nmt shape; where that is not met, the time is of the whole search that failed. Beside it, as often as one such
+         search takes, the default and a whole front
 bars     the worst of each against its bar. An exponent is the slope of log time over log nodes, by least squares: of each
-         tiled graph from 10^4 nodes on, and of the nmt shape over all lengths"""
+         tiled graph from 10^4 nodes on, and of the nmt shape over all lengths; of budgets over its lengths from 100 words on,
+         below which a budget is searched for longer"""
 import json
 import math
 import os
@@ -33,6 +35,8 @@ TILED_GRAPHS = ("resnet50_b64", "bert_base_b32_t128", "gpt2_b8_t512", "nmt_b128_
 TILED = (10_000, 100_000, 1_000_000)
 TILED_BUDGET = (10_000, 100_000)
 WORDS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+WORDS_BUDGET = (50, 100, 200, 500)
+SEARCHED_ALIKE = 10_000  # nodes: of all larger graphs here budgets are searched from as many starts
 GRAPHS = results.ROOT / "examples" / "graphs"
 MAKE_GRAPH = results.ROOT / "bench" / "make_graph.py"
 
@@ -65,13 +69,16 @@ def one_cuts(program):
                 "bytes": one["bytes"]}
 
     families = [[row(name, GRAPHS / f"{name}.json.gz", size) for size in TILED] for name in TILED_GRAPHS]
+    return [*families, [row(name, graph) for name, graph in sentences(WORDS)]]
+
+
+def sentences(lengths):
+    """The nmt shape at each of the lengths: a name, and a file that is there until the next is asked for."""
     with tempfile.TemporaryDirectory() as folder:
         graph = os.path.join(folder, "graph.json")
-        family = []
-        for words in WORDS:
+        for words in lengths:
             subprocess.run([sys.executable, MAKE_GRAPH, "nmt", str(words), graph], check=True)
-            family.append(row(f"nmt, {words} words", graph))
-    return [*families, family]
+            yield f"nmt, {words} words", graph
 
 
 def quietest(*rounds):
@@ -80,14 +87,18 @@ def quietest(*rounds):
 
 
 def budgets(program):
-    def row(name, *size):
-        one = bench(program, "budget", GRAPHS / f"{name}.json.gz", *size)
-        return {"graph": name + (", tiled" if size else ""), "nodes": one["nodes"], "us per node": one["us"],
-                "least of": one["runs"], "peak/baseline": one["peak"],
-                "met": "yes" if one["met"] else "NO", "overhead": one["overhead"]}
+    """The rows of graphs, and those of the nmt shape, which are longer and longer."""
+    def row(name, *what):
+        one = bench(program, "budget", *what)
+        return {"graph": name, "nodes": one["nodes"], "us per node": one["us"], "least of": one["runs"],
+                "peak/baseline": one["peak"], "met": "yes" if one["met"] else "NO", "overhead": one["overhead"],
+                "default/budget": round(one["default_us"] / one["us"], 2),
+                "front/budget": round(one["front_us"] / one["us"], 2)}
 
     names = sorted(file.name.removesuffix(".json.gz") for file in GRAPHS.glob("*.json.gz"))
-    return [row(name) for name in names] + [row(name, size) for name in TILED_GRAPHS for size in TILED_BUDGET]
+    rows = [row(name, GRAPHS / f"{name}.json.gz") for name in names]
+    rows += [row(f"{name}, tiled", GRAPHS / f"{name}.json.gz", size) for name in TILED_GRAPHS for size in TILED_BUDGET]
+    return [rows, [row(name, graph) for name, graph in sentences(WORDS_BUDGET)]]
 
 
 def exponent(family):
@@ -96,7 +107,7 @@ def exponent(family):
     return sum((a - x0) * (b - y0) for a, b in zip(x, y)) / sum((a - x0) ** 2 for a in x)
 
 
-def bars(shapes, families, searches):
+def bars(shapes, families, searches, lstm):
     def bar(what, limit, measured):
         value, worst = max((value, name) for name, value in measured)
         return {"bar": what, "value": round(value, 3), "limit": limit, "passed": value <= limit, "on": worst}
@@ -114,6 +125,10 @@ def bars(shapes, families, searches):
             bar("one cut, nmt by length: exponent", 1.1, [("nmt", exponent(nmt))]),
             bar("one cut: bytes per node and value", 400.0, named(cuts + nmt, "bytes")),
             bar("budget: us per node", 25.0, named(searches, "us per node")),
+            bar("budget, nmt by length: exponent", 1.1,
+                [("nmt", exponent([row for row in lstm if row["nodes"] > SEARCHED_ALIKE]))]),
+            bar("the default, of the time of one budget", 3.0, named(searches, "default/budget")),
+            bar("a front, of the time of one budget", 10.0, named(searches, "front/budget")),
             bar("a million nodes by default: s", 60.0, [(row["shape"], row["s by default"]) for row in shapes]),
             bar("a million nodes by default: MB, with the reader", 1000.0,
                 [(row["shape"], row["MB by default"]) for row in shapes])]
@@ -137,10 +152,10 @@ def main():
         row["s by default"], row["MB by default"] = round(by_default / 1000, 1), round(most)
         rows.append(row)
     first, searched, second, again, third = (measured(program) for measured in (one_cuts, budgets, one_cuts, budgets, one_cuts))
-    families, (searches,) = quietest(first, second, third), quietest([searched], [again])
+    families, (searches, lstm) = quietest(first, second, third), quietest(searched, again)
     results.write("scaling", rows, exponent=f"of the pass with min_cut from {SIZES[0]} to {EXPONENT_TO} nodes",
-                  **{"one cut": [row for family in families for row in family], "budgets": searches,
-                     "bars": bars(rows, families, searches)})
+                  **{"one cut": [row for family in families for row in family], "budgets": searches + lstm,
+                     "bars": bars(rows, families, searches, lstm)})
 
 
 if __name__ == "__main__":

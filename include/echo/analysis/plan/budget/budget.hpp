@@ -58,7 +58,7 @@ public:
     }
 
     /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which
-    /// end early.
+    /// end early, and a walk as to a limit.
     [[nodiscard]] evaluated_plan lowest(ticks most) {
         rungs_.prepare();
         if (knows_all()) {
@@ -67,6 +67,7 @@ public:
             const std::size_t last = rungs_.last_rung_within(most);
             rungs_.search_rung(last);
             rungs_.search_neighbours(last);
+            limits_.walk_to(last);
             polish_down(most);
         }
         const rated_decision* found = known_.within_time(most);
@@ -99,9 +100,9 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
-    /// Searches, local search, swaps and ruins below the lowest plan within `most`, rung by rung, until
-    /// `tuning::rungs_failed` of them in turn give nothing. Where one gives nothing, the plans next above are led to
-    /// it.
+    /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
+    /// the plans next above are led to each, and what is cheapest there is searched around and swapped. Where that
+    /// gives nothing, it goes a way below the rung and back.
     void polish_down(ticks most) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0) return;
@@ -110,11 +111,10 @@ private:
         for (std::size_t failed = 0;
              failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= rungs_.least_bytes(); ++rung) {
             const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
-            rungs_.search_rung(rung);
+            rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
             rungs_.search_around(limit, replays);
             rungs_.plans().exchange(limit);
-            rungs_.plans().ruin(limit);
-            if (lowest() == before) rungs_.plans().lead_from_above(limit, tuning::led_to_rung);
+            if (lowest() == before) rungs_.plans().ruin(limit);
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, rungs_.ladder().above(lowest()));
         }

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -64,6 +65,7 @@ public:
                 return;
         known_.add(plan.rated());
         starts_.push_back(plan.rated());
+        arrived_.push_back(0);
     }
     /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many
     /// as the effort allows.
@@ -72,6 +74,7 @@ public:
         const std::size_t count = std::min(all.size(), effort_.starts);
         starts_.clear();
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
+        arrived_.assign(count, 0);
     }
 
     /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are
@@ -90,41 +93,45 @@ public:
     }
     /// Leads every start to the limit. Whether one has arrived.
     bool search(std::uint64_t limit, bool patient = false) {
-        tell();
-        ticks cheapest = no_limit / 2;
-        bool met = false;
-        for (const rated_decision& start : starts_) {
-            const auto plan = lead(start, limit, cheapest + cheapest / 2, patient);
-            if (plan.peak_bytes() > limit) continue;
-            cheapest = std::min(cheapest, plan.recompute());
-            met = true;
-        }
-        return met;
+        return search_from(best_starts(starts_.size()), limit, patient);
     }
-    /// The known plans whose peaks lie next above the limit, `most` of them, the nearest last.
-    std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t most) const {
+    /// The same from those `count` starts alone that arrived most cheaply where they were led to last.
+    bool search_from_best(std::size_t count, std::uint64_t limit) {
+        return search_from(best_starts(count), limit, false);
+    }
+    /// The known plans whose peaks lie next above the limit, `count` of them, the nearest last.
+    std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t count) const {
         const auto& all = known_.all();
-        const auto end = std::ranges::partition_point(
-            all, [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
-        return {end - std::min(end - all.begin(), most), end};
+        const auto end = first_within(limit);
+        return {end - std::min(end - all.begin(), count), end};
     }
-    /// Leads a plan to the limit, whatever it takes.
+    /// Leads a plan to the limit, also where it gets on slowly, unless that takes much more than what is known there.
     void lead_patiently(const rated_decision& start, std::uint64_t limit) {
-        static_cast<void>(lead(start, limit, no_limit / 2, true));
-    }
-    /// Leads the known plans whose peaks lie next above the limit to it, `most` of them, the nearest first.
-    void lead_from_above(std::uint64_t limit, std::ptrdiff_t most) {
-        const std::vector<rated_decision> nearest = next_above(limit, most); // what is found moves the others
-        for (auto start = nearest.rbegin(); start != nearest.rend(); ++start) lead_patiently(*start, limit);
-    }
-    /// From the cheapest plan known at the limit: what there is room for is kept again, and then swapped.
-    void exchange(std::uint64_t limit) {
         const rated_decision* found = known_.within(limit);
-        const std::size_t rounds = effort_.swap_rounds();
-        if (!found || rounds == 0 || found->recompute == 0) return;
-        auto plan = retain_(evaluate_(found->decided), limit, tuning::retained_at_end);
-        known_.add(plan.rated());
-        known_.add(exchange_(std::move(plan), limit, rounds).rated());
+        const ticks most =
+            found ? found->recompute + found->recompute / tuning::dearer_led_part : no_limit / 2;
+        static_cast<void>(lead(start, limit, most, true));
+    }
+    /// Leads the known plans whose peaks lie next above the limit to it, `count` of them, the nearest first, each
+    /// unless that takes more than `most`.
+    void lead_from_above(std::uint64_t limit, std::ptrdiff_t count, ticks most = no_limit / 2) {
+        const std::vector<rated_decision> nearest =
+            next_above(limit, count); // what is found moves the others
+        for (auto start = nearest.rbegin(); start != nearest.rend(); ++start)
+            static_cast<void>(lead(*start, limit, most, true));
+    }
+    /// From the cheapest plan known at the limit, and from so many `more` below it: what there is room for is kept
+    /// again, and then swapped.
+    void exchange(std::uint64_t limit, std::ptrdiff_t more = 0) {
+        if (!exchange_cheapest(limit, effort_.swap_rounds())) return;
+        const auto first = first_within(limit), end = known_.all().end();
+        const std::vector<rated_decision> others(first + 1, first + 1 + std::min(end - first - 1, more));
+        for (const rated_decision& other : others)
+            exchange_from(other, limit, tuning::retained_from_below, effort_.swap_rounds());
+    }
+    /// The same from the cheapest alone, in fewer rounds.
+    void exchange_briefly(std::uint64_t limit) {
+        exchange_cheapest(limit, std::min(effort_.swap_rounds(), tuning::rounds_of_brief_swaps));
     }
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
@@ -155,6 +162,45 @@ public:
     }
 
 private:
+    /// The numbers of those starts that arrived most cheaply, `count` of them, in rising order.
+    std::vector<std::size_t> best_starts(std::size_t count) const {
+        std::vector<std::size_t> best(starts_.size());
+        std::iota(best.begin(), best.end(), std::size_t{0});
+        std::ranges::stable_sort(best, {}, [&](std::size_t k) { return arrived_[k]; });
+        best.resize(std::min(best.size(), count));
+        std::ranges::sort(best);
+        return best;
+    }
+    bool search_from(const std::vector<std::size_t>& starts, std::uint64_t limit, bool patient) {
+        tell();
+        ticks cheapest = no_limit / 2;
+        bool met = false;
+        for (const std::size_t k : starts) {
+            const auto plan = lead(starts_[k], limit, cheapest + cheapest / 2, patient);
+            arrived_[k] = plan.peak_bytes() <= limit ? plan.recompute() : no_limit;
+            cheapest = std::min(cheapest, arrived_[k]);
+            met = met || plan.peak_bytes() <= limit;
+        }
+        return met;
+    }
+    /// Of the known plans the first whose peak is at most `limit`.
+    std::vector<rated_decision>::const_iterator first_within(std::uint64_t limit) const {
+        return std::ranges::partition_point(
+            known_.all(), [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
+    }
+    /// Whether there was anything to swap.
+    bool exchange_cheapest(std::uint64_t limit, std::size_t rounds) {
+        const rated_decision* found = known_.within(limit);
+        if (!found || rounds == 0 || found->recompute == 0) return false;
+        exchange_from(*found, limit, tuning::retained_at_end, rounds);
+        return true;
+    }
+    void exchange_from(const rated_decision& from, std::uint64_t limit, int rounds_kept, std::size_t rounds) {
+        auto plan = retain_(evaluate_(from.decided), limit, rounds_kept);
+        known_.add(plan.rated());
+        known_.add(exchange_(std::move(plan), limit, rounds).rated());
+    }
+
     evaluator<>& evaluate_;
     search_effort effort_;
     evictor<> evict_;
@@ -162,7 +208,8 @@ private:
     exchanger<> exchange_;
     known_plans<> known_;
     std::vector<rated_decision> starts_;
-    std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
+    std::vector<ticks> arrived_; // each start, where it was led to last; `no_limit` where it did not arrive
+    std::size_t favourite_ = 0;  // of the starts: led to the last plan within a time
     progress_callback progress_;
     double done_ = 0;
 };

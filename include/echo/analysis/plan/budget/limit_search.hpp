@@ -42,7 +42,8 @@ public:
         }
         if (rungs_.is_reduced()) return;
         lower_by_light_ops(limit);
-        if (is_dear(limit)) search_where_dear(limit, near);
+        if (takes(limit, tuning::costly_part)) search_from_higher(limit, near);
+        if (takes(limit, tuning::dear_part)) search_where_dear(limit, near);
     }
     /// Local search at the rung below the limit, which other limits share, and at the limit; there swaps, too, and a
     /// way below it and back.
@@ -52,8 +53,13 @@ public:
         const std::uint64_t shared = ladder_.limit(ladder_.above(limit) + 1);
         rungs_.search_around(shared, replays);
         rungs_.search_around(limit, replays);
-        plans_.exchange(limit);
+        plans_.exchange(limit, tuning::others_exchanged);
         plans_.ruin(limit);
+    }
+    /// A walk to the rung, as to a limit there: it begins at the same rung and leads on what is known by then.
+    void walk_to(std::size_t rung) {
+        std::vector<std::uint64_t> led;
+        if (rungs_.polishing_replays() > 0) walk(walk_begins(rung), rung, led);
     }
 
 private:
@@ -65,7 +71,7 @@ private:
         std::vector<std::uint64_t> led;
         rungs_.search_rung(top);
         if (walks) walk(top, near, led);
-        plans_.search(limit);
+        walks ? plans_.search_from_best(tuning::starts_led_straight, limit) : plans_.search(limit);
         if (known_.within(limit) || rungs_.is_reduced()) return;
         plans_.search(limit, true);
         if (walks) walk(top, near, led);
@@ -76,9 +82,9 @@ private:
         return near - rung < tuning::rungs_walked / 2 && rung > 0 ? rung - tuning::rungs_walked : rung;
     }
     /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
-    /// cheapest there is swapped; the last time above the limit, it goes a way below its rung and back as well. What
-    /// many small steps lead to, one long one misses, and what is cheap below the limit is cheap at it. Plans of peaks
-    /// in `led` have been led further down already.
+    /// cheapest there is swapped, and goes a way below its rung and back. What many small steps lead to, one long one
+    /// misses, and what is cheap below the limit is cheap at it. Plans of peaks in `led` have been led further down
+    /// already.
     void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led) {
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
              rung += tuning::rungs_in_stride) {
@@ -91,9 +97,18 @@ private:
                 led.push_back(peak);
                 plans_.lead_patiently(*plan, limit);
             }
-            plans_.exchange(limit);
-            if (rung <= near && rung + tuning::rungs_in_stride > near) plans_.ruin(limit);
+            plans_.exchange_briefly(limit);
+            if (rung <= near) plans_.ruin(limit);
         }
+    }
+    /// Who pays that much may wait for a walk that begins at the next place above.
+    void search_from_higher(std::uint64_t limit, std::size_t near) {
+        const std::size_t top = walk_begins(near);
+        if (top == 0 || rungs_.polishing_replays() == 0) return;
+        std::vector<std::uint64_t> led;
+        rungs_.search_rung(top - tuning::rungs_walked);
+        walk(top - tuning::rungs_walked, near, led);
+        plans_.lead_from_above(limit, tuning::led_to_limit);
     }
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
     /// and the way down, from which much can be kept again.
@@ -106,10 +121,10 @@ private:
                 plans_.retain()(rungs_.evaluate()(deepest.decided), limit, tuning::retained_from_deepest));
     }
 
-    /// Whether a limit is so tight that what is found recomputes for a quarter of the graph's time or more.
-    bool is_dear(std::uint64_t limit) const {
+    /// Whether what is found at the limit recomputes for that part of the graph's time or more.
+    bool takes(std::uint64_t limit, ticks part) const {
         const rated_decision* found = known_.within(limit);
-        return found && found->recompute >= rungs_.evaluate().facts().times.total / tuning::dear_part;
+        return found && found->recompute >= rungs_.evaluate().facts().times.total / part;
     }
 
     /// Where a limit is so tight that meeting it takes far more than the plan known first: that plan led down with

@@ -110,7 +110,7 @@ public:
         }
         while (within + 1 < beyond) { // a plan found on the way may be lower than what `beyond` was missed by
             const std::size_t middle = within + (beyond - within) / 2;
-            if (reaches(middle, most))
+            if (polishing_replays() > 0 ? is_led_to(middle, most) : reaches(middle, most))
                 within = std::max(middle, lowest_known());
             else
                 beyond = middle;
@@ -128,6 +128,17 @@ private:
         if (limit < least_bytes_ || ladder_.was_visited(i)) return false;
         if (plans_.search_within(limit, most)) return true;
         if (polishing_replays() == 0 && !is_reduced()) plans_.lead_from_above(limit, tuning::led_to_limit);
+        return plans_.knows_within(limit, most);
+    }
+
+    /// Whether a plan within `most` is known at the rung, or found by leading the plans known just above to it: where
+    /// they lie close, they arrive more cheaply than starts from far away.
+    bool is_led_to(std::size_t i, ticks most) {
+        const std::uint64_t limit = ladder_.limit(i);
+        plans_.tell();
+        if (plans_.knows_within(limit, most)) return true;
+        if (limit < least_bytes_) return false;
+        plans_.lead_from_above(limit, tuning::led_to_rung, most + most / 2);
         return plans_.knows_within(limit, most);
     }
 

@@ -63,12 +63,13 @@ inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< r
 // Swaps (exchange.hpp).
 /// How many are tried in a round, and how many of those that seem to pay are replayed together.
 inline constexpr std::size_t swaps_tried = 12, swaps_together = 3;
+inline constexpr std::size_t rounds_of_brief_swaps = 8; ///< where a search only passes by
 inline constexpr std::size_t rounds_after_swaps = 5; ///< of evictions: the load is not quite what it seemed
 inline constexpr ticks swap_margin = 64;             ///< what saves less than this part is not worth a replay
 
 // Ruin and recreate (ruin_and_recreate.hpp).
 /// A plan is led below the limit by a part of it: first by this one, then by twice as much, up to the last.
-inline constexpr std::uint64_t first_ruin_parts = 64, last_ruin_parts = 8;
+inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
 inline constexpr int retained_after_ruin = 8; ///< rounds
 
 // Cut candidates (cut_candidates.hpp).
@@ -86,10 +87,19 @@ inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts 
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
 /// Plans whose peaks lie next above a limit: led to one that is asked for, to a rung on the walk down to one, and to a
 /// rung on the way to the lowest.
-inline constexpr std::ptrdiff_t led_to_limit = 4, led_on_walk = 8, led_to_rung = 6;
+inline constexpr std::ptrdiff_t led_to_limit = 4, led_on_walk = 4, led_to_rung = 6;
 /// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
-inline constexpr ticks dear_part = 4;              ///< recomputing for a quarter of a step is much
+/// What recomputes by a fourth more than what is known at a limit is led no further to it.
+inline constexpr ticks dearer_led_part = 4;
+/// Starts that are led straight to a limit once plans have been walked to it.
+inline constexpr std::size_t starts_led_straight = 4;
+/// Plans below a limit that are swapped at the end of its search, beside the cheapest; and, before, rounds in which
+/// each keeps again what there is room for.
+inline constexpr std::ptrdiff_t others_exchanged = 2;
+inline constexpr int retained_from_below = 8;
+/// Recomputing for a tenth of a step is worth a longer search, and for a quarter one that is longer still.
+inline constexpr ticks costly_part = 10, dear_part = 4;
 inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
 /// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
 /// some of them further; they are a multiple of those.
@@ -98,7 +108,7 @@ inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
-inline constexpr std::size_t first_rungs_down = 8; ///< doubled until a rung is not reached
+inline constexpr std::size_t first_rungs_down = 4; ///< doubled until a rung is not reached
 /// Nodes of a graph whose starts are all led to each limit.
 inline constexpr std::size_t searched_anew_below = 161;
 /// Of what is left: how many searches there will be is not known.
