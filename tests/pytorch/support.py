@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("ECHO_TORCH_CACHE", tempfile.mkdtemp(prefix="echo-torch-"))
+if "ECHO_TORCH_CACHE" not in os.environ:  # Processes that a test starts share it.
+    os.environ["ECHO_TORCH_CACHE"] = tempfile.mkdtemp(prefix="echo-torch-")
+    atexit.register(shutil.rmtree, os.environ["ECHO_TORCH_CACHE"], ignore_errors=True)
 
 import torch  # noqa: E402
 
