@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -162,13 +161,15 @@ public:
     }
 
 private:
-    /// The numbers of those starts that arrived most cheaply, `count` of them, in rising order.
+    /// The numbers of those starts that arrived most cheaply, `count` of them, in rising order. O(starts²).
     std::vector<std::size_t> best_starts(std::size_t count) const {
-        std::vector<std::size_t> best(starts_.size());
-        std::iota(best.begin(), best.end(), std::size_t{0});
-        std::ranges::stable_sort(best, {}, [&](std::size_t k) { return arrived_[k]; });
-        best.resize(std::min(best.size(), count));
-        std::ranges::sort(best);
+        std::vector<std::size_t> best;
+        for (std::size_t k = 0; k < arrived_.size(); ++k) {
+            std::size_t better = 0;
+            for (std::size_t i = 0; i < arrived_.size(); ++i)
+                better += arrived_[i] < arrived_[k] || (arrived_[i] == arrived_[k] && i < k);
+            if (better < count) best.push_back(k);
+        }
         return best;
     }
     bool search_from(const std::vector<std::size_t>& starts, std::uint64_t limit, bool patient) {

@@ -94,9 +94,9 @@ inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from
 inline constexpr ticks dearer_led_part = 4;
 /// Starts that are led straight to a limit once plans have been walked to it.
 inline constexpr std::size_t starts_led_straight = 4;
-/// Plans below a limit that are swapped at the end of its search, beside the cheapest; and, before, rounds in which
-/// each keeps again what there is room for.
+/// Plans below a limit that are swapped at the end of its search, beside the cheapest.
 inline constexpr std::ptrdiff_t others_exchanged = 2;
+/// Rounds in which each of those keeps again, before, what there is room for.
 inline constexpr int retained_from_below = 8;
 /// Recomputing for a tenth of a step is worth a longer search, and for a quarter one that is longer still.
 inline constexpr ticks costly_part = 10, dear_part = 4;
