@@ -64,7 +64,6 @@ public:
                 return;
         known_.add(plan.rated());
         starts_.push_back(plan.rated());
-        arrived_.push_back(0);
     }
     /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many
     /// as the effort allows.
@@ -73,7 +72,6 @@ public:
         const std::size_t count = std::min(all.size(), effort_.starts);
         starts_.clear();
         for (std::size_t i = 0; i < count; ++i) starts_.push_back(all[i * all.size() / count]);
-        arrived_.assign(count, 0);
     }
 
     /// Leads a plan to the limit, unless that takes more than `most`; what it finds is known then. The figures are
@@ -90,13 +88,22 @@ public:
         known_.add(plan.rated());
         return std::move(plan);
     }
-    /// Leads every start to the limit. Whether one has arrived.
-    bool search(std::uint64_t limit, bool patient = false) {
-        return search_from(best_starts(starts_.size()), limit, patient);
+    /// What each start recomputes where it was led to, in their order; `no_limit` where it did not arrive.
+    using arrivals = std::vector<ticks>;
+
+    /// Leads every start to the limit.
+    arrivals search(std::uint64_t limit, bool patient = false) {
+        return search_from([](std::size_t) { return true; }, limit, patient);
     }
-    /// The same from those `count` starts alone that arrived most cheaply where they were led to last.
-    bool search_from_best(std::size_t count, std::uint64_t limit) {
-        return search_from(best_starts(count), limit, false);
+    /// Leads those `count` starts to the limit that arrived most cheaply elsewhere. O(starts²) beside the leads.
+    void search_from_best(std::size_t count, const arrivals& elsewhere, std::uint64_t limit) {
+        const auto is_one = [&](std::size_t k) {
+            std::size_t better = 0;
+            for (std::size_t i = 0; i < elsewhere.size(); ++i)
+                better += elsewhere[i] < elsewhere[k] || (elsewhere[i] == elsewhere[k] && i < k);
+            return better < count;
+        };
+        search_from(is_one, limit, false);
     }
     /// The known plans whose peaks lie next above the limit, `count` of them, the nearest last.
     std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t count) const {
@@ -161,28 +168,19 @@ public:
     }
 
 private:
-    /// The numbers of those starts that arrived most cheaply, `count` of them, in rising order. O(starts²).
-    std::vector<std::size_t> best_starts(std::size_t count) const {
-        std::vector<std::size_t> best;
-        for (std::size_t k = 0; k < arrived_.size(); ++k) {
-            std::size_t better = 0;
-            for (std::size_t i = 0; i < arrived_.size(); ++i)
-                better += arrived_[i] < arrived_[k] || (arrived_[i] == arrived_[k] && i < k);
-            if (better < count) best.push_back(k);
-        }
-        return best;
-    }
-    bool search_from(const std::vector<std::size_t>& starts, std::uint64_t limit, bool patient) {
+    template <class Chosen>
+    arrivals search_from(const Chosen& is_chosen, std::uint64_t limit, bool patient) {
         tell();
+        arrivals there(starts_.size(), no_limit);
         ticks cheapest = no_limit / 2;
-        bool met = false;
-        for (const std::size_t k : starts) {
+        for (std::size_t k = 0; k < starts_.size(); ++k) {
+            if (!is_chosen(k)) continue;
             const auto plan = lead(starts_[k], limit, cheapest + cheapest / 2, patient);
-            arrived_[k] = plan.peak_bytes() <= limit ? plan.recompute() : no_limit;
-            cheapest = std::min(cheapest, arrived_[k]);
-            met = met || plan.peak_bytes() <= limit;
+            if (plan.peak_bytes() > limit) continue;
+            there[k] = plan.recompute();
+            cheapest = std::min(cheapest, there[k]);
         }
-        return met;
+        return there;
     }
     /// Of the known plans the first whose peak is at most `limit`.
     std::vector<rated_decision>::const_iterator first_within(std::uint64_t limit) const {
@@ -209,8 +207,7 @@ private:
     exchanger<> exchange_;
     known_plans<> known_;
     std::vector<rated_decision> starts_;
-    std::vector<ticks> arrived_; // each start, where it was led to last; `no_limit` where it did not arrive
-    std::size_t favourite_ = 0;  // of the starts: led to the last plan within a time
+    std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
     progress_callback progress_;
     double done_ = 0;
 };

@@ -64,14 +64,18 @@ public:
 
 private:
     /// The starts are led to a rung above the limit, which is the same for limits close to each other, and on from
-    /// there; then straight to the limit, and with patience where nothing has met it.
+    /// there; then those that arrived there most cheaply straight to the limit, and all with patience where nothing has
+    /// met it.
     void search_near(std::uint64_t limit, std::size_t near) {
         const bool walks = rungs_.polishing_replays() > 0;
         const std::size_t top = walks ? walk_begins(near) : near;
         std::vector<std::uint64_t> led;
-        rungs_.search_rung(top);
+        const auto arrived = rungs_.search_rung(top);
         if (walks) walk(top, near, led);
-        walks ? plans_.search_from_best(tuning::starts_led_straight, limit) : plans_.search(limit);
+        if (walks && !arrived.empty())
+            plans_.search_from_best(tuning::starts_led_straight, arrived, limit);
+        else
+            plans_.search(limit);
         if (known_.within(limit) || rungs_.is_reduced()) return;
         plans_.search(limit, true);
         if (walks) walk(top, near, led);

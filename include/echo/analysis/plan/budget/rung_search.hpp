@@ -78,9 +78,9 @@ public:
     /// Forgets what is live at the peak, step by step, down to the limit; the lowest plan on the way.
     const rated_decision& down_to(std::uint64_t limit) { return down_.down_to(limit, least_bytes_); }
 
-    /// Searches at the rung, unless that has been done.
-    void search_rung(std::size_t i) {
-        if (ladder_.visit(i)) plans_.search(ladder_.limit(i));
+    /// Searches at the rung, unless that has been done. Where the starts arrived; nothing where it had been done.
+    led_plans<>::arrivals search_rung(std::size_t i) {
+        return ladder_.visit(i) ? plans_.search(ladder_.limit(i)) : led_plans<>::arrivals();
     }
 
     /// Searches limits next to the rung, which are the same for all rungs next to it: what is found there may be
