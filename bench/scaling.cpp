@@ -4,10 +4,10 @@
 //
 //   bench-scaling cut|budget GRAPH [NODES]
 //
-// Prints one JSON object. Times are processor times, each the least of several (of one where the graph is large, and of
-// one front), the caches emptied before each cut: a graph is planned once, among other work. Of the anchor distances
-// that `make_plan` tries, the slowest is reported. Memory is the most that was allocated at once beyond the snapshot by the candidates, the anchors, one cut (distance
-// 16), its lay-out and its replay, counted in operator new.
+// Prints one JSON object. Times are processor times, each the least of several (of one where the graph is large, and
+// of one front), the caches emptied before each cut: a graph is planned once, among other work. Of the anchor
+// distances that `make_plan` tries, the slowest is reported. Memory is the most that was allocated at once beyond the
+// snapshot by the candidates, the anchors, one cut (distance 16), its lay-out and its replay, counted in operator new.
 //
 // With NODES the graph is tiled in depth to about as many: the inputs and forward nodes of copies 1 … k stand in order,
 // then the backward and update nodes of copies k … 1. In copies 2 … k the first input value that a forward node reads
