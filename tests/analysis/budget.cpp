@@ -864,6 +864,31 @@ TEST_CASE("what costs more per byte than the rest is not forgotten along with it
     CHECK_FALSE(next.again[s[dear].producer]);
 }
 
+TEST_CASE("of many readers only the first are forgotten along with one, so that a round stays near-linear",
+          "[budget]") {
+    const auto forgotten_of = [](std::size_t readers) {
+        toy_graph g;
+        const auto x = g.light({g.input(1)}, 100);
+        std::vector<value> made;
+        for (std::size_t i = 0; i < readers; ++i) made.push_back(g.light({x}, 101));
+        const auto loss = g.light(made, 0);
+        auto read = made;
+        read.push_back(g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8));
+        const auto s = g.finish({loss, g.backward(read, 8)});
+        const auto c = echo::find_candidates(s);
+        echo::evaluator<> evaluate(s, c);
+        echo::evictor evict(evaluate);
+        auto next = echo::decision::nothing(s);
+        CHECK(evict.forget_at(evaluate(next), next, echo::step_id(s[loss].producer.index() + 2), 1));
+        CHECK(next.again[s[x].producer]);
+        return static_cast<std::size_t>(
+            std::ranges::count_if(made, [&](value v) { return next.again[s[v].producer]; }));
+    };
+    CHECK(forgotten_of(20) == 20);
+    CHECK(forgotten_of(echo::tuning::most_readers) == echo::tuning::most_readers);
+    CHECK(forgotten_of(10 * echo::tuning::most_readers) <= 2 * echo::tuning::most_readers);
+}
+
 namespace {
 
 /// So many layers of a heavy op and a light one, and their gradients.
@@ -884,6 +909,38 @@ echo::snapshot layers(std::size_t count) {
 }
 
 } // namespace
+
+TEST_CASE("what is decided of many at once is what is decided of each in turn", "[budget][law]") {
+    const auto s = layers(4);
+    std::vector<echo::node_id> forward, backward;
+    for (const auto n : s.nodes()) (echo::runs_after_forward(s[n].phase) ? backward : forward).push_back(n);
+    support::check(1, [&] {
+        auto one = echo::decision::nothing(s), all = one;
+        const auto drawn = [](const auto& from) {
+            return from[*support::numbers(static_cast<unsigned>(from.size()))];
+        };
+        for (int round = 0; round < 3; ++round) {
+            std::vector<echo::turn> forgotten;
+            for (std::size_t i = *support::numbers(12); i > 0; --i)
+                forgotten.push_back({drawn(forward), drawn(backward)});
+            for (const echo::turn& t : forgotten) one.forget(t.node, t.at);
+            all.forget_all(forgotten);
+            RC_ASSERT(all == one);
+            std::vector<echo::kept_copy> kept; // of each node one gap at most, in any order
+            for (const auto n : forward) {
+                const auto from = *support::numbers(2) ? n : drawn(backward), to = drawn(backward);
+                if (*support::numbers(2) == 0 || from >= to) continue;
+                const auto place = *support::numbers(static_cast<unsigned>(kept.size() + 1));
+                kept.insert(kept.begin() + static_cast<std::ptrdiff_t>(place), {n, from, to});
+                one.again.insert(n);
+                all.again.insert(n);
+            }
+            for (const auto& copy : kept) echo::keep_copy(s, one, copy);
+            echo::keep_copies(s, all, kept);
+            RC_ASSERT(all == one);
+        }
+    });
+}
 
 TEST_CASE("a search within a time knows what lies below", "[budget]") {
     const auto s = layers(86);

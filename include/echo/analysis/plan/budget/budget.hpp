@@ -84,9 +84,15 @@ public:
             rungs_.down_to(0);
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
-            for (std::size_t i = 1; i <= count; ++i)
-                rungs_.search_rung(
-                    rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count)));
+            led_plans<>::arrivals arrived;
+            for (std::size_t i = 1; i <= count; ++i) {
+                const std::size_t rung =
+                    rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count));
+                if (!rungs_.is_reduced() || i % 2 == 1 || arrived.empty())
+                    arrived = rungs_.search_rung(rung);
+                else
+                    go_on_along_front(rungs_.ladder().limit(rung), arrived);
+            }
         }
         return known_.all();
     }
@@ -118,6 +124,14 @@ private:
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, rungs_.ladder().above(lowest()));
         }
+    }
+
+    /// From one point of a large graph's front to the next: what arrived cheaply there mostly does so here, and what
+    /// was found there lies close.
+    void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
+        const std::size_t starts = rungs_.plans().effort().starts_led_along_front();
+        rungs_.plans().lead_from_above(limit, static_cast<std::ptrdiff_t>(starts / 3));
+        rungs_.plans().search_from_best(starts, arrived, limit);
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.

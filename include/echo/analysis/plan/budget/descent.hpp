@@ -56,7 +56,7 @@ private:
         ranking<> by_peak;
         for (std::uint32_t i = 0; i < starts.size(); ++i) by_peak.add(i, starts[i].footprint.peak_bytes);
         const auto order = by_peak.descending();
-        const std::size_t count = is_reduced ? tuning::starts_led_down : order.size();
+        const std::size_t count = is_reduced ? plans_.effort().starts_led_down() : order.size();
         for (std::size_t i = order.size(); i-- > 0 && order.size() - i <= count;)
             lead_down(plans_.evaluate()(starts[order[i]].decided));
         if (!is_reduced)

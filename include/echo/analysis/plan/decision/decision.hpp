@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <vector>
 
 namespace echo {
@@ -36,6 +37,16 @@ struct decision {
     }
     /// Adds to `forgets`, once. O(forgets).
     void forget(node_id node, node_id at) { insert(forgets, {node, at}); }
+    /// Adds all of them to `forgets`, once each; in any order, and in order afterwards. O(forgets + more × log more).
+    void forget_all(std::vector<turn>& more) {
+        std::sort(more.begin(), more.end());
+        std::size_t old = forgets.size(), left = more.size();
+        forgets.resize(old + left);
+        for (std::size_t at = forgets.size();
+             left > 0;) // the last one first: what moves makes room for what comes
+            forgets[--at] = old > 0 && more[left - 1] < forgets[old - 1] ? forgets[--old] : more[--left];
+        forgets.erase(std::unique(forgets.begin(), forgets.end()), forgets.end());
+    }
     /// Adds to `early`, once. O(early).
     void make_early(node_id node, node_id at) { insert(early, {node, at}); }
     /// The copy of `node` stays over the backward nodes behind `from` up to `to`. O(forgets).

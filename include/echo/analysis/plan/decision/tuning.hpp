@@ -23,10 +23,11 @@ inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
 /// With more inputs to keep, nothing else is looked for that they serve.
 inline constexpr std::size_t most_kept_searched = 3;
-inline constexpr std::size_t most_sources = 24; ///< nodes whose readers are looked at for one eviction
-inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
-inline constexpr int most_sibling_depth = 2;    ///< the same for what is given up along with others
-inline constexpr int peaks_per_round = 8;       ///< brought down between two replays
+/// Nodes whose readers are looked at for one eviction, and how many of those readers.
+inline constexpr std::size_t most_sources = 24, most_readers = 64;
+inline constexpr int most_demand_depth = 8;  ///< of what is made again for what is made again
+inline constexpr int most_sibling_depth = 2; ///< the same for what is given up along with others
+inline constexpr int peaks_per_round = 8;    ///< brought down between two replays
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
 inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive
@@ -107,7 +108,6 @@ inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
 inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search goes no further down
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
-inline constexpr std::size_t starts_led_down = 4;  ///< of graphs that are searched from fewer starts
 inline constexpr std::size_t first_rungs_down = 4; ///< doubled until a rung is not reached
 /// Nodes of a graph whose starts are all led to each limit.
 inline constexpr std::size_t searched_anew_below = 161;

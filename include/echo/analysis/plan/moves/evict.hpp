@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace echo {
 
@@ -102,6 +103,7 @@ public:
         const eviction_view<> view{s_, c_, plan, evaluate_.history_of(plan), nothing_locked_, next_, at};
         find_(view, idle_, &list_);
         const std::size_t pulls = list_.all.size();
+        forgotten_.clear();
         // Every fourth number runs something earlier, if anything can.
         const std::size_t number = which / 4;
         bool found = pulls > 0 && which % 4 == 0;
@@ -111,6 +113,7 @@ public:
             found = !idle_.all.empty() &&
                     price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_) &&
                     apply(view, list_.all.back(), profile);
+        next_.forget_all(forgotten_);
         std::swap(next_, next);
         return found;
     }
@@ -155,16 +158,19 @@ private:
                 found(list_.all.size() - 1, *price);
         cheapest.begin_taking();
         std::int64_t relieved = 0;
+        forgotten_.clear();
         while (!cheapest.empty() && relieved < excess && left > 0) {
             const eviction& e = list_.all[cheapest.take()];
             if (!apply(view, e, profile)) continue;
             relieved += e.freed;
             --left;
         }
+        next_.forget_all(forgotten_);
         return relieved > 0;
     }
 
-    /// Decides it in `next_`, unless it concerns what another eviction of this round does.
+    /// Decides it in `next_`, but for what is to be forgotten, which it adds to `forgotten_`; unless it concerns what
+    /// another eviction of this round does.
     bool apply(const eviction_view<>& view, const eviction& e, load_profile& profile) {
         const auto copies = list_.copies_of(e);
         for (const evicted_copy& copy : copies)
@@ -181,7 +187,7 @@ private:
             else if (forward)
                 next_.again[copy.node] = 1;
             else
-                next_.forget(copy.node, view.forgotten_at(copy));
+                forgotten_.push_back({copy.node, view.forgotten_at(copy)});
         }
         // The first gap is free; what it costs elsewhere the replay tells.
         profile.add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
@@ -197,7 +203,8 @@ private:
     excess_sums<> sums_;
     idle_copies idle_;
     eviction_list list_;
-    id_set<node_id> touched_; // by evictions of the round
+    id_set<node_id> touched_;     // by evictions of the round
+    std::vector<turn> forgotten_; // by those at one peak
     const id_set<node_id> nothing_locked_{};
 };
 

@@ -158,13 +158,16 @@ private:
     }
 
     /// Adds idle copies that are made from what `source` makes and nothing that is not there, directly or through
-    /// one another, unless they cost more per byte than the rest.
+    /// one another, unless they cost more per byte than the rest. Of many readers only the first are looked at: what
+    /// every step of a long sequence reads has as many as there are steps that ask.
     void add_siblings(const group& at, node_id source) {
         const snapshot& s = at.view.s;
         sources_.assign(1, source);
+        std::size_t looked_at = 0;
         for (std::size_t i = 0; i < sources_.size() && i < tuning::most_sources; ++i)
             for (const auto v : s.outputs(sources_[i]))
                 for (const use& u : s.uses(v)) {
+                    if (++looked_at > tuning::most_readers) return;
                     if (s[u.reader].phase != phase::forward) continue;
                     if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
                     const std::uint32_t number = at.idle.of[u.reader];

@@ -7,11 +7,16 @@
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
 #include <echo/analysis/schedule/run_history.hpp>
 
+#include <algorithm>
+#include <compare>
+#include <vector>
+
 namespace echo {
 
 /// The copy of what `node` makes stays from its last use at `from` to the one at `to`.
 struct kept_copy {
     node_id node, from, to;
+    friend constexpr auto operator<=>(const kept_copy&, const kept_copy&) = default;
 };
 
 /// Whether a step makes something for the backward pass that could have been kept. What is fused takes no time, so
@@ -36,6 +41,20 @@ template <class = void>
 void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
     if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
+}
+
+/// The same of many, of which no two are of one gap: in any order, and in order afterwards. O(forgets + copies × log
+/// copies). Errors: none.
+template <class = void>
+void keep_copies(const snapshot& s, decision& decided, std::vector<kept_copy>& copies) {
+    for (const kept_copy& copy : copies)
+        if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
+    std::sort(copies.begin(), copies.end());
+    auto copy = copies.begin();
+    std::erase_if(decided.forgets, [&](const turn& t) {
+        while (copy != copies.end() && turn{copy->node, copy->to} < t) ++copy;
+        return copy != copies.end() && copy->node == t.node && copy->from < t.at;
+    });
 }
 
 } // namespace echo

@@ -57,16 +57,16 @@ private:
         if (!has_room_for_any(plan, room)) return false;
         savings_.read(s_, c_, plan);
         count_reads(steps);
-        bool changed = false;
+        kept_.clear();
         for (const auto i : by_price(plan).descending()) {
             const step_id again(i);
             if (gone_[again] || !take_room(plan, again, room)) continue;
             take_off(steps, again);
             free_gone(plan, room, again);
-            keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), again));
-            changed = true;
+            kept_.push_back(kept_instead(plan, evaluate_.runs_of(plan), again));
         }
-        return changed;
+        keep_copies(s_, next_, kept_);
+        return !kept_.empty();
     }
 
     /// Whether a run could be taken off at all: mostly none can, and nothing else need be known then.
@@ -171,6 +171,7 @@ private:
     id_vector<step_id, std::uint32_t> readers_;
     id_set<step_id> gone_;
     std::vector<step_id> taken_;
+    std::vector<kept_copy> kept_;
     std::vector<std::pair<std::size_t, std::int64_t>> gaps_;
     std::size_t rejected_ = 0;
 };
