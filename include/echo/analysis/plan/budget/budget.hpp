@@ -129,9 +129,8 @@ private:
     /// From one point of a large graph's front to the next: what arrived cheaply there mostly does so here, and what
     /// was found there lies close.
     void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
-        const std::size_t starts = rungs_.plans().effort().starts_led_along_front();
-        rungs_.plans().lead_from_above(limit, static_cast<std::ptrdiff_t>(starts / 3));
-        rungs_.plans().search_from_best(starts, arrived, limit);
+        rungs_.plans().lead_from_above(limit, tuning::led_along_front);
+        rungs_.plans().search_from_best(tuning::starts_led_along_front, arrived, limit);
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.

@@ -138,7 +138,7 @@ private:
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
         if (limit < least_bytes_) return false;
-        plans_.lead_from_above(limit, tuning::led_to_rung, most + most / 2);
+        plans_.lead_from_above(limit, tuning::led_to_rung, most);
         return plans_.knows_within(limit, most);
     }
 

@@ -33,8 +33,8 @@ struct search_effort {
         if (size <= 256) return {size, 5, 16, 0, 40};
         if (size <= 512) return {size, 5, 16, 4, 0};
         if (size <= 8192) return {size, 5, 16, 0, 0};
-        if (size <= 100'000) return {size, 4, 8, 0, 0};
-        return {size, 3, 4, 0, 0};
+        if (size <= 50'000) return {size, 4, 8, 0, 0};
+        return {size, 4, 4, 0, 0};
     }
     /// Whether the whole front is searched, whatever is asked.
     bool whole_front() const noexcept { return front_points > 0; }
@@ -44,9 +44,6 @@ struct search_effort {
     /// How many of the lowest starts are led down as far as they go where less is tried: more of them come a tenth
     /// lower in graphs of ten thousand nodes, and hardly lower in those of a hundred thousand.
     std::size_t starts_led_down() const noexcept { return std::clamp<std::size_t>(100'000 / size, 1, 4); }
-    /// How many starts are led to every other point of a large graph's front, and a third as many of the plans that are
-    /// known above it; so a front of a hundred thousand nodes takes no more than ten budgets.
-    std::size_t starts_led_along_front() const noexcept { return size <= 50'000 ? 6 : 3; }
     /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where
     /// single limits are searched, but at the last of them.
     std::size_t most_local_replays() const noexcept {
