@@ -42,8 +42,8 @@ struct decision {
         std::sort(more.begin(), more.end());
         std::size_t old = forgets.size(), left = more.size();
         forgets.resize(old + left);
-        for (std::size_t at = forgets.size();
-             left > 0;) // the last one first: what moves makes room for what comes
+        // From behind: the room that was made is taken by what comes, or by what must move for it.
+        for (std::size_t at = forgets.size(); left > 0;)
             forgets[--at] = old > 0 && more[left - 1] < forgets[old - 1] ? forgets[--old] : more[--left];
         forgets.erase(std::unique(forgets.begin(), forgets.end()), forgets.end());
     }
