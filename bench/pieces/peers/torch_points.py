@@ -27,6 +27,7 @@ from torch._functorch import config, partitioners  # noqa: E402
 import export  # noqa: E402
 import replay  # noqa: E402
 import results  # noqa: E402
+from echo_torch.graph import is_getitem, tensor_arguments  # noqa: E402
 from models import MODELS  # noqa: E402
 
 BUDGETS = tuple(round(0.1 * i, 1) for i in range(10, 0, -1))
@@ -55,7 +56,7 @@ class Joint:
         self.index = {node["name"]: n for n, node in enumerate(self.graph["nodes"])}
         self.value = {}  # the name of a node of PyTorch's → a value of the graph
         for node in captured.graph.nodes:
-            if export._is_getitem(node):
+            if is_getitem(node):
                 self.value[node.name] = (self.index[node.args[0].name], node.args[1])
             elif node.name in self.index:
                 self.value[node.name] = (self.index[node.name], 0)
@@ -77,14 +78,14 @@ class Joint:
         for module in (forward, backward):
             ran = {}  # in this module
             for node in module.graph.nodes:
-                if node.op != "call_function" or export._is_getitem(node):
+                if node.op != "call_function" or is_getitem(node):
                     continue
                 n = self.index[node.name]
                 item = {"node": n}
                 if n in first:
                     item["recompute"] = True
                 sources = []
-                for _, argument in export._tensor_arguments(node):
+                for _, argument in tensor_arguments(node):
                     # A placeholder of the backward module is the forward's copy, also where the node runs again.
                     m, k = self.value[argument.name]
                     saved = argument.op in ("placeholder", "get_attr")
