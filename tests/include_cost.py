@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LINES = 60410
-INSTANTIATIONS = 22908
+LINES = 60541
+INSTANTIATIONS = 23172
 MARGIN = 0.01
 
 

@@ -9,6 +9,7 @@
 #include <echo/analysis/plan/budget/budget.hpp>
 #include <echo/analysis/plan/budget/cut_prices.hpp>
 #include <echo/analysis/plan/budget/limit_ladder.hpp>
+#include <echo/analysis/plan/budget/search_bounds.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/local_search.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
@@ -970,6 +971,55 @@ TEST_CASE("a search at a limit walks down to it, and swaps, only where it may se
         return evaluate.count();
     };
     CHECK(replays_with(0) < replays_with(1));
+}
+
+TEST_CASE("a search ends where its plan is proved to be cheap, and goes on where much may be gained",
+          "[budget]") {
+    const auto s = layers(120);
+    const auto c = echo::find_candidates(s);
+    const echo::anchor_finder<> anchors(s, c);
+    const std::uint64_t high = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    // A limit that part below the baseline; its plan is proved to be as cheap as any but for one part in `proved`.
+    const auto replays_at = [&](std::uint64_t part, echo::ticks proved, bool is_proved) {
+        const std::uint64_t limit = high - high / part;
+        echo::evaluator<> evaluate(s, c);
+        const auto found = echo::budget_search<>(evaluate, anchors, {}).cheapest(limit);
+        CHECK(found.peak_bytes() <= limit);
+        const std::size_t count = evaluate.count();
+        CHECK(echo::search_bounds<>(evaluate, true).proves_least(found.rated(), limit, proved) == is_proved);
+        return count;
+    };
+    const std::size_t near = replays_at(24, echo::tuning::far_part, true);
+    CHECK(replays_at(14, echo::tuning::proved_part, true) < near / 2);
+    CHECK(replays_at(26, echo::tuning::far_part, false) > near * 2);
+}
+
+TEST_CASE("what is proved of a limit holds for all plans, whichever was asked about before",
+          "[budget][law]") {
+    std::size_t proved = 0;
+    support::check(0.1, [&] {
+        const auto s = support::build(*support::recipes());
+        const auto c = echo::find_candidates(s);
+        const echo::anchor_finder<> anchors(s, c);
+        echo::evaluator<> evaluate(s, c);
+        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 25});
+        const auto known = search.front(20);
+        echo::search_bounds<> bounds(evaluate, true);
+        for (int i = 0; i < 20; ++i) {
+            // A plan is asked about at a limit that a cheaper one keeps, too.
+            const auto& dear = known[*rc::gen::inRange<std::size_t>(0, known.size())];
+            const auto& cheap = known[*rc::gen::inRange<std::size_t>(0, known.size())];
+            if (dear.recompute < cheap.recompute) continue;
+            const std::uint64_t limit = cheap.footprint.peak_bytes;
+            for (const echo::ticks part : {2, 16, 400}) {
+                if (!bounds.proves_least(dear, limit, part)) continue;
+                RC_ASSERT(dear.recompute <= cheap.recompute + cheap.recompute / part);
+                ++proved;
+            }
+            RC_ASSERT(bounds.least_peak(cheap.recompute, dear) <= limit);
+        }
+    });
+    CHECK(proved > 0);
 }
 
 TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {

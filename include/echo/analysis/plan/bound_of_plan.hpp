@@ -4,50 +4,20 @@
 #pragma once
 
 #include <echo/analysis/plan/bound/budget_bound.hpp>
+#include <echo/analysis/plan/bound/loaded_places.hpp>
 #include <echo/analysis/plan/bound/lower_bound.hpp>
 #include <echo/analysis/plan/decision/candidates.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
-#include <echo/graph/ranking.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace echo::detail {
-
-/// So many cuts, or places to take them at, as a graph of that size can afford.
-template <class = void>
-std::size_t cuts_for(const snapshot& s, std::size_t nodes) {
-    return std::clamp(nodes / (s.node_count() + 1), tuning::fewest_cuts, tuning::most_cuts);
-}
-
-/// The step of the highest load in each part of the backward pass, the highest first. `load`: of these steps. O(steps).
-template <class = void>
-std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
-                                 std::span<const std::uint64_t> load) {
-    const std::size_t parts = cuts_for(s, tuning::nodes_searched);
-    const std::size_t first = first_backward_step(s, steps).index(), count = steps.size() - first;
-    ranking<> by_load;
-    for (std::size_t part = 0; part < parts; ++part) {
-        std::uint32_t highest = 0;
-        std::uint64_t most = 0;
-        for (std::size_t t = first + count * part / parts; t < first + count * (part + 1) / parts; ++t) {
-            const step_record& step = steps[step_id(t)];
-            if (load[t] <= most || !runs_after_forward(s[step.node].phase)) continue;
-            most = load[t];
-            highest = step.node.index();
-        }
-        if (most > 0) by_load.add(highest, most);
-    }
-    std::vector<node_id> at;
-    for (const auto n : by_load.descending()) at.emplace_back(n);
-    return at;
-}
 
 /// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that
 /// long. `found`: the replay of `steps`, the plan in question. Never above its peak.

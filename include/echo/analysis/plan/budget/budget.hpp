@@ -8,9 +8,10 @@
 /// time per byte first, until a limit is met, and `retain` keeps again what there is room for: at a rung above the
 /// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
 /// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them, and
-/// `ruin_and_recreate` goes below the limit and back. So a lower limit hardly ever finds a cheaper plan, and limits on
-/// one ladder (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small
-/// graphs the whole front is searched, point by point, whatever is asked.
+/// `ruin_and_recreate` goes below the limit and back. A certified bound (`search_bounds`) tells when to end, and where
+/// it leaves much to gain, more is tried. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder
+/// (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small graphs the
+/// whole front is searched, point by point, whatever is asked; of very large ones nothing is proved on the way.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
@@ -49,10 +50,8 @@ public:
             return rungs_.evaluate()(t->decided);
         if (knows_all())
             rungs_.search_whole_front();
-        else {
-            limits_.search_towards(limit);
-            limits_.polish(limit);
-        }
+        else
+            limits_.search(limit);
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -64,11 +63,12 @@ public:
         if (knows_all()) {
             rungs_.search_whole_front();
         } else {
-            const std::size_t last = rungs_.last_rung_within(most);
+            const std::uint64_t least = rungs_.least_bytes_within(most);
+            const std::size_t last = rungs_.last_rung_within(most, least);
             rungs_.search_rung(last);
             rungs_.search_neighbours(last);
             limits_.walk_to(last);
-            polish_down(most);
+            polish_down(most, least);
         }
         const rated_decision* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
@@ -88,10 +88,13 @@ public:
             for (std::size_t i = 1; i <= count; ++i) {
                 const std::size_t rung =
                     rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count));
-                if (!rungs_.is_reduced() || i % 2 == 1 || arrived.empty())
+                if (rungs_.ladder().was_visited(rung)) continue; // points so close are one
+                if (!rungs_.is_reduced() || i % 2 == 1 || arrived.empty()) {
                     arrived = rungs_.search_rung(rung);
-                else
+                } else {
+                    static_cast<void>(rungs_.ladder().visit(rung));
                     go_on_along_front(rungs_.ladder().limit(rung), arrived);
+                }
             }
         }
         return known_.all();
@@ -108,14 +111,16 @@ public:
 private:
     /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
     /// the plans next above are led to each, and what is cheapest there is searched around and swapped. Where that
-    /// gives nothing, it goes a way below the rung and back.
-    void polish_down(ticks most) {
+    /// gives nothing, it goes a way below the rung and back. Not below `least`, nor below what is proved by then to be
+    /// the least peak.
+    void polish_down(ticks most, std::uint64_t least) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0) return;
+        least = std::max(least, rungs_.least_bytes_within(most));
         const auto lowest = [&] { return known_.within_time(most)->footprint.peak_bytes; };
         std::size_t rung = rungs_.ladder().above(lowest()) + 1;
-        for (std::size_t failed = 0;
-             failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= rungs_.least_bytes(); ++rung) {
+        for (std::size_t failed = 0; failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= least;
+             ++rung) {
             const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
             rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
             rungs_.search_around(limit, replays);

@@ -51,17 +51,16 @@ private:
             plans_.add(found.plan);
             if (!lowest || found.plan.rated().better_than(*lowest)) lowest = found.plan.rated();
         };
-        const bool is_reduced = plans_.effort().is_reduced();
+        const search_effort& effort = plans_.effort();
         const auto& starts = plans_.starts();
         ranking<> by_peak;
         for (std::uint32_t i = 0; i < starts.size(); ++i) by_peak.add(i, starts[i].footprint.peak_bytes);
         const auto order = by_peak.descending();
-        const std::size_t count = is_reduced ? plans_.effort().starts_led_down() : order.size();
-        for (std::size_t i = order.size(); i-- > 0 && order.size() - i <= count;)
+        for (std::size_t i = order.size(); i-- > 0 && order.size() - i <= effort.starts_led_down();)
             lead_down(plans_.evaluate()(starts[order[i]].decided));
-        if (!is_reduced)
+        if (!effort.is_reduced())
             for (std::size_t row = 0; row < cuts_.rows(); ++row)
-                for (std::size_t column = tuning::first_cheap_column; column < cuts_.columns(); column += 2)
+                for (std::size_t column = effort.first_cheap_price(); column < cuts_.columns(); column += 2)
                     lead_down(cuts_.plan_of(row, column));
         return *std::move(lowest);
     }

@@ -27,58 +27,95 @@ public:
         if (!known_first_) known_first_ = plan.rated();
     }
 
-    /// Of larger graphs: a way down to the limit, and the limit itself; what else there is to try where it is not met,
-    /// or only by much recomputation.
-    void search_towards(std::uint64_t limit) {
+    /// Of larger graphs: a way down to the limit, what else there is to try where it is not met or only by much
+    /// recomputation, and swaps at the limit. It ends where nothing cheaper is possible, as is proved, and goes on
+    /// where much may be.
+    void search(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
-        if (limit >= rungs_.least_bytes()) {
-            search_near(limit, near);
-            plans_.lead_from_above(limit, tuning::led_to_limit);
+        search_towards(limit, near);
+        if (rungs_.polishing_replays() == 0 || !known_.within(limit) ||
+            rungs_.is_proved(limit, tuning::proved_part))
+            return;
+        polish(limit, near);
+        if (!takes(limit, tuning::costly_part) && may_be_far(limit)) {
+            search_from_higher(limit, near);
+            swap(limit);
         }
-        if (!known_.within(limit)) {
-            rungs_.down_to(limit);
-            if (!known_.within(limit) && !rungs_.is_reduced())
-                rungs_.search_rung(rungs_.last_rung_within(led_plans<>::no_limit / 4));
+        if (may_be_far(limit)) {
+            swap_below(near);
+            swap(limit);
         }
-        if (rungs_.is_reduced()) return;
-        lower_by_light_ops(limit);
-        if (takes(limit, tuning::costly_part)) search_from_higher(limit, near);
-        if (takes(limit, tuning::dear_part)) search_where_dear(limit, near);
-    }
-    /// Local search at the rung below the limit, which other limits share, and at the limit; there swaps, too, and a
-    /// way below it and back.
-    void polish(std::uint64_t limit) {
-        const std::size_t replays = rungs_.polishing_replays();
-        if (replays == 0 || !known_.within(limit)) return;
-        const std::uint64_t shared = ladder_.limit(ladder_.above(limit) + 1);
-        rungs_.search_around(shared, replays);
-        rungs_.search_around(limit, replays);
-        plans_.exchange(limit, tuning::others_exchanged);
-        plans_.ruin(limit);
     }
     /// A walk to the rung, as to a limit there: it begins at the same rung and leads on what is known by then.
     void walk_to(std::size_t rung) {
         std::vector<std::uint64_t> led;
-        if (rungs_.polishing_replays() > 0) walk(walk_begins(rung), rung, led);
+        if (rungs_.polishing_replays() > 0) walk(walk_begins(rung), rung, led, true);
     }
 
 private:
-    /// The starts are led to a rung above the limit, which is the same for limits close to each other, and on from
-    /// there; then those that arrived there most cheaply straight to the limit, and all with patience where nothing has
-    /// met it.
+    /// The way down, and what else there is to try.
+    void search_towards(std::uint64_t limit, std::size_t near) {
+        if (limit >= rungs_.least_bytes()) {
+            search_near(limit, near);
+            if (rungs_.is_proved(limit, tuning::proved_part)) return;
+            plans_.lead_from_above(limit, tuning::led_to_limit);
+        }
+        if (rungs_.is_proved(limit, tuning::proved_part)) return;
+        if (!known_.within(limit)) {
+            rungs_.down_to(limit);
+            if (!known_.within(limit) && !rungs_.is_reduced())
+                rungs_.search_rung(rungs_.last_rung_within(led_plans<>::no_limit / 4, rungs_.least_bytes()));
+        }
+        if (rungs_.is_reduced()) return;
+        lower_by_light_ops(limit);
+        if (takes(limit, tuning::costly_part) && may_be_far(limit)) search_from_higher(limit, near);
+        if (takes(limit, tuning::dear_part)) search_where_dear(limit, near);
+    }
+    /// Whether much less recomputation may be possible at the limit, for all that is proved.
+    bool may_be_far(std::uint64_t limit) { return !rungs_.is_proved(limit, tuning::far_part); }
+    /// Local search at the rung below the limit, which other limits share, and at the limit; and swaps there.
+    void polish(std::uint64_t limit, std::size_t near) {
+        const std::size_t replays = rungs_.polishing_replays();
+        rungs_.search_around(ladder_.limit(near + 1), replays);
+        rungs_.search_around(limit, replays);
+        swap(limit);
+    }
+    /// Swaps at the limit, and a way below it and back; again while it helps where much may be gained.
+    void swap(std::uint64_t limit) {
+        for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
+            const ticks before = known_.within(limit)->recompute;
+            plans_.exchange(limit, tuning::others_exchanged);
+            plans_.ruin(limit);
+            if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
+        }
+    }
+    /// Swaps, and ways below and back, at some rungs below: what is cheap there is cheap at the limit, too.
+    void swap_below(std::size_t near) {
+        for (std::size_t i = 0; i < tuning::rungs_swapped; ++i) {
+            const std::uint64_t lower = ladder_.limit(near + 2 + i * tuning::rungs_apart);
+            if (lower < rungs_.least_bytes()) return;
+            plans_.lead_from_above(lower, tuning::led_below);
+            plans_.exchange_briefly(lower);
+            plans_.ruin(lower);
+        }
+    }
+    /// The starts are led to a rung above the limit, which is the same for limits close to each other, and those that
+    /// arrived there most cheaply straight to the limit; then all that is known walks there; and where nothing has met
+    /// the limit, all starts are led to it with patience.
     void search_near(std::uint64_t limit, std::size_t near) {
         const bool walks = rungs_.polishing_replays() > 0;
         const std::size_t top = walks ? walk_begins(near) : near;
         std::vector<std::uint64_t> led;
         const auto arrived = rungs_.search_rung(top);
-        if (walks) walk(top, near, led);
-        if (walks && !arrived.empty())
+        if (walks && !arrived.empty()) {
             plans_.search_from_best(tuning::starts_led_straight, arrived, limit);
-        else
-            plans_.search(limit);
+            if (rungs_.is_proved(limit, tuning::proved_part)) return;
+        }
+        if (walks) walk(top, near, led, may_be_far(limit));
+        if (!walks || arrived.empty()) plans_.search(limit);
         if (known_.within(limit) || rungs_.is_reduced()) return;
         plans_.search(limit, true);
-        if (walks) walk(top, near, led);
+        if (walks) walk(top, near, led, true);
     }
     /// The rung from which limits near `near` are walked to.
     static std::size_t walk_begins(std::size_t near) {
@@ -86,10 +123,10 @@ private:
         return near - rung < tuning::rungs_walked / 2 && rung > 0 ? rung - tuning::rungs_walked : rung;
     }
     /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
-    /// cheapest there is swapped, and goes a way below its rung and back. What many small steps lead to, one long one
-    /// misses, and what is cheap below the limit is cheap at it. Plans of peaks in `led` have been led further down
-    /// already.
-    void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led) {
+    /// cheapest there is swapped, and, where much may be gained, goes a way below its rung and back. What many small
+    /// steps lead to, one long one misses, and what is cheap below the limit is cheap at it. Plans of peaks in `led`
+    /// have been led further down already.
+    void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led, bool much_to_gain) {
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
              rung += tuning::rungs_in_stride) {
             const std::uint64_t limit = ladder_.limit(rung);
@@ -102,7 +139,7 @@ private:
                 plans_.lead_patiently(*plan, limit);
             }
             plans_.exchange_briefly(limit);
-            if (rung <= near) plans_.ruin(limit);
+            if (rung <= near && much_to_gain) plans_.ruin(limit);
         }
     }
     /// Who pays that much may wait for a walk that begins at the next place above.
@@ -111,7 +148,7 @@ private:
         if (top == 0 || rungs_.polishing_replays() == 0) return;
         std::vector<std::uint64_t> led;
         rungs_.search_rung(top - tuning::rungs_walked);
-        walk(top - tuning::rungs_walked, near, led);
+        walk(top - tuning::rungs_walked, near, led, true);
         plans_.lead_from_above(limit, tuning::led_to_limit);
     }
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,

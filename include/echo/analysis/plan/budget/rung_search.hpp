@@ -11,6 +11,7 @@
 #include <echo/analysis/plan/budget/known_plans.hpp>
 #include <echo/analysis/plan/budget/led_plans.hpp>
 #include <echo/analysis/plan/budget/limit_ladder.hpp>
+#include <echo/analysis/plan/budget/search_bounds.hpp>
 #include <echo/analysis/plan/budget/whole_front.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 
@@ -31,8 +32,8 @@ public:
     rung_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
         : evaluate_(evaluate), plans_(evaluate, options.progress),
           cuts_(evaluate, anchors, options.encode, plans_.effort().distances), down_(plans_, cuts_),
-          front_(plans_, options.local_search_replays), replays_(options.local_search_replays),
-          encode_(options.encode) {
+          front_(plans_, options.local_search_replays), bounds_(evaluate, options.encode),
+          replays_(options.local_search_replays), encode_(options.encode) {
         plans_.start_from(decision::nothing(evaluate.graph()));
         ladder_ = limit_ladder(known_.all().front().footprint.peak_bytes);
     }
@@ -47,6 +48,17 @@ public:
     limit_ladder& ladder() noexcept { return ladder_; }
     /// No plan has a peak below it, in bytes. Once prepared.
     std::uint64_t least_bytes() const noexcept { return least_bytes_; }
+    /// No plan within `most` has a lower peak, in bytes; in large graphs no plan at all. Once prepared.
+    std::uint64_t least_bytes_within(ticks most) {
+        if (is_reduced()) return least_bytes_;
+        return std::max(least_bytes_, bounds_.least_peak(most, *known_.within_time(most)));
+    }
+    /// Whether a plan is known at the limit than which, as is proved, none recomputes for less by more than one part in
+    /// `part`. In large graphs nothing is proved.
+    bool is_proved(std::uint64_t limit, ticks part) {
+        const rated_decision* found = polishing_replays() > 0 ? known_.within(limit) : nullptr;
+        return found && bounds_.proves_least(*found, limit, part);
+    }
     /// Whether the graph is so small that all plans that might be of use should be known.
     bool knows_all() const noexcept { return plans_.effort().whole_front(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
@@ -97,20 +109,21 @@ public:
         for (std::size_t k = 1; k <= count; ++k)
             search_rung((i / tuning::rungs_apart + k) * tuning::rungs_apart);
     }
-    /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving.
-    std::size_t last_rung_within(ticks most) {
+    /// The lowest rung at which a plan within `most` is found, by doubling steps and then by halving. No plan within
+    /// `most` has a peak below `least` bytes.
+    std::size_t last_rung_within(ticks most, std::uint64_t least) {
         const auto lowest_known = [&] {
             return ladder_.above(known_.within_time(most)->footprint.peak_bytes);
         };
         std::size_t within = lowest_known(), beyond = within + 1;
-        for (std::size_t step = tuning::first_rungs_down; ladder_.limit(within) > 0 && reaches(beyond, most);
-             step *= 2) {
+        for (std::size_t step = tuning::first_rungs_down;
+             ladder_.limit(within) > 0 && reaches(beyond, most, least); step *= 2) {
             within = std::max(beyond, lowest_known());
             beyond = within + step;
         }
         while (within + 1 < beyond) { // a plan found on the way may be lower than what `beyond` was missed by
             const std::size_t middle = within + (beyond - within) / 2;
-            if (polishing_replays() > 0 ? is_led_to(middle, most) : reaches(middle, most))
+            if (polishing_replays() > 0 ? is_led_to(middle, most, least) : reaches(middle, most, least))
                 within = std::max(middle, lowest_known());
             else
                 beyond = middle;
@@ -121,11 +134,11 @@ public:
 private:
     /// Whether a plan within `most` is known or found at the rung. Where no polish follows, which would lead plans on,
     /// the plans known just above are led to a rung that no start reaches, too.
-    bool reaches(std::size_t i, ticks most) {
+    bool reaches(std::size_t i, ticks most, std::uint64_t least) {
         const std::uint64_t limit = ladder_.limit(i);
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
-        if (limit < least_bytes_ || ladder_.was_visited(i)) return false;
+        if (limit < least || ladder_.was_visited(i)) return false;
         if (plans_.search_within(limit, most)) return true;
         if (polishing_replays() == 0 && !is_reduced()) plans_.lead_from_above(limit, tuning::led_to_limit);
         return plans_.knows_within(limit, most);
@@ -133,11 +146,11 @@ private:
 
     /// Whether a plan within `most` is known at the rung, or found by leading the plans known just above to it: where
     /// they lie close, they arrive more cheaply than starts from far away.
-    bool is_led_to(std::size_t i, ticks most) {
+    bool is_led_to(std::size_t i, ticks most, std::uint64_t least) {
         const std::uint64_t limit = ladder_.limit(i);
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
-        if (limit < least_bytes_) return false;
+        if (limit < least) return false;
         plans_.lead_from_above(limit, tuning::led_to_rung, most);
         return plans_.knows_within(limit, most);
     }
@@ -148,6 +161,7 @@ private:
     cut_candidates<> cuts_;
     descent<> down_;
     whole_front<> front_;
+    search_bounds<> bounds_;
     std::size_t replays_;
     bool encode_;
     std::uint64_t least_bytes_ = 0;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace echo {
 
@@ -41,9 +42,15 @@ struct search_effort {
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
 
-    /// How many of the lowest starts are led down as far as they go where less is tried: more of them come a tenth
-    /// lower in graphs of ten thousand nodes, and hardly lower in those of a hundred thousand.
-    std::size_t starts_led_down() const noexcept { return std::clamp<std::size_t>(100'000 / size, 1, 4); }
+    /// How many of the lowest starts are led down as far as they go; of small graphs all. Four come a tenth lower than
+    /// one in graphs of ten thousand nodes, and hardly lower in those of a hundred thousand.
+    std::size_t starts_led_down() const noexcept {
+        if (is_reduced()) return std::clamp<std::size_t>(100'000 / size, 1, 4);
+        return whole_front() ? std::numeric_limits<std::size_t>::max() : 8;
+    }
+    /// Of the prices of cuts that are led down as far as they go the first, which is the dearest; each second one from
+    /// there on counts.
+    std::size_t first_cheap_price() const noexcept { return whole_front() ? 5 : 7; }
     /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where
     /// single limits are searched, but at the last of them.
     std::size_t most_local_replays() const noexcept {

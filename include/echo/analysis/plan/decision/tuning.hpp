@@ -83,7 +83,6 @@ inline constexpr std::uint64_t cheapest_part = 16; ///< the last price is so muc
 inline constexpr std::size_t cuts_of_least = 4; ///< of small graphs, for the peak that no plan goes below
 inline constexpr std::size_t rungs_apart = 3;   ///< of limits that are neighbours
 inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on, of the cuts to start from
-inline constexpr std::size_t first_cheap_column = 5; ///< and those of the cuts that are led down alone
 /// Rounds of evictions that lead a start down.
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
 /// Plans whose peaks lie next above a limit: led to one that is asked for, to a rung on the walk down to one, and to a
@@ -93,7 +92,7 @@ inline constexpr std::ptrdiff_t led_to_limit = 4, led_on_walk = 4, led_to_rung =
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 /// What recomputes by a fourth more than what is known at a limit is led no further to it.
 inline constexpr ticks dearer_led_part = 4;
-/// Starts that are led straight to a limit once plans have been walked to it.
+/// Starts that are led straight to a limit before plans are walked to it.
 inline constexpr std::size_t starts_led_straight = 4;
 /// How many of the plans whose peaks lie next above every other point of a large graph's front are led to it.
 inline constexpr std::ptrdiff_t led_along_front = 2;
@@ -105,6 +104,13 @@ inline constexpr int retained_from_below = 8;
 /// Recomputing for a tenth of a step is worth a longer search, and for a quarter one that is longer still.
 inline constexpr ticks costly_part = 10, dear_part = 4;
 inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
+/// Where no plan can be cheaper by more than one part in so many, a search ends; where one may be by more than one in
+/// so many, it goes on.
+inline constexpr ticks proved_part = 400, far_part = 16;
+inline constexpr std::size_t cuts_of_proof = 8;       ///< for the bound that says so
+inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
+inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
+inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above each that are led to it
 /// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
 /// some of them further; they are a multiple of those.
 inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
