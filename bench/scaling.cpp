@@ -252,7 +252,7 @@ double least_us(int times, const Call& call) {
 void measure_budget(const echo::snapshot& s) {
     const auto baseline = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
     const auto nodes = static_cast<double>(s.node_count());
-    const int times = s.node_count() > 50'000 ? 1 : 3;
+    const int times = s.node_count() > 200'000 ? 1 : 3;
     std::optional<echo::plan> made;
     const double budget = least_us(times, [&] {
         made.emplace(echo::make_plan(s, {.how = echo::strategy::budget, .budget = baseline / 2}));

@@ -89,7 +89,7 @@ public:
                 const std::size_t rung =
                     rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count));
                 if (rungs_.ladder().was_visited(rung)) continue; // points so close are one
-                if (!rungs_.is_reduced() || i % 2 == 1 || arrived.empty()) {
+                if (i % tuning::points_per_search == 1 || arrived.empty()) {
                     arrived = rungs_.search_rung(rung);
                 } else {
                     static_cast<void>(rungs_.ladder().visit(rung));
@@ -131,8 +131,8 @@ private:
         }
     }
 
-    /// From one point of a large graph's front to the next: what arrived cheaply there mostly does so here, and what
-    /// was found there lies close.
+    /// From one point of a front to the next: what arrived cheaply there mostly does so here, and what was found there
+    /// lies close.
     void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
         rungs_.plans().lead_from_above(limit, tuning::led_along_front);
         rungs_.plans().search_from_best(tuning::starts_led_along_front, arrived, limit);

@@ -94,9 +94,10 @@ inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from
 inline constexpr ticks dearer_led_part = 4;
 /// Starts that are led straight to a limit before plans are walked to it.
 inline constexpr std::size_t starts_led_straight = 4;
-/// How many of the plans whose peaks lie next above every other point of a large graph's front are led to it.
-inline constexpr std::ptrdiff_t led_along_front = 2;
-inline constexpr std::size_t starts_led_along_front = 6; ///< and how many of the starts
+/// Of so many points of a front all starts are led to one.
+inline constexpr std::size_t points_per_search = 3;
+inline constexpr std::ptrdiff_t led_along_front = 2;     ///< to the others, of the plans next above,
+inline constexpr std::size_t starts_led_along_front = 6; ///< and of the starts
 /// Plans below a limit that are swapped at the end of its search, beside the cheapest.
 inline constexpr std::ptrdiff_t others_exchanged = 2;
 /// Rounds in which each of those keeps again, before, what there is room for.
