@@ -11,7 +11,7 @@
 /// `ruin_and_recreate` goes below the limit and back. A certified bound (`search_bounds`) tells when to end, and where
 /// it leaves much to gain, more is tried. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder
 /// (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small graphs the
-/// whole front is searched, point by point, whatever is asked; of very large ones nothing is proved on the way.
+/// whole front is searched, point by point, whatever is asked; of those above 8192 nothing is proved on the way.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -85,16 +86,15 @@ public:
             const std::uint64_t high = known_.all().front().footprint.peak_bytes;
             const std::uint64_t low = known_.lowest().footprint.peak_bytes;
             led_plans<>::arrivals arrived;
+            std::size_t last = 0;
             for (std::size_t i = 1; i <= count; ++i) {
                 const std::size_t rung =
                     rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count));
-                if (rungs_.ladder().was_visited(rung)) continue; // points so close are one
-                if (i % tuning::points_per_search == 1 || arrived.empty()) {
+                if (std::exchange(last, rung) == rung) continue; // points so close are one
+                if (i % tuning::points_per_search == 1 || arrived.empty())
                     arrived = rungs_.search_rung(rung);
-                } else {
-                    static_cast<void>(rungs_.ladder().visit(rung));
+                else
                     go_on_along_front(rungs_.ladder().limit(rung), arrived);
-                }
             }
         }
         return known_.all();

@@ -60,7 +60,7 @@ private:
             lead_down(plans_.evaluate()(starts[order[i]].decided));
         if (!effort.is_reduced())
             for (std::size_t row = 0; row < cuts_.rows(); ++row)
-                for (std::size_t column = effort.first_cheap_price(); column < cuts_.columns(); column += 2)
+                for (std::size_t column = effort.first_cheap_column(); column < cuts_.columns(); column += 2)
                     lead_down(cuts_.plan_of(row, column));
         return *std::move(lowest);
     }

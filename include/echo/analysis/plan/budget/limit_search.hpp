@@ -28,8 +28,8 @@ public:
     }
 
     /// Of larger graphs: a way down to the limit, what else there is to try where it is not met or only by much
-    /// recomputation, and swaps at the limit. It ends where nothing cheaper is possible, as is proved, and goes on
-    /// where much may be.
+    /// recomputation, and swaps at the limit. It ends where hardly anything cheaper is possible, as is proved, and
+    /// goes on where much may be.
     void search(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         search_towards(limit, near);
@@ -39,11 +39,11 @@ public:
         polish(limit, near);
         if (!takes(limit, tuning::costly_part) && may_be_far(limit)) {
             search_from_higher(limit, near);
-            swap(limit);
+            swap_while_it_helps(limit);
         }
         if (may_be_far(limit)) {
             swap_below(near);
-            swap(limit);
+            swap_while_it_helps(limit);
         }
     }
     /// A walk to the rung, as to a limit there: it begins at the same rung and leads on what is known by then.
@@ -78,10 +78,10 @@ private:
         const std::size_t replays = rungs_.polishing_replays();
         rungs_.search_around(ladder_.limit(near + 1), replays);
         rungs_.search_around(limit, replays);
-        swap(limit);
+        swap_while_it_helps(limit);
     }
     /// Swaps at the limit, and a way below it and back; again while it helps where much may be gained.
-    void swap(std::uint64_t limit) {
+    void swap_while_it_helps(std::uint64_t limit) {
         for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
             const ticks before = known_.within(limit)->recompute;
             plans_.exchange(limit, tuning::others_exchanged);
@@ -100,8 +100,8 @@ private:
         }
     }
     /// The starts are led to a rung above the limit, which is the same for limits close to each other, and those that
-    /// arrived there most cheaply straight to the limit; then all that is known walks there; and where nothing has met
-    /// the limit, all starts are led to it with patience.
+    /// arrived there most cheaply straight to the limit, or all of them where that rung had been searched before. Then
+    /// what is known walks there; and where nothing has met the limit, all starts are led to it with patience.
     void search_near(std::uint64_t limit, std::size_t near) {
         const bool walks = rungs_.polishing_replays() > 0;
         const std::size_t top = walks ? walk_begins(near) : near;
@@ -142,7 +142,7 @@ private:
             if (rung <= near && much_to_gain) plans_.ruin(limit);
         }
     }
-    /// Who pays that much may wait for a walk that begins at the next place above.
+    /// A walk that begins at the next place above: who pays much may wait, and so may who might pay much less.
     void search_from_higher(std::uint64_t limit, std::size_t near) {
         const std::size_t top = walk_begins(near);
         if (top == 0 || rungs_.polishing_replays() == 0) return;

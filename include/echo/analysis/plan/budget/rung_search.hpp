@@ -54,7 +54,7 @@ public:
         return std::max(least_bytes_, bounds_.least_peak(most, *known_.within_time(most)));
     }
     /// Whether a plan is known at the limit than which, as is proved, none recomputes for less by more than one part in
-    /// `part`. In large graphs nothing is proved.
+    /// `part`. Nothing is proved in large graphs, nor where there is no polish.
     bool is_proved(std::uint64_t limit, ticks part) {
         const rated_decision* found = polishing_replays() > 0 ? known_.within(limit) : nullptr;
         return found && bounds_.proves_least(*found, limit, part);
