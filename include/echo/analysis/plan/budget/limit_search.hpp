@@ -89,7 +89,8 @@ private:
             if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
         }
     }
-    /// Swaps, and ways below and back, at some rungs below: what is cheap there is cheap at the limit, too.
+    /// Swaps, and ways below and back, at some rungs below the one that `polish` searches: what is cheap there is cheap
+    /// at the limit, too.
     void swap_below(std::size_t near) {
         for (std::size_t i = 0; i < tuning::rungs_swapped; ++i) {
             const std::uint64_t lower = ladder_.limit(near + 2 + i * tuning::rungs_apart);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -24,19 +25,16 @@ public:
     /// `encode`: plans may keep values in one bit per element.
     search_bounds(evaluator<>& evaluate, bool encode) : evaluate_(evaluate), encode_(encode) {}
 
-    /// Whether it is proved that at the limit, in bytes, no plan saves more than one part in `part` of what `found`
-    /// recomputes. What was proved of a limit is remembered until another is asked about. A replay and at most
-    /// `tuning::cuts_of_proof` cuts; none for the plan that was asked about last.
+    /// Whether it is proved that no plan whose peak is at most `limit` bytes saves more than one part in `part` of what
+    /// `found` recomputes, which is one of them. What is once proved of a limit stays proved. A replay and at most
+    /// `tuning::cuts_of_proof` cuts, taken where `found` is most loaded; none if what is proved already says it, or was
+    /// looked for at a plan of the same time.
     bool proves_least(const rated_decision& found, std::uint64_t limit, ticks part) {
-        if (limit != limit_) {
-            limit_ = limit;
-            least_ = 0;
-            asked_ = -1;
-        }
-        const auto is_near = [&] { return found.recompute <= least_ + least_ / part; };
-        if (is_near() || found.recompute == asked_) return is_near();
-        asked_ = found.recompute;
-        least_ = std::max(least_, bound().least_time(limit, places(found), tuning::cuts_of_proof));
+        proof& known = proofs_[limit];
+        const auto is_near = [&] { return found.recompute <= known.least + known.least / part; };
+        if (is_near() || found.recompute == known.looked_at) return is_near();
+        known.looked_at = found.recompute;
+        known.least = std::max(known.least, bound().least_time(limit, places(found), tuning::cuts_of_proof));
         return is_near();
     }
 
@@ -47,6 +45,12 @@ public:
     }
 
 private:
+    /// Of one limit.
+    struct proof {
+        ticks least = 0;      ///< no plan there recomputes for less
+        ticks looked_at = -1; ///< what the plan recomputes where that was looked for last; -1: none yet
+    };
+
     budget_bound<Any>& bound() {
         if (!bound_) bound_.emplace(evaluate_.graph(), evaluate_.facts(), encode_);
         return *bound_;
@@ -59,9 +63,7 @@ private:
     evaluator<>& evaluate_;
     bool encode_;
     std::optional<budget_bound<Any>> bound_;
-    std::uint64_t limit_ = 0; // that was asked about last,
-    ticks least_ = 0;         // what is proved of it,
-    ticks asked_ = -1;        // and what the plan recomputes whose places were cut
+    std::map<std::uint64_t, proof> proofs_; // by limit
 };
 
 } // namespace echo

@@ -42,14 +42,15 @@ struct search_effort {
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
 
-    /// How many of the lowest starts are led down as far as they go: all of them where that is quick, and the peak may
-    /// come a tenth lower. Four come a tenth lower than one in graphs of ten thousand nodes, and hardly lower in those
-    /// of a hundred thousand.
+    /// How many of the lowest starts are led down as far as they go: all of them where replays are quick, since in some
+    /// graphs fewer end higher. Four come a tenth lower than one in graphs of ten thousand nodes, and hardly lower in
+    /// those of a hundred thousand.
     std::size_t starts_led_down() const noexcept {
         if (is_reduced()) return std::clamp<std::size_t>(100'000 / size, 1, 4);
         return is_quick() ? std::numeric_limits<std::size_t>::max() : 8;
     }
-    /// Cuts at every second price from this place on, of the prices from the dearest down, are led down as well.
+    /// Prices of cuts lie from the dearest time to the cheapest. Cuts at this one and at every second one behind it are
+    /// led down as well.
     std::size_t first_cheap_column() const noexcept { return is_quick() ? 5 : 7; }
     /// Replays for local search at a front point: many in small graphs, where each takes microseconds. None where
     /// single limits are searched, but at the last of them.
@@ -70,7 +71,7 @@ struct search_effort {
     std::size_t most_leads() const noexcept { return 60'000 / (size + 1); }
 
 private:
-    /// Whether a replay takes so little that all ways to the lowest plan are gone.
+    /// Whether replays take so little time that every way to the lowest plan is tried.
     bool is_quick() const noexcept { return size <= 2048; }
 };
 
