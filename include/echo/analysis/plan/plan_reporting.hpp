@@ -3,14 +3,17 @@
 /// Where the figures of a plan's report come from: the replays of the graph's own order and of the plan.
 #pragma once
 
+#include <echo/analysis/plan/bound/loaded_places.hpp>
 #include <echo/analysis/plan/bound_of_plan.hpp>
 #include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
 #include <echo/analysis/plan/strategies/partition.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -62,7 +65,8 @@ void report_time_bound(const snapshot& s, const candidates& c, const plan_option
         options.how == strategy::budget && options.budget != any_peak && !options.allocator;
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
     const auto at = most_loaded(s, made.steps, found.load());
-    const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at);
+    const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::cuts_of_proof);
+    const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at, cuts);
     report.recompute_time_bound = std::min(report.recompute_time_ratio, c.times.part(least));
 }
 

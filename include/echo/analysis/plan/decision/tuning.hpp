@@ -131,8 +131,12 @@ inline constexpr std::size_t cuts_of_lowering = 8; ///< for that bound
 inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets, in its progress
 
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
-/// What nodes times cuts may come to, and nodes times places for them; cuts at least and at most.
-inline constexpr std::size_t nodes_cut = 200'000, nodes_searched = 50'000, fewest_cuts = 6, most_cuts = 64;
+/// What nodes times cuts may come to.
+inline constexpr std::size_t nodes_cut = 200'000;
+/// The same of cuts where time has a price, of which the first few tell nearly all.
+inline constexpr std::size_t nodes_cut_at_prices = 10'000;
+/// What nodes times places for the cuts may come to, and how many places there are at least; places or cuts at most.
+inline constexpr std::size_t nodes_searched = 50'000, fewest_places = 6, most_cuts = 64;
 /// Places, the most loaded ones of the plan, whose cuts tell where else to take some.
 inline constexpr std::size_t places_cut_first = 8;
 
