@@ -135,7 +135,8 @@ private:
     /// lies close.
     void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
         rungs_.plans().lead_from_above(limit, tuning::led_along_front);
-        rungs_.plans().search_from_best(tuning::starts_led_along_front, arrived, limit);
+        const std::size_t starts = rungs_.plans().effort().starts_led_along_front();
+        rungs_.plans().search_from_best(starts, arrived, limit);
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.
