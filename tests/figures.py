@@ -59,9 +59,16 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch, gpu = (
+    paper, peers, engine, pytorch, zoo, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
-        for path in ("paper/tables.py", "peers/tables.py", "engine/engine.py", "pytorch/rows.py", "gpu/tables.py")
+        for path in (
+            "paper/tables.py",
+            "peers/tables.py",
+            "engine/engine.py",
+            "pytorch/rows.py",
+            "pytorch/zoo.py",
+            "gpu/tables.py",
+        )
     )
     return {
         "bench/run hosts": lambda: front_page.section("hosts"),
@@ -86,6 +93,7 @@ def generated():
         **of_report(),
         "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
+        "bench/zoo": lambda: zoo.section(load("zoo")),
         "tests/cuda/counts/count.py --markdown": lambda: count.section(
             load("cuda-counts"), load("cuda-mutants")
         ),
