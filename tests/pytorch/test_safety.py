@@ -595,6 +595,13 @@ class Falls(Case):
             self.train(budget="8GiB", strict=True)
         self.assertIn("fits the budget", last().reason)
 
+    def test_a_step_of_gradients_alone_is_proved_to_need_what_it_needs(self):
+        module = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(3)))
+        shown = torch.compile(module, backend=echo_torch.backend())
+        with self.assertWarnsRegex(EchoWarning, "nothing below.*no plan of this kind needs less"):
+            shown(torch.randn(2, 256)).square().sum().backward()
+        self.assertEqual(last().bound, last().default_peak)
+
     def test_a_graph_without_gradients_says_nothing(self):
         shown = torch.compile(lambda x: x + 1, backend=echo_torch.backend(budget=0.5, strict=True))
         x = torch.randn(4, 4, requires_grad=True)

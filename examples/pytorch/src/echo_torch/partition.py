@@ -254,9 +254,11 @@ def plan_for(
     )
     _check_budget(options.bytes_of(report.default_peak), options, report)
     if report.peak >= report.default_peak:
+        is_least = report.bound >= report.default_peak
         raise Unknown(
             f"its default needs {report.default_peak / 1e6:.1f} MB, "
             f"and Echo found nothing below {report.peak / 1e6:.1f} MB"
+            + (": no plan of this kind needs less" if is_least else "")
         )
     return plan, key
 
