@@ -96,7 +96,7 @@ inline constexpr ticks dearer_led_part = 4;
 inline constexpr std::size_t starts_led_straight = 4;
 /// Of so many points of a front all starts are led to one.
 inline constexpr std::size_t points_per_search = 3;
-inline constexpr std::ptrdiff_t led_along_front = 2; ///< of the plans next above, to the others
+inline constexpr std::ptrdiff_t led_along_front = 2; ///< plans next above that are led to each of the others
 /// Plans below a limit that are swapped at the end of its search, beside the cheapest.
 inline constexpr std::ptrdiff_t others_exchanged = 2;
 /// Rounds in which each of those keeps again, before, what there is room for.
