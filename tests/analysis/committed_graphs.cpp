@@ -181,3 +181,15 @@ TEST_CASE("a graph whose loss nobody asks for is planned as well as with it", "[
         }
     }
 }
+
+TEST_CASE("below what is found where a budget is out of reach, no budget is met", "[graphs]") {
+    for (const std::string name : {"densenet121_b32", "resnet50_b64"}) {
+        CAPTURE(name);
+        const auto s = read_committed(graph_path(name));
+        const auto peak_at = [&](std::uint64_t budget) {
+            return echo::make_plan(s, {.how = echo::strategy::budget, .budget = budget}).report().peak_bytes;
+        };
+        const std::uint64_t least = peak_at(0), below = least - least / 64;
+        CHECK(peak_at(below) > below);
+    }
+}

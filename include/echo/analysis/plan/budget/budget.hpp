@@ -15,6 +15,7 @@
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
+#include <echo/analysis/plan/budget/lowest_peak.hpp>
 #include <echo/analysis/plan/budget/rung_search.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 
@@ -44,7 +45,8 @@ public:
     }
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
-    /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost.
+    /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost;
+    /// a limit that is out of reach takes some more, to say so of a plan that is hard to go below.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         rungs_.prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -69,7 +71,7 @@ public:
             rungs_.search_rung(last);
             rungs_.search_neighbours(last);
             limits_.walk_to(last);
-            polish_down(most, least);
+            lowest_peak<>(rungs_).polish(most, least);
         }
         const rated_decision* found = known_.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
@@ -109,28 +111,6 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
-    /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
-    /// the plans next above are led to each, and what is cheapest there is searched around and swapped. Where that
-    /// gives nothing, it goes a way below the rung and back. Not below `least`, nor below what is proved by then to be
-    /// the least peak.
-    void polish_down(ticks most, std::uint64_t least) {
-        const std::size_t replays = rungs_.polishing_replays();
-        if (replays == 0) return;
-        least = std::max(least, rungs_.least_bytes_within(most));
-        const auto lowest = [&] { return known_.within_time(most)->footprint.peak_bytes; };
-        std::size_t rung = rungs_.ladder().above(lowest()) + 1;
-        for (std::size_t failed = 0; failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= least;
-             ++rung) {
-            const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
-            rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
-            rungs_.search_around(limit, replays);
-            rungs_.plans().exchange(limit);
-            if (lowest() == before) rungs_.plans().ruin(limit);
-            failed = lowest() < before ? 0 : failed + 1;
-            rung = std::max(rung, rungs_.ladder().above(lowest()));
-        }
-    }
-
     /// From one point of a front to the next: what arrived cheaply there mostly does so here, and what was found there
     /// lies close.
     void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {

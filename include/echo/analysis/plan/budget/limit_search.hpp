@@ -4,6 +4,7 @@
 /// front to be searched.
 #pragma once
 
+#include <echo/analysis/plan/budget/lowest_peak.hpp>
 #include <echo/analysis/plan/budget/rung_search.hpp>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ public:
     void search(std::uint64_t limit) {
         const std::size_t near = ladder_.above(limit);
         search_towards(limit, near);
+        if (!known_.within(limit)) lowest_peak<>(rungs_).approach(limit);
         if (rungs_.polishing_replays() == 0 || !known_.within(limit) ||
             rungs_.is_proved(limit, tuning::proved_part))
             return;

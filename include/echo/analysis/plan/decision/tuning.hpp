@@ -115,6 +115,8 @@ inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above 
 /// some of them further; they are a multiple of those.
 inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
 inline constexpr std::size_t rungs_failed = 4; ///< in turn, before local search goes no further down
+/// Below the lowest plan, where a limit is out of reach: that far the starts are led then.
+inline constexpr std::size_t rungs_approached = 8;
 /// Passes over the front, and how many neighbours a plan is led to.
 inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t first_rungs_down = 4; ///< doubled until a rung is not reached
