@@ -310,7 +310,7 @@ TEST_CASE("swaps alone find what the whole search finds, where each leaves alone
         std::uint64_t graph, part; ///< its number, and eighths of the way to the lowest peak
     };
     const example all[] = {
-        {133, 3},  {1567, 5},  // swaps that share a node do not go together
+        {2348, 5}, {1567, 5},  // swaps that share a node do not go together
         {5136, 7}, {26716, 5}, // what one keeps, none of the others gives up
         {735, 5},  {10651, 5}, // what one would have kept, others may give up if it did not pay
     };
@@ -323,13 +323,13 @@ TEST_CASE("swaps alone find what the whole search finds, where each leaves alone
         nothing.heavy = true;
         const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
         const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 8;
+        CAPTURE(graph, part);
         auto found = evict(evaluate(nothing), limit, {});
         REQUIRE(found.met);
         const auto before = found.plan.recompute();
         const auto after = exchange(std::move(found.plan), limit, 20).recompute();
         const echo::anchor_finder<> anchors(s, c);
         echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
-        CAPTURE(graph, part);
         CHECK(after < before);
         CHECK(after <= search.cheapest(limit).recompute());
     }
@@ -843,6 +843,92 @@ TEST_CASE("what cannot be made again is not forgotten for what is made of it", "
     CHECK(next.again[m.at(m.x)]);
 }
 
+namespace {
+
+/// What a heavy op makes is scaled, and the scaled map is written over in place; the backward pass reads the first and
+/// the last of the three.
+struct written_over {
+    toy_graph g;
+    echo::value_id source, scaled, kept, peak;
+    echo::snapshot s;
+    echo::candidates c;
+
+    written_over() {
+        source = g.heavy({g.input(1)}, 100);
+        scaled = g.light({source}, 100);
+        kept = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure}, {scaled},
+                     {{.bytes = 100, .inplace = 0}});
+        const auto next = g.heavy({kept}, 10);
+        peak = g.heavy({next}, 500);
+        const auto loss = g.heavy({peak}, 1), d = g.backward({loss}, 10);
+        const auto end = g.backward({g.backward({d, kept}, 10), source}, 10);
+        s = g.finish({loss, end});
+        c = echo::find_candidates(s);
+    }
+    echo::node_id at(echo::value_id v) const { return s[v].producer; }
+};
+
+} // namespace
+
+TEST_CASE("what is written over in place has to be kept or made again with what is written on it",
+          "[budget]") {
+    const written_over m;
+    echo::evaluator<> evaluate(m.s, m.c);
+    auto nothing = evaluate(echo::decision::nothing(m.s));
+    const std::uint64_t limit = nothing.peak_bytes() - 100;
+    const auto found = echo::evictor(evaluate)(std::move(nothing), limit, {.rounds = 1});
+    CHECK(found.met); // both at once: the one alone would keep the other in its place
+    CHECK(found.plan.decided().again[m.at(m.kept)]);
+    CHECK(found.plan.decided().again[m.at(m.scaled)]);
+}
+
+TEST_CASE("a copy has the storage until another is written over it", "[budget]") {
+    const written_over m;
+    const echo::schedule steps = echo::baseline_schedule(m.s);
+    const auto live = echo::liveness_analysis{}(m.s, steps);
+    const auto copy = [&](echo::value_id v) { return echo::copy_id{echo::step_id(m.at(v).index()), 0}; };
+    REQUIRE(live.storage(copy(m.scaled)) == live.storage(copy(m.kept)));
+    CHECK(live.last_held(copy(m.scaled)) == echo::step_id(m.at(m.kept).index()));
+    CHECK(live.last_held(copy(m.kept)) == live[live.storage(copy(m.kept))].last);
+    CHECK(live.last_held(copy(m.kept)) > echo::step_id(m.at(m.peak).index()));
+    CHECK(live.last_held(copy(m.source)) == live[live.storage(copy(m.source))].last);
+}
+
+TEST_CASE("what would be written over takes room of its own where it is kept", "[budget]") {
+    toy_graph g;
+    const auto source = g.heavy({g.input(1)}, 100), scaled = g.light({source}, 100);
+    const auto kept = g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure}, {scaled},
+                            {{.bytes = 100, .inplace = 0}});
+    const auto loss = g.heavy({g.heavy({kept}, 500)}, 1);
+    const auto end = g.backward({g.backward({g.backward({loss}, 10), kept}, 10), scaled}, 10);
+    const auto s = g.finish({loss, g.backward({end, source}, 10)});
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    auto again = echo::decision::nothing(s);
+    again.again.insert(s[scaled].producer);
+    auto plan = evaluate(again);
+    REQUIRE(plan.peak_bytes() < evaluate(echo::decision::nothing(s)).peak_bytes());
+    echo::retainer retain(evaluate);
+    const std::uint64_t limit = plan.peak_bytes();
+    CHECK(retain(std::move(plan), limit).recompute() > 0);
+    CHECK(retain.rejected() == 0); // it is known without a try
+}
+
+TEST_CASE("what the backward pass writes over can be given up before", "[budget]") {
+    toy_graph g;
+    const auto kept = g.light({g.input(1)}, 100), peak = g.heavy({g.heavy({kept}, 10)}, 500);
+    const auto loss = g.heavy({peak}, 1), d = g.backward({loss}, 10);
+    const auto over =
+        g.add({.phase = echo::phase::backward, .kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure},
+              {kept, d}, {{.bytes = 100, .inplace = 0}});
+    const auto s = g.finish({loss, g.backward({over}, 10)});
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    auto nothing = evaluate(echo::decision::nothing(s));
+    const std::uint64_t limit = nothing.peak_bytes() - 100;
+    CHECK(echo::evictor(evaluate)(std::move(nothing), limit, {}).met);
+}
+
 TEST_CASE("what costs more per byte than the rest is not forgotten along with it, be the rest a single byte",
           "[budget]") {
     toy_graph g;
@@ -1023,7 +1109,7 @@ TEST_CASE("what is proved of a limit holds for all plans, whichever was asked ab
 }
 
 TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {
-    for (const std::uint64_t number : {133U, 614U, 764U, 866U, 1083U}) {
+    for (const std::uint64_t number : {133U, 430U, 614U, 764U, 1229U, 1262U}) {
         const auto s = support::numbered_graph(number, 100);
         const auto c = echo::find_candidates(s);
         const auto least = echo::lower_bound(s, c, false, true)({}, s.node_count());

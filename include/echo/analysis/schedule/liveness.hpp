@@ -45,6 +45,13 @@ public:
     std::size_t copy_index(copy_id c) const { return first_copy_[c.step] + c.output; }
     /// The last step that reads the copy, itself or through fused steps; `step_id::none()` if no step does.
     step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
+    /// The last step at which the storage of the copy, which is no view, holds it: where another is written over it in
+    /// place, the step that does so, unless the storage is resident.
+    step_id last_held(copy_id c) const {
+        const auto at = copy_index(c);
+        if (!written_over_.empty() && written_over_[at].valid()) return written_over_[at];
+        return storages_[of_copy_[at]].last;
+    }
 
     template <class>
     friend class basic_liveness_analysis;
@@ -54,6 +61,7 @@ private:
     detail::large_vector<storage_id> of_copy_;
     id_vector<step_id, std::uint32_t> first_copy_;
     detail::large_vector<step_id> last_read_;
+    detail::large_vector<step_id> written_over_; ///< per copy; empty as long as none is
 };
 
 namespace detail {
@@ -99,6 +107,8 @@ private:
         storages.clear();
         last_on_.clear();
         written_.clear();
+        live_.written_over_.clear();
+        content_.clear();
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue; // its readers read its inputs
             if (!written_.empty()) check_reads(s, steps, t);
@@ -198,7 +208,10 @@ private:
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
                 const storage_id target = live_.storage(sources[value.inplace]);
                 lie_on(target, made);
-                if (live_.storages_[target].resident) remember_write(target, t);
+                if (live_.storages_[target].resident)
+                    remember_write(target, t);
+                else
+                    remember_end(target, made);
             } else {
                 make(made, value.bytes, value.resident, false);
             }
@@ -210,6 +223,16 @@ private:
     void remember_write(storage_id target, step_id t) {
         written_.resize(live_.storages_.size(), step_id::none());
         written_[target] = t;
+    }
+
+    /// What lay on a storage that is not resident is not there any more once another copy is written on it.
+    void remember_end(storage_id target, copy_id made) {
+        if (live_.written_over_.empty()) live_.written_over_.assign(live_.copy_count(), step_id::none());
+        content_.resize(live_.storages_.size());
+        copy_id& content = content_[target];
+        if (!content.step.valid()) content = live_.storages_[target].maker;
+        live_.written_over_[live_.copy_index(content)] = made.step;
+        content = made;
     }
 
     /// Whether output `v` of step `t` takes the storage of the input it names (the rules of docs/formats.md in
@@ -269,6 +292,7 @@ private:
     /// Per resident storage: the last step that wrote on it in place. Those made behind the last such step are not in
     /// it.
     id_vector<storage_id, step_id> written_;
+    id_vector<storage_id, copy_id> content_; ///< per storage: the copy written on it last, where there is one
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };

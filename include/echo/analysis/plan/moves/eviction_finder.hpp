@@ -52,9 +52,8 @@ public:
             const node_id content = reads[next].content;
             if (view.in_forward(to) || view.home(from) >= view.home(to)) continue;
             if (pulls) add_pull(view, i, from, reads.subspan(next), *pulls);
-            bool one = view.may_run_later({content, i, from, to});
-            for (; next < reads.size(); ++next) one &= reads[next].content == content;
-            if (!one) continue;
+            // What is written over it behind `to` may be written over what is made again as well.
+            if (!view.may_run_later({content, i, from, to})) continue;
             idle.of[content] = static_cast<std::uint32_t>(idle.all.size());
             idle.all.push_back({content, i, from, to});
         }

@@ -213,10 +213,11 @@ private:
                 if (depth > 0) time += view.c.rerun[maker] + demand_inputs(at, maker, depth - 1);
                 continue;
             }
-            const storage_id i = view.plan.live().storage({run, s.output_index(base)});
-            const storage_record& storage = view.plan.live()[i];
-            if (storage.last >= view.peak || storage.first > view.peak) continue;
-            kept_.push_back({maker, i, storage.last, at.to});
+            const copy_id copy{run, s.output_index(base)};
+            const storage_id i = view.plan.live().storage(copy);
+            const step_id last = view.plan.live().last_held(copy);
+            if (last >= view.peak || view.plan.live()[i].first > view.peak) continue;
+            kept_.push_back({maker, i, last, at.to});
             kept_bytes_ += view.bytes_of(i);
             is_kept_.insert(maker);
         }

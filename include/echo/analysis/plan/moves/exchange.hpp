@@ -123,23 +123,10 @@ private:
 
     /// Adds to the load what is kept from the last use of the copy before to the run. Whether there is a copy to keep.
     bool fill_gap(const evaluated_plan& plan, step_id run) {
-        const liveness& live = plan.live();
-        const node_id n = plan.steps()[run].node;
-        const step_id before = evaluate_.runs_of(plan).earlier(run);
-        for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
-            if (!live.last_read({run, k}).valid()) continue;
-            const storage_id kept = live.storage({before.valid() ? before : run, k});
-            if (!kept.valid()) return false; // there is no copy of what was fused
-            const storage_record& storage = live[kept];
-            if (storage.resident || (before.valid() && storage.last >= run)) continue;
-            const auto homes = plan.homes().values();
-            const std::size_t from =
-                before.valid() ? storage.last.index() + 1
-                               : static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) -
-                                                          homes.begin());
-            if (from < run.index()) add(from, run.index() - 1, static_cast<std::int64_t>(storage.bytes));
-        }
-        return true;
+        return for_each_gap(s_, plan, evaluate_.runs_of(plan), run, [&](const kept_gap& gap) {
+            if (gap.first < run.index()) add(gap.first, run.index() - 1, gap.bytes);
+            return true;
+        });
     }
 
     /// Forgets something at the step, where what was kept is too much. Whether anything costs less than is saved.

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace echo {
@@ -34,6 +36,44 @@ kept_copy kept_instead(const evaluated_plan& plan, const run_history<>& runs, st
     const node_id n = plan.steps()[run].node;
     const step_id before = runs.earlier(run);
     return {n, before.valid() ? plan.homes()[before] : n, plan.homes()[run]};
+}
+
+/// Memory that keeping takes: `bytes` from step `first` to the one before the run that is left out then.
+struct kept_gap {
+    std::size_t first;
+    std::int64_t bytes;
+};
+
+/// Calls `take` with each gap that is filled if the run is left out: for each output that is read, from where the copy
+/// before is gone, or written over, to the run. Ends where `take` returns false, or where what was fused left no copy;
+/// whether it came to the end. `runs`: of the plan. O(outputs × log steps). Errors: none.
+template <class Take>
+bool for_each_gap(const snapshot& s, const evaluated_plan& plan, const run_history<>& runs, step_id run,
+                  const Take& take) {
+    const liveness& live = plan.live();
+    const node_id n = plan.steps()[run].node;
+    const step_id before = runs.earlier(run);
+    for (std::uint32_t k = 0; k < s.outputs(n).size(); ++k) {
+        if (!live.last_read({run, k}).valid()) continue;
+        const copy_id copy{before.valid() ? before : run, k};
+        const storage_id kept = live.storage(copy);
+        if (!kept.valid()) return false;
+        const storage_record& storage = live[kept];
+        if (storage.resident) continue;
+        const auto bytes = static_cast<std::int64_t>(storage.bytes);
+        std::size_t first = 0;
+        if (before.valid()) {
+            const step_id last = live.last_held(copy);
+            if (last >= run) continue;
+            // Who writes over it gets storage of its own if it stays.
+            first = last.index() + (last == storage.last);
+        } else {
+            const auto homes = plan.homes().values(); // kept from its own place on
+            first = static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) - homes.begin());
+        }
+        if (!take(kept_gap{first, bytes})) return false;
+    }
+    return true;
 }
 
 /// Changes `decided` so that the copy stays. O(forgets). Errors: none.

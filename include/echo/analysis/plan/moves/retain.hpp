@@ -116,37 +116,19 @@ private:
     /// Keeping fills the gap between the last reader of the copy there was and the copy that is made now. Whether there
     /// is room for that; it is taken then.
     bool take_room(const evaluated_plan& plan, step_id again, room_under& room) {
-        const liveness& live = plan.live();
-        const node_id n = plan.steps()[again].node;
-        const step_id before = evaluate_.runs_of(plan).earlier(again);
         gaps_.clear();
-        bool fits = true;
-        for (std::uint32_t k = 0; k < s_.outputs(n).size(); ++k) {
-            if (!live.last_read({again, k}).valid()) continue;
-            const storage_id kept = live.storage({before.valid() ? before : again, k});
-            fits = kept.valid(); // there is no copy of what was fused
-            if (!fits) break;
-            const storage_record& storage = live[kept];
-            if (storage.resident || (before.valid() && storage.last >= again)) continue;
-            const std::size_t from = before.valid() ? storage.last.index() + 1 : place_of(plan, n);
-            const auto bytes = static_cast<std::int64_t>(storage.bytes);
-            fits = room.has(from, again.index(), bytes);
-            if (!fits) break;
-            room.take(from, again.index(), bytes);
-            gaps_.emplace_back(from, bytes);
-        }
+        const bool fits = for_each_gap(s_, plan, evaluate_.runs_of(plan), again, [&](const kept_gap& gap) {
+            if (!room.has(gap.first, again.index(), gap.bytes)) return false;
+            room.take(gap.first, again.index(), gap.bytes);
+            gaps_.push_back(gap);
+            return true;
+        });
         if (!fits) give_room_back(again, room);
         return fits;
     }
     /// What was taken for the run last.
     void give_room_back(step_id again, room_under& room) const {
-        for (const auto& [from, bytes] : gaps_) room.take(from, again.index(), -bytes);
-    }
-
-    /// The step at which the node would run in its own place. O(log steps).
-    static std::size_t place_of(const evaluated_plan& plan, node_id n) {
-        const auto homes = plan.homes().values();
-        return static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), n) - homes.begin());
+        for (const kept_gap& gap : gaps_) room.take(gap.first, again.index(), -gap.bytes);
     }
 
     /// What was made only for the run that was taken off is not held any more.
@@ -172,7 +154,7 @@ private:
     id_set<step_id> gone_;
     std::vector<step_id> taken_;
     std::vector<kept_copy> kept_;
-    std::vector<std::pair<std::size_t, std::int64_t>> gaps_;
+    std::vector<kept_gap> gaps_; // for the run looked at last
     std::size_t rejected_ = 0;
 };
 
