@@ -12,9 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <future>
 #include <ranges>
-#include <stop_token>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -125,9 +123,8 @@ echo::snapshot read(graph& g, bool writes_over) {
 /// Lets Python's signals through now and then, and ends a search that takes longer than it may.
 struct watch {
     std::chrono::steady_clock::time_point end;
-    std::stop_token stop{}; ///< of a search whose plan nobody wants any more
     void operator()(double) const {
-        if (stop.stop_requested() || std::chrono::steady_clock::now() > end)
+        if (std::chrono::steady_clock::now() > end)
             throw echo::error({}, "seconds", "planning took longer than it may", "allow more seconds");
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -171,63 +168,25 @@ struct planned {
     echo::plan_report report;
 };
 
-/// A plan as `s` runs it, which may be another reading of the graph that it was made for.
-planned planned_for(const echo::snapshot& s, const echo::plan& made) {
+/// The plan, in which an output is written over an input where nothing reads that again.
+planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
+                  double max_overhead, double seconds) {
+    const watch watching = watch_for(seconds);
+    echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
+    options.progress = watching;
+    const echo::snapshot s = read(g, true);
+    const echo::plan made = echo::make_plan(s, options);
+    echo::verify(s, made);
     planned result{.steps = {}, .report = made.report()};
     const echo::schedule& steps = made.steps();
-    const auto judged = echo::replay{}(s, steps);
-    result.report.peak_bytes = judged.footprint.peak_bytes;
+    const auto live = echo::liveness_analysis{}(s, steps);
     for (const auto t : steps.steps()) {
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
         result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads), written_over(s, steps, judged.live, t));
+                                  std::move(reads), written_over(s, steps, live, t));
     }
     return result;
-}
-
-/// Whether one plan serves the user better than another: it meets the budget, or needs less, or takes less time.
-bool better(const echo::plan_report& a, const echo::plan_report& b, std::uint64_t budget) {
-    const auto rank = [budget](const echo::plan_report& r) {
-        const bool met = budget != echo::any_peak && r.peak_bytes <= budget;
-        return std::tuple(!met, met ? 0 : r.peak_bytes, r.recompute_time_ratio);
-    };
-    return rank(a) < rank(b);
-}
-
-/// The better of two plans: that of the graph which writes over its arguments, and that of the graph which does not,
-/// as the former runs it. The search misses now and then what only the other sees. The two are made side by side.
-planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
-                  double max_overhead, double seconds) {
-    const watch watching = watch_for(seconds);
-    const echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
-    const auto plan_of = [&options](const echo::snapshot& s, const watch& watched) {
-        echo::plan_options own = options;
-        own.progress = watched;
-        echo::plan made = echo::make_plan(s, own);
-        echo::verify(s, made);
-        return made;
-    };
-    const echo::snapshot plain = read(g, false), s = read(g, true); // ops are named by the graph, which stays
-    const auto writes = [](const graph_node& n) { return n.over.has_value(); };
-    if (std::ranges::none_of(g.nodes, writes)) return planned_for(s, plan_of(s, watching));
-    std::stop_source stop;
-    // Where no thread is to be had, it is made when it is asked for.
-    auto other_made = std::async([&, token = stop.get_token()] {
-        return plan_of(plain, {watching.end, token});
-    });
-    const auto made = [&] {
-        try {
-            return plan_of(s, watching);
-        } catch (...) {
-            stop.request_stop(); // the other search is waited for on the way out
-            throw;
-        }
-    }();
-    planned result = planned_for(s, made);
-    planned other = planned_for(s, other_made.get());
-    other.report.lower_bound_bytes = result.report.lower_bound_bytes;
-    return better(other.report, result.report, options.budget) ? other : result;
 }
 
 /// A schedule of the nodes in that order, each input from the latest copy. Errors: a node reads what was not made.

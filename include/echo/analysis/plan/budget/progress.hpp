@@ -13,12 +13,15 @@ public:
     progress_callback() = default;
     /// Refers to what is given, which must outlive the call that it is passed to.
     template <class F>
-        requires(!std::is_same_v<std::remove_cvref_t<F>, progress_callback>) &&
+        requires(!std::is_same_v<std::remove_const_t<F>, progress_callback>) &&
                     std::is_invocable_v<F&, double>
-    progress_callback(F&& call) // NOLINT: meant to convert
-        : object_(const_cast<void*>(static_cast<const void*>(&call))), call_([](void* object, double part) {
-              (*static_cast<std::remove_reference_t<F>*>(object))(part);
-          }) {}
+    progress_callback(F& call) // NOLINT: meant to convert
+        : object_(const_cast<void*>(static_cast<const void*>(&call))),
+          call_([](void* object, double part) { (*static_cast<F*>(object))(part); }) {}
+    /// What has no name is gone before it is called: give it one.
+    template <class F>
+        requires(!std::is_same_v<F, progress_callback>) && std::is_invocable_v<F&, double>
+    progress_callback(const F&& call) = delete;
     explicit operator bool() const noexcept { return call_ != nullptr; }
     /// Says that this part is done, 0 to 1.
     void operator()(double part) const { call_(object_, part); }
