@@ -4,6 +4,7 @@
 /// resolved in step order, as docs/formats.md defines them (section "Storage").
 #pragma once
 
+#include <echo/analysis/schedule/copy_ends.hpp>
 #include <echo/analysis/schedule/latest_runs.hpp>
 #include <echo/analysis/schedule/read_walk.hpp>
 #include <echo/analysis/schedule/schedule.hpp>
@@ -49,19 +50,23 @@ public:
     /// place, the step that does so, unless the storage is resident.
     step_id last_held(copy_id c) const {
         const auto at = copy_index(c);
-        if (!written_over_.empty() && written_over_[at].valid()) return written_over_[at];
-        return storages_[of_copy_[at]].last;
+        const step_id end = ends_[at];
+        return end.valid() ? end : storages_[of_copy_[at]].last;
     }
 
     template <class>
     friend class basic_liveness_analysis;
 
 private:
+    void write_over(storage_id i, copy_id made) {
+        ends_.write(i, copy_index(storages_[i].maker), copy_index(made), made.step);
+    }
+
     id_vector<storage_id, storage_record> storages_;
     detail::large_vector<storage_id> of_copy_;
     id_vector<step_id, std::uint32_t> first_copy_;
     detail::large_vector<step_id> last_read_;
-    detail::large_vector<step_id> written_over_; ///< per copy; empty as long as none is
+    copy_ends ends_;
 };
 
 namespace detail {
@@ -107,8 +112,7 @@ private:
         storages.clear();
         last_on_.clear();
         written_.clear();
-        live_.written_over_.clear();
-        content_.clear();
+        live_.ends_.clear();
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue; // its readers read its inputs
             if (!written_.empty()) check_reads(s, steps, t);
@@ -206,33 +210,19 @@ private:
                     detail::refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
                 lie_on(base, made);
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
-                const storage_id target = live_.storage(sources[value.inplace]);
-                lie_on(target, made);
-                if (live_.storages_[target].resident)
-                    remember_write(target, t);
-                else
-                    remember_end(target, made);
+                write_on(live_.storage(sources[value.inplace]), made);
             } else {
                 make(made, value.bytes, value.resident, false);
             }
         }
     }
 
-    /// A storage that is not resident is not written over while something on it is still to be read: see
-    /// `may_overwrite`.
-    void remember_write(storage_id target, step_id t) {
+    /// What is not resident is not written over while it is still to be read: see `may_overwrite`.
+    void write_on(storage_id target, copy_id made) {
+        lie_on(target, made);
+        if (!live_.storages_[target].resident) return live_.write_over(target, made);
         written_.resize(live_.storages_.size(), step_id::none());
-        written_[target] = t;
-    }
-
-    /// What lay on a storage that is not resident is not there any more once another copy is written on it.
-    void remember_end(storage_id target, copy_id made) {
-        if (live_.written_over_.empty()) live_.written_over_.assign(live_.copy_count(), step_id::none());
-        content_.resize(live_.storages_.size());
-        copy_id& content = content_[target];
-        if (!content.step.valid()) content = live_.storages_[target].maker;
-        live_.written_over_[live_.copy_index(content)] = made.step;
-        content = made;
+        written_[target] = made.step;
     }
 
     /// Whether output `v` of step `t` takes the storage of the input it names (the rules of docs/formats.md in
@@ -292,7 +282,6 @@ private:
     /// Per resident storage: the last step that wrote on it in place. Those made behind the last such step are not in
     /// it.
     id_vector<storage_id, step_id> written_;
-    id_vector<storage_id, copy_id> content_; ///< per storage: the copy written on it last, where there is one
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };

@@ -40,8 +40,8 @@ kept_copy kept_instead(const evaluated_plan& plan, const run_history<>& runs, st
 
 /// Memory that keeping takes: `bytes` from step `first` to the one before the run that is left out then.
 struct kept_gap {
-    std::size_t first;
-    std::int64_t bytes;
+    std::size_t first;  ///< the first step
+    std::int64_t bytes; ///< in each of them
 };
 
 /// Calls `take` with each gap that is filled if the run is left out: for each output that is read, from where the copy
