@@ -5,6 +5,7 @@ Each way of each model is three steps of training, two models at a time, every m
 MB (10^6 bytes) above parameters and inputs, by the CPU allocator's own count; one is predicted where a model is one graph.
 Times are not measured."""
 import concurrent.futures
+import datetime
 import json
 import math
 import subprocess
@@ -18,7 +19,7 @@ from bars import bar
 README = results.ROOT / "examples" / "pytorch" / "README.md"
 BUDGET = 0.4
 SECONDS = 1200  # for one model
-KEYS = ("model", "graphs", "nodes", "default_mb", "echo_mb", "predicted_mb", "least_mb", "same_bits", "note")
+KEYS = ("model", "graphs", "nodes", "default_mb", "echo_mb", "predicted_mb", "least_mb", "same_bits", "note", "date")
 
 
 def main():
@@ -95,7 +96,8 @@ def trained(name):
     peaks = [report.default_peak if report.reason else report.peak for report in reports]
     values = (name, len(reports), sum(report.nodes for report in reports), mb(default.peak), mb(echo.peak),
               mb(peaks[0]) if len(peaks) == 1 else None, mb(least.peak), same,
-              note or next((report.reason for report in reports if report.reason), "") or "")
+              note or next((report.reason for report in reports if report.reason), "") or "",
+              datetime.date.today().isoformat())
     return dict(zip(KEYS, values))
 
 
@@ -124,7 +126,8 @@ def section(result):
     rows = result["rows"]
     one = sum(row["graphs"] == 1 for row in rows)
     worst = next(bar["value"] for bar in result["bars"] if bar["bar"].startswith("measured from predicted"))
-    told = (f"{len(rows)} models, PyTorch {result['torch'].partition('+')[0]}, printed on {result['date']}; a graph is "
+    dates = sorted({row["date"] for row in rows if row["date"]})
+    told = (f"{len(rows)} models, PyTorch {result['torch'].partition('+')[0]}, measured on {' and '.join(dates)}; a graph is "
             f"counted as often as it is compiled. Of the {one} that are one graph the measured peak lies at most {worst:.2f} % "
             f"from the predicted one. By default Echo needs {result['gain']:.2f} × less (geometric mean).")
     lines = ["| model | same bits | graphs | nodes | default | Echo | predicted | Echo, budget 0.4 |",

@@ -46,8 +46,8 @@ public:
     std::size_t copy_index(copy_id c) const { return first_copy_[c.step] + c.output; }
     /// The last step that reads the copy, itself or through fused steps; `step_id::none()` if no step does.
     step_id last_read(copy_id c) const { return last_read_[copy_index(c)]; }
-    /// The last step at which the storage of the copy, which is no view, holds it: where another is written over it in
-    /// place, the step that does so, unless the storage is resident.
+    /// The last step at which the copy, which is no view, is in its storage: the step that writes another over it in
+    /// place, if there is one, or else the storage's last. Writes on resident storage do not count. O(1).
     step_id last_held(copy_id c) const {
         const auto at = copy_index(c);
         const step_id end = ends_[at];

@@ -31,6 +31,7 @@ public:
         std::size_t rung = rungs_.ladder().above(lowest()) + 1;
         for (std::size_t failed = 0; failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= least;
              ++rung) {
+            rungs_.plans().tell();
             const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
             rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
             rungs_.search_around(limit, replays);
