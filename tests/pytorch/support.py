@@ -53,12 +53,17 @@ NOT_NEEDED = {
 }
 
 
-def stand_in_for_what_torchtitan_does_not_need() -> None:
-    for library, modules in NOT_NEEDED.items():
-        if importlib.util.find_spec(library) is None:
-            for module in modules:
-                stand_in = unittest.mock.MagicMock(__spec__=ModuleSpec(module, None))
-                sys.modules.setdefault(module, stand_in)
+def what_torchtitan_does_not_need() -> dict[str, Any]:
+    """Stand-ins for `sys.modules`. Others must not find them there: they would take the library for
+    installed.
+    """
+    return {
+        module: unittest.mock.MagicMock(__spec__=ModuleSpec(module, None))
+        for library, modules in NOT_NEEDED.items()
+        if importlib.util.find_spec(library) is None
+        for module in modules
+        if module not in sys.modules
+    }
 
 
 class Case(unittest.TestCase):

@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import inspect
 import re
+import sys
 import unittest
 import unittest.mock
 import warnings
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
-from support import Case, stand_in_for_what_torchtitan_does_not_need
+from support import Case, what_torchtitan_does_not_need
 from test_distributed import run_ranks
 from test_safety import blocks
 from torch import nn
@@ -35,11 +36,15 @@ GRAPH_TRAINER = "torchtitan.experiments.graph_trainer."
 
 def part_of_titan(name: str):
     """A module of the trainer."""
-    stand_in_for_what_torchtitan_does_not_need()
+    stand_ins = what_torchtitan_does_not_need()
+    sys.modules.update(stand_ins)
     try:
         return importlib.import_module(GRAPH_TRAINER + name)
     except ImportError as missing:
         raise unittest.SkipTest(f"torchtitan does not import here: {missing}") from None
+    finally:
+        for stand_in in stand_ins:
+            del sys.modules[stand_in]
 
 
 MARKS = hasattr(torch.compiler, "_patch_engine_backward")  # PyTorch marks backward nodes by itself

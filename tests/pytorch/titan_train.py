@@ -53,7 +53,7 @@ def stand_in_for_a_device() -> None:
 
 
 stand_in_for_a_device()
-support.stand_in_for_what_torchtitan_does_not_need()
+sys.modules.update(support.what_torchtitan_does_not_need())
 
 import torchtitan.distributed.utils as distributed  # noqa: E402
 from measure import allocator_peak  # noqa: E402
