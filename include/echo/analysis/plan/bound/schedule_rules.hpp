@@ -26,14 +26,13 @@ public:
     /// `heavy`: compute-heavy nodes may run again too. `encode`: values may be kept in one bit per element.
     schedule_rules(const snapshot& s, const candidates& c, bool encode, bool heavy)
         : s_(s), c_(c), encode_(encode && c.host.encode) {
+        find_gradients();
         find_reruns(heavy);
         find_needs();
     }
 
     /// Whether the node runs once, in the place that the host's order gives it among its like.
-    bool is_gradient(node_id n) const {
-        return c_.live[n] && runs_after_forward(s_[n].phase) && !makes_views_only(n);
-    }
+    bool is_gradient(node_id n) const { return gradients_[n]; }
     /// Views cost nothing and are not told apart from what they lie on.
     bool makes_views_only(node_id n) const {
         for (const auto v : s_.outputs(n))
@@ -82,6 +81,11 @@ public:
 private:
     static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 
+    void find_gradients() {
+        gradients_.assign(s_.node_count());
+        for (const auto n : s_.nodes())
+            gradients_[n] = is_live(n) && runs_after_forward(s_[n].phase) && !makes_views_only(n);
+    }
     void find_reruns(bool heavy) {
         rerunnable_.assign(s_.node_count());
         for (const auto n : s_.nodes()) {
@@ -131,7 +135,7 @@ private:
     const snapshot& s_;
     const candidates& c_;
     bool encode_;
-    id_set<node_id> rerunnable_;
+    id_set<node_id> gradients_, rerunnable_;
     id_vector<node_id, std::uint32_t>
         needed_first_; ///< node: index of the first gradient that needs it, or `nobody`
     id_lists<node_id, node_id> waiting_;

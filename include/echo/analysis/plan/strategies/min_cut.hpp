@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 
 namespace echo {
@@ -33,8 +34,28 @@ struct rerun_price {
     bool allowed = true;
 };
 
-/// The network over the forward nodes of one snapshot. Usage: `begin`, any number of `require…`, `solve`,
-/// then ask. Scratch memory is kept between uses. Snapshot and candidates must outlive it.
+/// What the gradients read of the forward pass.
+template <class = void>
+struct gradient_reads {
+    id_set<value_id> full;                 ///< base value: all of it must be available
+    detail::large_vector<value_id> in_bit; ///< values of which one bit per element is enough for some reader
+    bool encode;                           ///< readers of one bit are told apart
+
+    /// O(nodes + edges).
+    gradient_reads(const snapshot& s, const candidates& c, bool encoded)
+        : full(s.value_count()), encode(encoded) {
+        id_set<value_id> listed(s.value_count());
+        for_each_gradient_read(s, c, encode, node_id::none(), [&](value_id v, bool one_bit) {
+            if (!one_bit)
+                full[c.base[v]] = 1;
+            else if (listed.add(v))
+                in_bit.push_back(v);
+        });
+    }
+};
+
+/// The network over the forward nodes of one snapshot. Usage: `require`, `solve`, then ask. Scratch memory is kept
+/// between uses. Snapshot and candidates must outlive it.
 template <class = void>
 class stash_network {
 public:
@@ -42,25 +63,17 @@ public:
 
     stash_network(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
 
-    /// Nothing is required yet; the memory is kept.
-    void begin() {
+    /// What must be available; what was asked before is forgotten. O(nodes + values).
+    void require(const gradient_reads<>& reads) {
         flow_.clear();
-        required_.assign(s_.value_count());
+        required_ = reads.full;
+        one_bit_ = reads.in_bit;
         available_.assign(s_.value_count(), no_vertex);
         again_.assign(s_.node_count(), no_vertex);
         late_.assign(s_.node_count(), no_vertex);
         asked_.assign(s_.value_count());
-        one_bit_.clear();
+        for (const auto v : one_bit_) asked_[v] = 1;
     }
-
-    /// The full value must be available.
-    void require(value_id v) { required_[c_.base[v]] = 1; }
-    /// One bit per element of the value must be available.
-    void require_one_bit(value_id v) {
-        if (asked_.add(v)) one_bit_.push_back(v);
-    }
-    /// Whether the full value must be available.
-    bool is_required(value_id v) const { return required_[c_.base[v]] != 0; }
 
     /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a
     /// `rerun_price`. Returns the cut's capacity, what must be kept in any case included.
@@ -227,10 +240,8 @@ public:
     /// `needs` say which nodes are anchors. O(nodes + edges) to build; near-linear to solve in practice.
     /// `out` must have the snapshot's sizes.
     void operator()(const backward_needs& needs, const cut_options& options, decision& out) {
-        network_.begin();
-        for_each_gradient_read(s_, c_, options.encode, node_id::none(), [&](value_id v, bool one_bit) {
-            one_bit ? network_.require_one_bit(v) : network_.require(v);
-        });
+        if (!reads_ || reads_->encode != options.encode) reads_.emplace(s_, c_, options.encode);
+        network_.require(*reads_);
         const std::uint64_t time_scale = options.price.bytes * scale_;
         const auto time = static_cast<std::uint64_t>(options.price.time);
         const auto weights = options.weight_sums;
@@ -285,6 +296,7 @@ private:
     const snapshot& s_;
     const candidates& c_;
     stash_network<> network_;
+    std::optional<gradient_reads<>> reads_;
     std::uint64_t scale_ = 1;
     flow_network<>::capacity cost_ = 0;
 };
