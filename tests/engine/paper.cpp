@@ -61,6 +61,20 @@ TEST_CASE("no strategy is above the baseline, and none below its bound") {
     }
 }
 
+TEST_CASE("a hundredth below the peak within a time, no budget is met in that time") {
+    for (const std::string model : models_of_the_paper) {
+        CAPTURE(model);
+        paper::workload w{.model = model};
+        w.loss_in_place = true;
+        if (model == "ds2") w.sizes = {{"frames", 100}, {"labels", 4}};
+        const auto subject = paper::make_subject(w);
+        const auto within = paper::measure(subject, {.how = "budget", .overhead = 0.05});
+        const auto below =
+            paper::measure(subject, {.how = "budget", .bytes = within.peak - within.peak / 100});
+        CHECK((below.peak > within.peak - within.peak / 100 || below.recompute > 0.05));
+    }
+}
+
 TEST_CASE("what an ablation takes away costs memory") {
     auto w = small("nmt");
     const auto whole = paper::measure(paper::make_subject(w), {.how = "echo"});

@@ -84,7 +84,7 @@ def trained(name):
         return result, echo_torch.reports()[before:]
 
     def mb(count):
-        return None if count is None else round(count / 1e6, 2)
+        return None if count is None else round(count / 1e6, 4)
 
     default, _ = steps("aot_eager")
     echo, reports = steps(echo_torch.backend())

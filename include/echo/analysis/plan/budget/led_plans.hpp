@@ -58,12 +58,14 @@ public:
         start_from(evaluate_(decided));
     }
     /// A plan to start from, unless one as good is there.
-    void start_from(const evaluated_plan& plan) {
+    void start_from(const evaluated_plan& plan) { start_from(plan.rated()); }
+    /// The same.
+    void start_from(const rated_decision& plan) {
         for (const rated_decision& other : starts_)
-            if (other.footprint.peak_bytes == plan.peak_bytes() && other.recompute == plan.recompute())
+            if (other.footprint.peak_bytes == plan.footprint.peak_bytes && other.recompute == plan.recompute)
                 return;
-        known_.add(plan.rated());
-        starts_.push_back(plan.rated());
+        known_.add(plan);
+        starts_.push_back(plan);
     }
     /// Starts that others beat seldom lead to what those do not: evenly many of those that none beats, at most so many
     /// as the effort allows.
@@ -125,6 +127,15 @@ public:
             next_above(limit, count); // what is found moves the others
         for (auto start = nearest.rbegin(); start != nearest.rend(); ++start)
             static_cast<void>(lead(*start, limit, most, true));
+    }
+    /// From the known plans that lie next at the limit or below it: what there is room for is kept again. They may take
+    /// longer than what is led from above, and less once all of that is kept.
+    void retain_from_below(std::uint64_t limit) {
+        const auto first = first_within(limit), end = known_.all().end();
+        const std::vector<rated_decision> nearest(first,
+                                                  first + std::min(end - first, tuning::retained_below));
+        for (const rated_decision& plan : nearest)
+            known_.add(retain_(evaluate_(plan.decided), limit, tuning::retained_from_below).rated());
     }
     /// From the cheapest plan known at the limit, and from so many `more` below it: what there is room for is kept
     /// again, and then swapped.

@@ -20,8 +20,8 @@ public:
     explicit lowest_peak(rung_search<>& rungs) : rungs_(rungs) {}
 
     /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
-    /// the plans next above are led to each, and what is cheapest there is searched around and swapped. Where that
-    /// gives nothing, it goes a way below the rung and back. Not below `least`, nor below what is proved by then to be
+    /// the plans next above are led to each, those below keep again what there is room for, and what is cheapest there
+    /// is searched around and swapped. Where that gives nothing, it goes a way below the rung and back. Not below `least`, nor below what is proved by then to be
     /// the least peak.
     void polish(ticks most, std::uint64_t least) {
         const std::size_t replays = rungs_.polishing_replays();
@@ -34,6 +34,7 @@ public:
             rungs_.plans().tell();
             const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
             rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
+            rungs_.plans().retain_from_below(limit);
             rungs_.search_around(limit, replays);
             rungs_.plans().exchange(limit);
             if (lowest() == before) rungs_.plans().ruin(limit);

@@ -144,14 +144,15 @@ private:
         return plans_.knows_within(limit, most);
     }
 
-    /// Whether a plan within `most` is known at the rung, or found by leading the plans known just above to it: where
-    /// they lie close, they arrive more cheaply than starts from far away.
+    /// Whether a plan within `most` is known at the rung, or found by keeping again in those known just below it, or by
+    /// leading to it those known just above: where they lie close, they arrive more cheaply than starts from far away.
     bool is_led_to(std::size_t i, ticks most, std::uint64_t least) {
         const std::uint64_t limit = ladder_.limit(i);
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
         if (limit < least) return false;
-        plans_.lead_from_above(limit, tuning::led_to_rung, most);
+        plans_.retain_from_below(limit);
+        if (!plans_.knows_within(limit, most)) plans_.lead_from_above(limit, tuning::led_to_rung, most);
         return plans_.knows_within(limit, most);
     }
 
