@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <utility>
 
 namespace echo {
@@ -34,27 +33,7 @@ struct rerun_price {
     bool allowed = true;
 };
 
-/// What the gradients read of the forward pass.
-template <class = void>
-struct gradient_reads {
-    id_set<value_id> full;                 ///< base value: all of it must be available
-    detail::large_vector<value_id> in_bit; ///< values of which one bit per element is enough for some reader
-    bool encode;                           ///< readers of one bit are told apart
-
-    /// O(nodes + edges).
-    gradient_reads(const snapshot& s, const candidates& c, bool encoded)
-        : full(s.value_count()), encode(encoded) {
-        id_set<value_id> listed(s.value_count());
-        for_each_gradient_read(s, c, encode, node_id::none(), [&](value_id v, bool one_bit) {
-            if (!one_bit)
-                full[c.base[v]] = 1;
-            else if (listed.add(v))
-                in_bit.push_back(v);
-        });
-    }
-};
-
-/// The network over the forward nodes of one snapshot. Usage: `require`, `solve`, then ask. Scratch memory is kept
+/// The network over the forward nodes of one snapshot. Usage: `begin`, `solve`, then ask. Scratch memory is kept
 /// between uses. Snapshot and candidates must outlive it.
 template <class = void>
 class stash_network {
@@ -63,16 +42,14 @@ public:
 
     stash_network(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
 
-    /// What must be available; what was asked before is forgotten. O(nodes + values).
-    void require(const gradient_reads<>& reads) {
+    /// What the gradients read must be available, with `encode` in one bit where that is enough. What they read is
+    /// found once: O(nodes + edges); then O(nodes + values).
+    void begin(bool encode) {
+        if (required_.size() == 0 || encode != encode_) find_reads(encode);
         flow_.clear();
-        required_ = reads.full;
-        one_bit_ = reads.in_bit;
         available_.assign(s_.value_count(), no_vertex);
         again_.assign(s_.node_count(), no_vertex);
         late_.assign(s_.node_count(), no_vertex);
-        asked_.assign(s_.value_count());
-        for (const auto v : one_bit_) asked_[v] = 1;
     }
 
     /// `bytes_price(base, bytes)` is the capacity of keeping that many bytes of a storage, `price_of(node)` a
@@ -121,6 +98,19 @@ public:
 
 private:
     static constexpr flow_vertex no_vertex = ~flow_vertex{0};
+
+    void find_reads(bool encode) {
+        encode_ = encode;
+        required_.assign(s_.value_count());
+        asked_.assign(s_.value_count());
+        one_bit_.clear();
+        for_each_gradient_read(s_, c_, encode, node_id::none(), [&](value_id v, bool one_bit) {
+            if (!one_bit)
+                required_[c_.base[v]] = 1;
+            else if (asked_.add(v))
+                one_bit_.push_back(v);
+        });
+    }
 
     bool is_free(value_id base) const { return c_.costless[base] != 0; }
 
@@ -204,7 +194,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     flow_network<> flow_;
-    id_set<value_id> required_, asked_;
+    bool encode_ = false;
+    id_set<value_id> required_; ///< base value: all of it must be available
+    id_set<value_id> asked_;    ///< value: one bit per element must be available
     id_vector<value_id, flow_network<>::vertex> available_;
     id_vector<node_id, flow_network<>::vertex> again_, late_;
     detail::large_vector<value_id> one_bit_;
@@ -240,8 +232,7 @@ public:
     /// `needs` say which nodes are anchors. O(nodes + edges) to build; near-linear to solve in practice.
     /// `out` must have the snapshot's sizes.
     void operator()(const backward_needs& needs, const cut_options& options, decision& out) {
-        if (!reads_ || reads_->encode != options.encode) reads_.emplace(s_, c_, options.encode);
-        network_.require(*reads_);
+        network_.begin(options.encode);
         const std::uint64_t time_scale = options.price.bytes * scale_;
         const auto time = static_cast<std::uint64_t>(options.price.time);
         const auto weights = options.weight_sums;
@@ -296,7 +287,6 @@ private:
     const snapshot& s_;
     const candidates& c_;
     stash_network<> network_;
-    std::optional<gradient_reads<>> reads_;
     std::uint64_t scale_ = 1;
     flow_network<>::capacity cost_ = 0;
 };
