@@ -178,10 +178,6 @@ ANALYSIS = [
     (r"footprint_result footprint\{\};", "What the replay of it found."),
     (r"bool is_live\(node_id n\) const", "Whether a plan runs the node."),
     (r"value_id base\(value_id v\) const", "The value that made the storage on which `v` lies."),
-    (
-        r"std::size_t component_count\(\) const",
-        "Parts of the network that no arc joins, in the last cut.",
-    ),
     (r"node_id node\{\};", "What is made, or runs."),
     (r"node_id at\{\};", "The backward node in front of which it happens."),
     (r"node_id node, from, to;", "The maker, and the uses between which it is kept."),

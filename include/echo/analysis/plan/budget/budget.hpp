@@ -66,7 +66,8 @@ public:
         if (knows_all()) {
             rungs_.search_whole_front();
         } else {
-            rungs_.plans().start_from(*known_.within_time(most)); // of large graphs it might be none
+            // Large graphs keep few starts, and the lowest plan need not be one of them.
+            rungs_.plans().start_from(*known_.within_time(most));
             const std::uint64_t least = rungs_.least_bytes_within(most);
             const std::size_t last = rungs_.last_rung_within(most, least);
             rungs_.search_rung(last);

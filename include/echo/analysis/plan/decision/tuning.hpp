@@ -99,9 +99,9 @@ inline constexpr std::size_t points_per_search = 3;
 inline constexpr std::ptrdiff_t led_along_front = 2; ///< plans next above that are led to each of the others
 /// Plans below a limit that are swapped at the end of its search, beside the cheapest.
 inline constexpr std::ptrdiff_t others_exchanged = 2;
-/// Plans at a limit or below it in which what there is room for is kept again.
+/// Plans at a limit or below it that keep again what there is room for, where the least peak is looked for.
 inline constexpr std::ptrdiff_t retained_below = 2;
-/// Rounds in which each of those keeps again, before, what there is room for.
+/// Rounds in which each of either keeps again what there is room for.
 inline constexpr int retained_from_below = 8;
 /// Recomputing for a tenth of a step is worth a longer search, and for a quarter one that is longer still.
 inline constexpr ticks costly_part = 10, dear_part = 4;

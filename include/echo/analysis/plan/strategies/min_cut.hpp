@@ -94,8 +94,6 @@ public:
         }
     }
 
-    std::size_t component_count() const noexcept { return flow_.component_count(); }
-
 private:
     static constexpr flow_vertex no_vertex = ~flow_vertex{0};
 
