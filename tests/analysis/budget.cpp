@@ -295,6 +295,65 @@ std::size_t count_improved(const MakeMove& make_move) {
 
 } // namespace
 
+TEST_CASE("what is read in one bit from the peak on is encoded, which takes no time", "[budget]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 3200), y = g.light({x}, 3200), z = g.heavy({y}, 32);
+    const auto loss = g.light({z}, 0);
+    const auto of_weights = g.heavy_backward({g.seed(), y}, 32);
+    const auto of_y = g.heavy_backward({of_weights}, 6400); // the peak
+    const auto left = g.backward({of_y}, 32);
+    SECTION("by those who need not read more of it") {
+        const auto s = g.finish({loss, g.backward({left, y, x}, 0, {1})});
+        const auto c = echo::find_candidates(s);
+        moves_of m(s, c);
+        const auto nothing = echo::decision::nothing(s);
+        const auto plain = m.evaluate(nothing).footprint().peak_bytes;
+        const auto led = m.evict(m.evaluate(nothing), plain - 3000, {});
+        CHECK(led.met);
+        CHECK(led.plan.peak_bytes() == plain - 3200 + 100);
+        CHECK(led.plan.recompute() == 0);
+        CHECK(led.plan.decided().encoded[y]);
+        CHECK(echo::make_plan(s, {.budget = plain - 3000}).report().recomputed_nodes == 0);
+        CHECK(echo::make_plan(s, {.budget = plain - 3000, .encode = false}).report().recomputed_nodes > 0);
+    }
+    SECTION("not if one of them does") {
+        const auto d = g.backward({left, y, x}, 0, {1});
+        const auto s = g.finish({loss, g.backward({d, y}, 0)});
+        const auto c = echo::find_candidates(s);
+        moves_of m(s, c);
+        const auto nothing = echo::decision::nothing(s);
+        const auto plain = m.evaluate(nothing).footprint().peak_bytes;
+        const auto led = m.evict(m.evaluate(nothing), plain - 3000, {});
+        CHECK(led.met);
+        CHECK(led.plan.recompute() > 0);
+    }
+}
+
+TEST_CASE("a swap takes an encoding rather than time", "[budget]") {
+    toy_graph g;
+    const auto data = g.input(1);
+    const auto x = g.heavy({data}, 3200), y = g.light({x}, 3200), z = g.heavy({y}, 32);
+    const auto dear = g.heavy({data}, 3000);
+    const auto loss = g.light({z, dear}, 0);
+    const auto of_weights = g.heavy_backward({g.seed(), y}, 32);
+    const auto of_y = g.heavy_backward({of_weights}, 6400); // the peak
+    const auto d = g.backward({of_y, y, x}, 0, {1});
+    const auto s = g.finish({loss, g.backward({d, dear}, 0)});
+    const auto c = echo::find_candidates(s);
+    moves_of m(s, c);
+    auto decided = echo::decision::nothing(s);
+    decided.heavy = true;
+    const auto plain = m.evaluate(decided).peak_bytes();
+    decided.again.insert(s[dear].producer);
+    auto plan = m.evaluate(decided);
+    const auto limit = plan.peak_bytes() + 500;
+    CHECK(limit < plain);
+    const auto swapped = m.exchange(std::move(plan), limit, 10);
+    CHECK(swapped.peak_bytes() <= limit);
+    CHECK(swapped.recompute() == 0);
+    CHECK(swapped.decided().encoded[y]);
+}
+
 TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
     CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
               return [&, exchange = echo::exchanger(evaluate, evict, retain)](echo::evaluated_plan plan,
@@ -316,7 +375,7 @@ TEST_CASE("swaps alone find what the whole search finds, where each leaves alone
     };
     for (const auto& [graph, part] : all) {
         const auto s = support::numbered_graph(graph);
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::find_candidates(s, {.encode = false});
         moves_of m(s, c);
         auto& [evaluate, evict, retain, exchange] = m;
         auto nothing = echo::decision::nothing(s);
@@ -657,7 +716,7 @@ namespace {
 /// A search for budgets before anything is searched: one plan to start from, and cuts.
 struct beginning {
     const echo::snapshot& s;
-    echo::candidates c = echo::find_candidates(s);
+    echo::candidates c = echo::find_candidates(s, {.encode = false});
     echo::evaluator<> evaluate{s, c};
     echo::anchor_finder<> anchors{s, c};
     echo::led_plans<> plans{evaluate, {}};
@@ -1111,7 +1170,7 @@ TEST_CASE("what is proved of a limit holds for all plans, whichever was asked ab
 TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {
     for (const std::uint64_t number : {133U, 430U, 614U, 764U, 1229U, 1262U}) {
         const auto s = support::numbered_graph(number, 100);
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::find_candidates(s, {.encode = false});
         const auto least = echo::lower_bound(s, c, false, true)({}, s.node_count());
         echo::evaluator<> evaluate(s, c);
         echo::evictor evict(evaluate);

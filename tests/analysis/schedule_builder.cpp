@@ -112,6 +112,31 @@ TEST_CASE("an encoding is made right behind its value, and only for those who re
     CHECK(laid_out(s, {}, {y}, {.encode = false}).text() == "0 1 2 3 4 5 6 7");
 }
 
+TEST_CASE("what a gradient reads in full before another reads its encoding is encoded there",
+          "[schedule_builder]") {
+    toy_graph g;
+    const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3
+    const auto loss = g.light({z}, 0), seed = g.seed();                                    // 4 5
+    SECTION("by the last of them, from whichever copy it reads") {
+        const auto d1 = g.backward({seed, y}, 8), d2 = g.backward({d1, y}, 8); // 6 7
+        const auto d3 = g.backward({d2, x}, 8);                                // 8
+        const auto d4 = g.backward({d3, y}, 8, {1});                           // 9
+        const auto s = g.finish({loss, g.backward({d4, y}, 8, {1})});          // 10
+        const laid_out kept(s, {}, {y}), again(s, {y}, {y});
+        CHECK(kept.text() == "0 1 2 3 4 5 6 2\" 7 8 9 10");
+        CHECK(again.text() == "0 1 2 3 4 5 2' 6 2\" 7 8 9 10");
+        CHECK(again.steps.inputs(echo::step_id(8))[0] == echo::copy_id{echo::step_id(6), 0});
+        CHECK(again.steps.inputs(echo::step_id(11))[1] == echo::copy_id{echo::step_id(8), 0});
+        CHECK(again.steps.inputs(echo::step_id(12))[1] == echo::copy_id{echo::step_id(8), 0});
+        CHECK(laid_out(s, {y}, {y}, {.encode = false}).text() == "0 1 2 3 4 5 2' 6 7 8 9 10");
+    }
+    SECTION("who needs the bit at the same time, or before, takes it from the forward pass") {
+        const auto d1 = g.backward({seed, y, y}, 8, {1}); // 6
+        const auto s = g.finish({loss, g.backward({d1, y}, 8)});
+        CHECK(laid_out(s, {}, {y}).text() == "0 1 2 2\" 3 4 5 6 7");
+    }
+}
+
 TEST_CASE("a view of the backward pass runs early for an encoding", "[schedule_builder]") {
     toy_graph g;
     const auto x = g.heavy({g.input(1)}, 128), y = g.light({x}, 128), z = g.heavy({y}, 8); // 0 1 2 3

@@ -30,7 +30,7 @@ template <class = void>
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
-        : s_(s), options_(options), c_(find_candidates(s, options.host, options.device)) {}
+        : s_(s), options_(options), c_(find_candidates(s, abilities_for(options), options.device)) {}
 
     /// `without`: what the same options give a host that does not fuse.
     plan run(const plan* without = nullptr) const {
@@ -67,6 +67,12 @@ public:
     }
 
 private:
+    static host_abilities abilities_for(const plan_options& options) {
+        host_abilities can = options.host;
+        can.encode &= options.encode;
+        return can;
+    }
+
     /// What finds plans, with the memory that it takes.
     struct search {
         explicit search(const planner& of)

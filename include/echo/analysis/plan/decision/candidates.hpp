@@ -32,9 +32,12 @@ struct candidates {
     id_set<value_id> resident;          ///< value: it lies on resident storage
     id_set<value_id> costless;          ///< base value: resident or a result, so it costs nothing to keep
     id_set<node_id> hoistable; ///< backward view of a forward value: may run right after what it looks at
-    id_set<value_id> packable; ///< value: an encoding of it could be made in the forward pass
-    fusion_facts fusion;       ///< nothing is fusable, if the host does not fuse
-    run_times times;           ///< of one run of each node, dead ones included
+    id_set<value_id> packable; ///< value: an encoding of it could be made, and would be read
+    /// Value: the last gradient that reads all of it before any reads its encoding, which is made there then; none if
+    /// there is no such gradient, and the encoding is made in the forward pass.
+    id_vector<value_id, node_id> packed_at;
+    fusion_facts fusion;             ///< nothing is fusable, if the host does not fuse
+    run_times times;                 ///< of one run of each node, dead ones included
     id_vector<node_id, ticks> rerun; ///< node: what running it again is likely to cost: 0 for what folds
 
     /// Whether nothing in the forward pass waits for the node, so that it may run late at no price.
@@ -95,6 +98,7 @@ public:
         find_forward_needs();
         find_hoistable();
         find_packable();
+        find_packing();
         c_.fusion = find_fusion_facts(s_, c_.rerunnable, c_.hoistable, c_.resident,
                                       c_.host.fuse && c_.host.recompute);
         c_.rerun = c_.times.of_node;
@@ -228,6 +232,25 @@ private:
                 c_.packable[v] = 1;
             else if (c_.hoistable[maker])
                 c_.packable[v] = read_by_the_bit_alone(v);
+        }
+    }
+
+    /// Where encodings are made. Of what a hoisted view makes nobody reads more, and it stays none.
+    void find_packing() {
+        c_.packed_at.assign(s_.value_count(), node_id::none());
+        for (const auto v : s_.values()) {
+            if (!c_.packable[v] || s_[s_[v].producer].phase != phase::forward) continue;
+            const auto uses = s_.uses(v);
+            const auto bit = std::find_if(uses.begin(), uses.end(), [&](const use& u) {
+                return c_.live[u.reader] && encodable(s_, c_, u.reader, u.position);
+            });
+            if (bit == uses.end()) {
+                c_.packable[v] = 0;
+                continue;
+            }
+            for (auto u = uses.begin(); u->reader < bit->reader; ++u)
+                if (c_.live[u->reader] && runs_after_forward(s_[u->reader].phase) && !c_.hoistable[u->reader])
+                    c_.packed_at[v] = u->reader;
         }
     }
 

@@ -85,6 +85,7 @@ private:
                         if (m < n && settled_.demanded(m)) make(m);
                     });
                     make_inputs(n);
+                    encode_inputs(n);
                 }
                 run(n);
             }
@@ -120,14 +121,14 @@ private:
     void run_forward(node_id n) {
         run(n);
         for (const auto v : s_.outputs(n)) {
-            encode(v);
+            if (!c_.packed_at[v].valid()) encode(v, original_[n]);
             for (const use& u : s_.uses(v)) {
                 node_id view = u.reader;
                 if (!settled_.hoisted(view)) continue;
                 for (;;) {
                     run(view);
                     const value_id seen = s_.output(view, 0);
-                    encode(seen);
+                    encode(seen, original_[view]);
                     if (s_.uses(seen).empty() || !settled_.hoisted(s_.uses(seen)[0].reader)) break;
                     view = s_.uses(seen)[0].reader;
                 }
@@ -135,13 +136,19 @@ private:
         }
     }
 
-    void encode(value_id v) {
+    void encode(value_id v, step_id copy) {
         if (!settled_.encodes(v)) return;
         const node_id n = s_[v].producer;
         const step_id t =
             steps_.add({.node = n, .kind = step_kind::encode, .bytes = encoded_bytes(s_[v].elements)});
-        steps_.read({original_[n], s_.output_index(v)});
+        steps_.read({copy, s_.output_index(v)});
         encoding_[v] = t;
+    }
+
+    /// What the backward node is the last to read all of, before others read the encoding.
+    void encode_inputs(node_id reader) {
+        for (const auto v : s_.inputs(reader))
+            if (c_.packed_at[v] == reader && !encoding_[v].valid()) encode(v, copy_[s_[v].producer]);
     }
 
     copy_id copy_for(node_id reader, std::size_t position) const {

@@ -99,7 +99,9 @@ private:
     void settle_backward(node_id n) {
         for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
             const node_id maker = s_.sources(n)[k].producer;
-            const bool packed = reads_encoding(n, k, s_.inputs(n)[k]);
+            const value_id v = s_.inputs(n)[k];
+            const bool packed = reads_encoding(n, k, v);
+            if (packed && c_.packed_at[v].valid()) continue; // who reads all of it before asks for it
             (packed || hoisted_[n] ? needed_ : demanded_)[maker] = 1;
             if (c_.hoistable[maker] && (packed || hoisted_[n])) hoisted_[maker] = 1;
         }

@@ -2,7 +2,8 @@
 /// @file
 /// `evictor`: lowers the peak of a plan to a limit. What is live at the peak without being read there is forgotten and
 /// made again for its next reader, together with what its maker reads where that pays; cheapest time per byte at the
-/// peak first. eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
+/// peak first. Where one bit per element is all that is read of it from there on, it is encoded, which takes no time.
+/// eviction_finder.hpp finds what could go, eviction_price.hpp says what that costs, and here it is done.
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluate.hpp>
@@ -101,7 +102,7 @@ public:
         sums_.forget();
         list_.clear();
         const eviction_view<> view{s_, c_, plan, evaluate_.history_of(plan), nothing_locked_, next_, at};
-        find_(view, idle_, &list_);
+        find_(view, idle_, list_, true);
         const std::size_t pulls = list_.all.size();
         forgotten_.clear();
         // Every fourth number runs something earlier, if anything can.
@@ -147,7 +148,7 @@ private:
     bool evict_at(const eviction_view<>& view, std::int64_t excess, std::size_t& left,
                   load_profile& profile) {
         list_.clear();
-        find_(view, idle_, &list_);
+        find_(view, idle_, list_, true);
         ranking<> cheapest; // of equal prices the one found last
         const auto found = [&](std::size_t i, std::uint64_t price) {
             cheapest.add(static_cast<std::uint32_t>(i), ~price, i);
@@ -179,7 +180,9 @@ private:
             touched_.insert(copy.node);
             for (const auto v : s_.inputs(copy.node)) touched_.insert(s_[c_.base[v]].producer);
             const bool forward = view.in_forward(copy.from);
-            if (e.pulls && forward) {
+            if (e.encodes.valid())
+                next_.encoded[e.encodes] = 1;
+            else if (e.pulls && forward) {
                 next_.again[copy.node] = 0;
                 next_.remember(copy.node, copy.node, view.home(copy.to));
             } else if (e.pulls)
@@ -190,7 +193,8 @@ private:
                 forgotten_.push_back({copy.node, view.forgotten_at(copy)});
         }
         // The first gap is free; what it costs elsewhere the replay tells.
-        profile.add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
+        const auto [first, last] = list_.relieved(e);
+        profile.add(first, last, -e.freed);
         return true;
     }
 

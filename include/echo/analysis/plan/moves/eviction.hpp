@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace echo {
@@ -32,6 +33,7 @@ struct eviction {
     std::size_t first, count; ///< in `eviction_list::copies`
     std::int64_t freed;       ///< bytes at the peak
     bool pulls = false;       ///< the nodes are run earlier rather than again
+    value_id encodes{};       ///< the value of which an encoding is kept instead, if any
 };
 
 /// Evictions of which one or more may be carried out.
@@ -49,6 +51,12 @@ struct eviction_list {
     /// The copies of one eviction. O(1).
     std::span<const evicted_copy> copies_of(const eviction& e) const {
         return {copies.data() + e.first, e.count};
+    }
+    /// The first and the last step that are relieved of what the eviction frees: those between the uses, and where an
+    /// encoding is read instead, the last reader as well. O(1).
+    std::pair<std::size_t, std::size_t> relieved(const eviction& e) const {
+        const evicted_copy& copy = copies[e.first];
+        return {copy.from.index() + 1, copy.to.index() - !e.encodes.valid()};
     }
     /// Whether the node is among the copies from number `first` on.
     bool names(node_id n, std::size_t first) const {

@@ -5,6 +5,7 @@
 
 #include <echo/analysis/plan/moves/eviction.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,9 +34,9 @@ template <class = void>
 class eviction_finder {
 public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
-    /// not be there because their readers can run before the peak are added to `pulls`, if that is given.
-    /// O(storages + their reads).
-    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list* pulls = nullptr) const {
+    /// not be there are added to `list`: an encoding is enough for who reads them from there on, or, if `pulls`, those
+    /// can run before the peak. O(storages + their reads).
+    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list& list, bool pulls) const {
         idle.clear(view.s.node_count());
         const liveness& live = view.plan.live();
         for (const auto i : live.storages()) {
@@ -51,7 +52,8 @@ public:
             const step_id to = reads[next].by;
             const node_id content = reads[next].content;
             if (view.in_forward(to) || view.home(from) >= view.home(to)) continue;
-            if (pulls) add_pull(view, i, from, reads.subspan(next), *pulls);
+            if (pulls) add_pull(view, i, from, reads.subspan(next), list);
+            add_encoding(view, i, from, reads.subspan(next), list);
             // What is written over it behind `to` may be written over what is made again as well.
             if (!view.may_run_later({content, i, from, to})) continue;
             idle.of[content] = static_cast<std::uint32_t>(idle.all.size());
@@ -83,6 +85,45 @@ private:
             list.all.push_back({first, list.copies.size() - first, freed, true});
         else
             list.copies.resize(first);
+    }
+
+    /// What gradients read in one bit per element, from the peak on, can be encoded where the last of them before has
+    /// read all of it. Where none has, an encoding would be held from the forward pass on: cuts decide about those.
+    static void add_encoding(const eviction_view<>& view, storage_id i, step_id from,
+                             std::span<const storage_read> reads, eviction_list& list) {
+        const snapshot& s = view.s;
+        const value_id v = read_in_one_bit(view, i, reads);
+        if (!v.valid() || view.next.encoded[v]) return;
+        const node_id packed_at = view.c.packed_at[v];
+        if (!packed_at.valid() || packed_at >= view.home(view.peak)) return;
+        const std::int64_t freed = view.bytes_of(i) - static_cast<std::int64_t>(encoded_bytes(s[v].elements));
+        if (freed <= 0) return;
+        list.copies.push_back({s[v].producer, i, from, reads.back().by});
+        list.all.push_back({.first = list.copies.size() - 1, .count = 1, .freed = freed, .encodes = v});
+    }
+
+    /// The value that all those read from the storage, if its encoding would do.
+    static value_id read_in_one_bit(const eviction_view<>& view, storage_id i,
+                                    std::span<const storage_read> reads) {
+        const auto made = view.s.outputs(reads[0].content); // mostly none of these is ever encoded
+        if (std::none_of(made.begin(), made.end(), [&](value_id v) { return view.c.packable[v] != 0; }))
+            return {};
+        const schedule& steps = view.plan.steps();
+        value_id found;
+        for (const storage_read& read : reads) {
+            const node_id n = steps[read.by].node;
+            bool itself = false; // and not through what is fused into it
+            for (std::size_t k = 0; k < steps.inputs(read.by).size(); ++k) {
+                if (view.plan.live().storage(steps.inputs(read.by)[k]) != i) continue;
+                if (steps[read.by].kind == step_kind::encode || !encodable(view.s, view.c, n, k)) return {};
+                const value_id v = view.s.inputs(n)[k];
+                if (found.valid() && v != found) return {};
+                found = v;
+                itself = true;
+            }
+            if (!itself) return {};
+        }
+        return found;
     }
 
     /// Whether all that step `by` reads is there at step `at` already.

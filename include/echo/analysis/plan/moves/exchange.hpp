@@ -147,21 +147,36 @@ private:
         for (const evicted_copy& copy : copies) {
             concerned_.push_back(copy.node);
             for (const auto v : s_.inputs(copy.node)) concerned_.push_back(s_[c_.base[v]].producer);
-            if (view.in_forward(copy.from))
+            if (e.encodes.valid())
+                next_.encoded[e.encodes] = 1;
+            else if (view.in_forward(copy.from))
                 next_.again[copy.node] = 1;
             else
                 next_.forget(copy.node, view.forgotten_at(copy));
         }
-        add(copies[0].from.index() + 1, copies[0].to.index() - 1, -e.freed);
+        const auto [first, last] = list_.relieved(e);
+        add(first, last, -e.freed);
         return true;
     }
 
     /// Its price; the eviction is the last of the list then.
     std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess) {
         list_.clear();
-        find_(view, idle_); // nothing is run earlier
+        find_(view, idle_, list_, false); // nothing is run earlier
         std::optional<std::uint64_t> best;
         std::size_t which = 0;
+        for (std::size_t i = 0; i < list_.all.size();
+             ++i) { // an encoding takes no time: of those the largest
+            const eviction& e = list_.all[i];
+            const node_id n = list_.copies[e.first].node;
+            if (touched_[n] || kept_[n] || (best && e.freed <= list_.all[which].freed)) continue;
+            best = 0;
+            which = i;
+        }
+        if (best) {
+            std::swap(list_.all[which], list_.all.back());
+            return best;
+        }
         for (std::size_t i = 0; i < idle_.all.size(); ++i) {
             if (touched_[idle_.all[i].node]) continue;
             const auto price = price_(view, idle_, at_the_peak_, i, excess, list_);
