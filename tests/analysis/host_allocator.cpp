@@ -62,7 +62,8 @@ TEST_CASE("what the host's allocator takes decides", "[host_allocator]") {
         require(allocate.questions < 64 + 2 * options.spare_run_questions, "questions are few");
         options.spare_run_questions = 0;
         const echo::plan all_runs = echo::make_plan(s, options);
-        require(r.allocated_bytes <= allocate(all_runs.steps()), "leaving out runs takes no more");
+        // Where the host fuses, what is left out can decide which of two plans is chosen.
+        require(r.allocated_bytes <= allocate(all_runs.steps()) || fuse, "leaving out runs takes no more");
         require(r.recomputed_nodes <= all_runs.report().recomputed_nodes || fuse, "and runs no more");
         seen.of("leave out a run", r.recomputed_nodes < all_runs.report().recomputed_nodes);
         options.spare_run_questions = 32;
