@@ -696,6 +696,22 @@ TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {
     CHECK(replays_for(608) < replays_for(607) / 4); // 608 is the peak of the graph's own order
 }
 
+TEST_CASE(
+    "where a limit is out of reach, the lowest plan takes no longer than if its peak had been asked for",
+    "[budget]") {
+    for (const std::uint64_t number : {12U, 13U, 17U, 21U, 22U}) {
+        const auto s = support::numbered_graph(number, 450);
+        const auto c = echo::find_candidates(s);
+        const echo::anchor_finder<> anchors(s, c);
+        echo::evaluator<> evaluate(s, c);
+        const auto lowest = echo::budget_search(evaluate, anchors, {}).cheapest(1);
+        REQUIRE(lowest.peak_bytes() > 1);
+        const auto asked = echo::budget_search(evaluate, anchors, {}).cheapest(lowest.peak_bytes());
+        CAPTURE(number);
+        CHECK(lowest.recompute() <= asked.recompute() + asked.recompute() / 50);
+    }
+}
+
 TEST_CASE("below the lowest plan within a time, no search at a limit finds another within it", "[budget]") {
     const auto s = support::numbered_graph(11, 450); // where a rung gives nothing, and the next one does
     const auto c = echo::find_candidates(s);

@@ -46,7 +46,8 @@ public:
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
     /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost;
-    /// a limit that is out of reach takes some more, to say so of a plan that is hard to go below.
+    /// a limit that is out of reach takes some more, to say so of a plan that is hard to go below, and a search at the
+    /// peak of that plan.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         rungs_.prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -55,6 +56,8 @@ public:
             rungs_.search_whole_front();
         else
             limits_.search(limit);
+        if (!known_.within(limit) && !knows_all() && !is_reduced())
+            limits_.search(known_.lowest().footprint.peak_bytes); // what is lowest may take less
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
