@@ -102,11 +102,7 @@ outcome train(const subject& what, engine::baseline habits, const echo::plan_opt
     const auto trained = engine::train(g, m.loss, m.optimizer);
     engine::cpu::backend on(threads, 32);
     engine::session<engine::cpu::backend> s(
-        g, on,
-        {.plan = plan,
-         .memory = {.align = 4,
-                    .limit = 1}, // the lowest budgets leave little room, and small encodings in it
-         .execution = {.check = in == running::checked}});
+        g, on, {.plan = plan, .memory = {.align = 4}, .execution = {.check = in == running::checked}});
     CHECK((s.execution().chained() > 0) == (in == running::chained));
     outcome made;
     for (std::uint64_t i = 1; i <= steps; ++i) {
@@ -124,9 +120,11 @@ outcome train(const subject& what, engine::baseline habits, const echo::plan_opt
     made.arena = s.memory().bytes();
     CHECK(s.execution().arena_bytes() == made.arena);
     CHECK(s.execution().high_water() == made.arena);
-    // Sizes are multiples of the alignment, so nothing is padded; what is left is a gap here and there.
+    // Sizes are multiples of the alignment, so nothing is padded; what is left is a gap here and there. At the lowest
+    // peak of all there are more of them: many steps are that high, and encodings of a few bytes lie between.
+    const double gaps = plan.budget == 1 ? 1.1 : 1.05;
     CHECK(made.arena >= made.peak);
-    CHECK(static_cast<double>(made.arena) <= 1.05 * static_cast<double>(made.peak));
+    CHECK(static_cast<double>(made.arena) <= gaps * static_cast<double>(made.peak));
     return made;
 }
 

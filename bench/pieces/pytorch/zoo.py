@@ -128,7 +128,7 @@ def section(result):
     worst = next(bar["value"] for bar in result["bars"] if bar["bar"].startswith("measured from predicted"))
     dates = sorted({row["date"] for row in rows if row["date"]})
     told = (f"{len(rows)} models, PyTorch {result['torch'].partition('+')[0]}, measured on {' and '.join(dates)}; a graph is "
-            f"counted as often as it is compiled. Of the {one} that are one graph the measured peak lies at most {worst:.2f} % "
+            f"counted as often as it is compiled. Of the {one} that are one graph the measured peak lies at most {worst:.2g} % "
             f"from the predicted one. By default Echo needs {result['gain']:.2f} × less (geometric mean).")
     lines = ["| model | same bits | graphs | nodes | default | Echo | predicted | Echo, budget 0.4 |",
              "|---|---|--:|--:|--:|--:|--:|--:|"]

@@ -163,20 +163,9 @@ private:
     std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess) {
         list_.clear();
         find_(view, idle_, list_, false); // nothing is run earlier
+        if (take_largest_encoding()) return 0;
         std::optional<std::uint64_t> best;
         std::size_t which = 0;
-        for (std::size_t i = 0; i < list_.all.size();
-             ++i) { // an encoding takes no time: of those the largest
-            const eviction& e = list_.all[i];
-            const node_id n = list_.copies[e.first].node;
-            if (touched_[n] || kept_[n] || (best && e.freed <= list_.all[which].freed)) continue;
-            best = 0;
-            which = i;
-        }
-        if (best) {
-            std::swap(list_.all[which], list_.all.back());
-            return best;
-        }
         for (std::size_t i = 0; i < idle_.all.size(); ++i) {
             if (touched_[idle_.all[i].node]) continue;
             const auto price = price_(view, idle_, at_the_peak_, i, excess, list_);
@@ -191,6 +180,20 @@ private:
         }
         if (best) std::swap(list_.all[which], list_.all.back());
         return best;
+    }
+
+    /// Of a list of encodings, which take no time, the one that frees most and concerns no other swap is the last then.
+    /// Whether there is any.
+    bool take_largest_encoding() {
+        std::size_t largest = list_.all.size();
+        for (std::size_t i = 0; i < list_.all.size(); ++i) {
+            const node_id n = list_.copies[list_.all[i].first].node;
+            if (touched_[n] || kept_[n]) continue;
+            if (largest == list_.all.size() || list_.all[i].freed > list_.all[largest].freed) largest = i;
+        }
+        if (largest == list_.all.size()) return false;
+        std::swap(list_.all[largest], list_.all.back());
+        return true;
     }
 
     void add(std::size_t first, std::size_t last, std::int64_t bytes) {
