@@ -9,7 +9,9 @@
 #include <echo/analysis/plan/budget/budget.hpp>
 #include <echo/analysis/plan/budget/cut_prices.hpp>
 #include <echo/analysis/plan/budget/limit_ladder.hpp>
+#include <echo/analysis/plan/budget/recent_plans.hpp>
 #include <echo/analysis/plan/budget/search_bounds.hpp>
+#include <echo/analysis/plan/moves/crossing.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/local_search.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
@@ -262,6 +264,69 @@ TEST_CASE("many runs are left out where something larger can go in their place",
     CHECK(echo::ruin_and_recreate(evaluate, evict, retain, evaluate(other), limit).decided() == other);
 }
 
+TEST_CASE("one plan is better in one part of the graph and another elsewhere: crossed, they are in both",
+          "[budget]") {
+    toy_graph g;
+    const auto small = g.input(1), big = g.input(4'000'000);              // 0 1
+    const auto dear = g.light({big}, 100), cheap = g.light({small}, 100); // 2 3
+    const auto between = g.heavy({dear, cheap}, 8);                       // 4
+    const auto dear_too = g.light({big}, 100), cheap_too = g.light({small}, 100);
+    const auto loss = g.light({between, dear_too, cheap_too}, 0);
+    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
+    const auto s = g.finish({loss, g.backward({g.backward({d, dear_too, cheap_too}, 8), dear, cheap}, 8)});
+    const auto c = echo::find_candidates(s);
+    moves_of m(s, c);
+    auto& [evaluate, evict, retain, exchange] = m;
+    const auto again = [&](value one, value other) {
+        auto decided = echo::decision::nothing(s);
+        decided.again.insert(s[one].producer);
+        decided.again.insert(s[other].producer);
+        return decided;
+    };
+    const auto first = again(cheap, dear_too), second = again(dear, cheap_too);
+    const auto limit = evaluate(first).peak_bytes();
+    REQUIRE(evaluate(second).peak_bytes() == limit);
+    REQUIRE(evaluate(again(cheap, cheap_too)).peak_bytes() <= limit);
+    echo::crosser<> cross(evaluate, evict, retain);
+    const auto crossed = [&](const echo::decision& best, const echo::decision& other) {
+        const std::vector others{evaluate(other).rated()};
+        return cross(evaluate(best), others, limit).decided();
+    };
+    CHECK(crossed(first, second) == again(cheap, cheap_too));
+    CHECK(crossed(second, first) == again(cheap, cheap_too));
+    CHECK(crossed(again(cheap, cheap_too), first) == again(cheap, cheap_too));
+    CHECK(crossed(first, again(dear, dear_too)) == first); // nowhere better
+}
+
+TEST_CASE("plans are remembered for crossings by what they take", "[budget]") {
+    echo::recent_plans<> recent;
+    const auto plan = [](std::uint64_t peak, echo::ticks time) {
+        echo::rated_decision made;
+        made.footprint.peak_bytes = peak;
+        made.recompute = time;
+        return made;
+    };
+    const auto near = [&](std::uint64_t limit, echo::ticks time) {
+        std::vector<std::pair<std::uint64_t, echo::ticks>> found;
+        for (const auto& one : recent.near(limit, plan(limit, time)))
+            found.emplace_back(one.footprint.peak_bytes, one.recompute);
+        return found;
+    };
+    for (const auto& [peak, time] : {std::pair<std::uint64_t, echo::ticks>{1280, 100},
+                                     {1280, 100},
+                                     {1240, 125},
+                                     {1239, 90},
+                                     {1290, 80},
+                                     {1291, 70},
+                                     {1280, 126}})
+        recent.add(plan(peak, time));
+    CHECK(near(1280, 100) == decltype(near(0, 0)){{1290, 80}, {1240, 125}}); // the last one first
+    CHECK(near(1280, 99) == decltype(near(0, 0)){{1290, 80}, {1280, 100}});
+    for (std::size_t i = 0; i < echo::tuning::recent_kept; ++i)
+        recent.add(plan(1, static_cast<echo::ticks>(i)));
+    CHECK(near(1280, 100).empty());
+}
+
 namespace {
 
 /// `make_move` of an evaluator and its moves gives a move: from a plan and the limit that its peak keeps to, another
@@ -390,6 +455,23 @@ TEST_CASE("a way below the limit and back keeps to it and never takes longer", "
     CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
               return [&](echo::evaluated_plan plan, std::uint64_t limit) {
                   return echo::ruin_and_recreate(evaluate, evict, retain, std::move(plan), limit);
+              };
+          }) > 0);
+}
+
+TEST_CASE("crossed plans keep to the limit and never take longer", "[budget]") {
+    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
+              return [&, cross = echo::crosser<>(evaluate, evict, retain)](echo::evaluated_plan plan,
+                                                                           std::uint64_t limit) mutable {
+                  // Others of all kinds: what is led below the limit and back, and what recomputes all there is.
+                  std::vector<echo::rated_decision> others;
+                  const echo::rated_decision best = plan.rated();
+                  others.push_back(evict(evaluate(best.decided), limit - limit / 8, {}).plan.rated());
+                  others.push_back(retain(evaluate(others[0].decided), limit, 8).rated());
+                  auto all = best.decided;
+                  for (std::size_t i = 0; i < all.again.size(); ++i) all.again.insert(echo::node_id(i));
+                  others.push_back(evaluate(all).rated());
+                  return cross(evaluate(best.decided), others, limit);
               };
           }) > 0);
 }

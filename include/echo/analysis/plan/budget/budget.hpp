@@ -7,8 +7,9 @@
 /// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
 /// time per byte first, until a limit is met, and `retain` keeps again what there is room for: at a rung above the
 /// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
-/// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them, and
-/// `ruin_and_recreate` goes below the limit and back. A certified bound (`search_bounds`) tells when to end, and where
+/// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them,
+/// `ruin_and_recreate` goes below the limit and back, and `crosser` puts the best parts of several plans together. A
+/// certified bound (`search_bounds`) tells when to end, and where
 /// it leaves much to gain, more is tried. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder
 /// (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small graphs the
 /// whole front is searched, point by point, whatever is asked; of those above 8192 nothing is proved on the way.

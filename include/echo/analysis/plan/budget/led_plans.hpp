@@ -6,8 +6,10 @@
 
 #include <echo/analysis/plan/budget/known_plans.hpp>
 #include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/budget/recent_plans.hpp>
 #include <echo/analysis/plan/budget/search_effort.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/crossing.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
@@ -35,7 +37,8 @@ public:
     led_plans& operator=(const led_plans&) = delete;
     led_plans(evaluator<>& evaluate, progress_callback progress)
         : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
-          retain_(evaluate), exchange_(evaluate, evict_, retain_), progress_(progress) {}
+          retain_(evaluate), exchange_(evaluate, evict_, retain_), cross_(evaluate, evict_, retain_),
+          progress_(progress) {}
 
     /// The evaluator that was given.
     evaluator<>& evaluate() noexcept { return evaluate_; }
@@ -88,6 +91,7 @@ public:
                                    .everywhere = small});
         if (met) plan = retain_(std::move(plan), limit, tuning::retained_after_lead);
         known_.add(plan.rated());
+        if (met) remember(plan);
         return std::move(plan);
     }
     /// What each start recomputes where it was led to, in their order; `no_limit` where it did not arrive.
@@ -138,22 +142,28 @@ public:
             known_.add(retain_(evaluate_(plan.decided), limit, tuning::retained_from_below).rated());
     }
     /// From the cheapest plan known at the limit, and from so many `more` below it: what there is room for is kept
-    /// again, and then swapped.
+    /// again, and then swapped; and at last the cheapest is crossed with what was met on the way.
     void exchange(std::uint64_t limit, std::ptrdiff_t more = 0) {
         if (!exchange_cheapest(limit, effort_.swap_rounds())) return;
         const auto first = first_within(limit), end = known_.all().end();
         const std::vector<rated_decision> others(first + 1, first + 1 + std::min(end - first - 1, more));
         for (const rated_decision& other : others)
             exchange_from(other, limit, tuning::retained_from_below, effort_.swap_rounds());
+        cross(limit);
     }
-    /// The same from the cheapest alone, in fewer rounds.
+    /// Swaps from the cheapest alone, in fewer rounds.
     void exchange_briefly(std::uint64_t limit) {
         exchange_cheapest(limit, std::min(effort_.swap_rounds(), tuning::rounds_of_brief_swaps));
     }
+    /// The cheapest plan known at the limit takes over stretches of those met last.
+    void cross(std::uint64_t limit) {
+        if (const rated_decision* found = improvable(limit))
+            known_.add(cross_(evaluate_(found->decided), recent_.near(limit, *found), limit).rated());
+    }
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
-        const rated_decision* found = known_.within(limit);
-        if (!found || effort_.swap_rounds() == 0 || found->recompute == 0) return;
+        const rated_decision* found = improvable(limit);
+        if (!found) return;
         known_.add(ruin_and_recreate(evaluate_, evict_, retain_, evaluate_(found->decided), limit).rated());
     }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
@@ -198,17 +208,28 @@ private:
         return std::ranges::partition_point(
             known_.all(), [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
     }
+    /// The cheapest plan known at the limit, where plans are swapped at all and that could be cheaper.
+    const rated_decision* improvable(std::uint64_t limit) const {
+        const rated_decision* found = known_.within(limit);
+        return found && effort_.swap_rounds() > 0 && found->recompute > 0 ? found : nullptr;
+    }
+    /// For crossings, which there are where there are swaps.
+    void remember(const evaluated_plan& plan) {
+        if (effort_.swap_rounds() > 0) recent_.add(plan.rated());
+    }
     /// Whether there was anything to swap.
     bool exchange_cheapest(std::uint64_t limit, std::size_t rounds) {
-        const rated_decision* found = known_.within(limit);
-        if (!found || rounds == 0 || found->recompute == 0) return false;
+        const rated_decision* found = improvable(limit);
+        if (!found) return false;
         exchange_from(*found, limit, tuning::retained_at_end, rounds);
         return true;
     }
     void exchange_from(const rated_decision& from, std::uint64_t limit, int rounds_kept, std::size_t rounds) {
         auto plan = retain_(evaluate_(from.decided), limit, rounds_kept);
         known_.add(plan.rated());
-        known_.add(exchange_(std::move(plan), limit, rounds).rated());
+        plan = exchange_(std::move(plan), limit, rounds);
+        known_.add(plan.rated());
+        remember(plan);
     }
 
     evaluator<>& evaluate_;
@@ -216,7 +237,9 @@ private:
     evictor<> evict_;
     retainer<> retain_;
     exchanger<> exchange_;
+    crosser<> cross_;
     known_plans<> known_;
+    recent_plans<> recent_;
     std::vector<rated_decision> starts_;
     std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
     progress_callback progress_;

@@ -73,6 +73,17 @@ inline constexpr ticks swap_margin = 64;             ///< what saves less than t
 inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
 inline constexpr int retained_after_ruin = 8; ///< rounds
 
+// Crossings (crossing.hpp, recent_plans.hpp).
+/// Of a plan's recomputation: a stretch that should gain less is not tried.
+inline constexpr ticks crossing_margin = 1024;
+inline constexpr std::size_t rounds_after_crossing = 6; ///< of evictions
+inline constexpr std::size_t most_times_crossed = 16;   ///< with all others, while it helps
+inline constexpr std::size_t recent_kept = 24;          ///< plans
+/// A plan is crossed with those whose peaks are above the limit by that part of it, or below it by that one, and which
+/// recompute by a fourth more at most.
+inline constexpr std::uint64_t crossed_above_parts = 128, crossed_below_parts = 32;
+inline constexpr ticks dearer_crossed_part = 4;
+
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.
 inline constexpr std::size_t cut_prices = 8;
@@ -87,7 +98,7 @@ inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on
 inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
 /// Plans whose peaks lie next above a limit: led to one that is asked for, to a rung on the walk down to one, and to a
 /// rung on the way to the lowest.
-inline constexpr std::ptrdiff_t led_to_limit = 4, led_on_walk = 4, led_to_rung = 6;
+inline constexpr std::ptrdiff_t led_to_limit = 6, led_on_walk = 4, led_to_rung = 6;
 /// Rounds.
 inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
 /// What recomputes by a fourth more than what is known at a limit is led no further to it.
@@ -98,7 +109,7 @@ inline constexpr std::size_t starts_led_straight = 4;
 inline constexpr std::size_t points_per_search = 3;
 inline constexpr std::ptrdiff_t led_along_front = 2; ///< plans next above that are led to each of the others
 /// Plans below a limit that are swapped at the end of its search, beside the cheapest.
-inline constexpr std::ptrdiff_t others_exchanged = 2;
+inline constexpr std::ptrdiff_t others_exchanged = 5;
 /// Plans at a limit or below it that keep again what there is room for, where the least peak is looked for.
 inline constexpr std::ptrdiff_t retained_below = 2;
 /// Rounds in which each of either keeps again what there is room for.

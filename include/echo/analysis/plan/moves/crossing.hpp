@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `crosser`: of plans under a limit, one with less recomputation, put together of several. One plan forgets the better
+/// things in one part of the graph, another elsewhere, and what either decides about one part seldom hangs on the rest.
+/// So the best plan takes over from another what that decides about a stretch of nodes where it recomputes less, as
+/// evolutionary searches cross two solutions at two points (Holland, "Adaptation in Natural and Artificial Systems",
+/// 1975); but the stretch is not drawn, it is the one that should gain most.
+#pragma once
+
+#include <echo/analysis/plan/decision/edge_uses.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/evict.hpp>
+#include <echo/analysis/plan/moves/retain.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+/// What gradients reach, they reach in about the reverse order of the nodes. While those of a stretch run, what was
+/// made before the stretch is held, and what was made behind it is not needed any more. So a plan that holds no more
+/// before the stretch, and none that holds more up to its end, can take the place of the other in it.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class crosser {
+public:
+    /// Of the evaluator's graph. All must outlive it. O(1).
+    crosser(evaluator<>& evaluate, evictor<>& evict, retainer<>& retain)
+        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), evict_(evict), retain_(retain) {}
+
+    /// A plan that is as good as `best` or better, for a peak of at most `limit` bytes, which that of `best` keeps to;
+    /// those of `others` may be higher. Again from the first of them while one gives something. O(nodes + steps) and a
+    /// few replays for each. Errors: as `replay`.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::span<const rated_decision> others,
+                                            std::uint64_t limit) {
+        std::vector<sums> of_others(others.size());
+        for (std::size_t i = 0; i < others.size(); ++i) of_others[i] = sums_of(evaluate_(others[i].decided));
+        sums of_best = sums_of(best);
+        bool better = true;
+        for (std::size_t i = 0; i < tuning::most_times_crossed && better; ++i) {
+            better = false;
+            for (std::size_t k = 0; k < others.size(); ++k) {
+                const auto nodes =
+                    most_gained(of_best, of_others[k], best.recompute() / tuning::crossing_margin);
+                if (!nodes || !take_over(best, others[k].decided, *nodes, limit)) continue;
+                better = true;
+                of_best = sums_of(best);
+            }
+        }
+        return best;
+    }
+
+private:
+    /// Of the nodes before each node, and of all: time of their recomputes, and bytes of what they made that is live
+    /// where the backward pass begins.
+    struct sums {
+        std::vector<ticks> time;
+        std::vector<std::int64_t> bytes;
+    };
+    /// Nodes `first` to the one before `end`.
+    struct stretch {
+        std::size_t first, end;
+    };
+    /// Where a stretch may begin.
+    struct beginning {
+        std::int64_t room; ///< how much more the other plan holds before it
+        ticks behind;      ///< how much more the best recomputes before it
+        std::size_t node;
+    };
+
+    sums sums_of(const evaluated_plan& plan) const {
+        const schedule& steps = plan.steps();
+        sums found{.time = std::vector<ticks>(s_.node_count() + 1, 0),
+                   .bytes = std::vector<std::int64_t>(s_.node_count() + 1, 0)};
+        for (const auto t : steps.steps())
+            if (steps[t].kind == step_kind::recompute && !steps[t].fused)
+                found.time[steps[t].node.index() + 1] += c_.times.of_node[steps[t].node];
+        const step_id boundary = first_backward_step(s_, steps);
+        for (const auto i : plan.live().storages()) {
+            const storage_record& storage = plan.live()[i];
+            if (!storage.resident && storage.first < boundary && storage.last >= boundary)
+                found.bytes[steps[storage.maker.step].node.index() + 1] +=
+                    static_cast<std::int64_t>(storage.bytes);
+        }
+        for (std::size_t n = 0; n < s_.node_count(); ++n) {
+            found.time[n + 1] += found.time[n];
+            found.bytes[n + 1] += found.bytes[n];
+        }
+        return found;
+    }
+
+    /// Whether it makes `best` better if what `other` decides about the stretch takes the place of what it does; it is
+    /// the better plan then.
+    bool take_over(evaluated_plan& best, const decision& other, const stretch& nodes, std::uint64_t limit) {
+        const ticks before = best.recompute();
+        auto evicted =
+            evict_(evaluate_(crossed(best.decided(), other, nodes)), limit,
+                   {.rounds = tuning::rounds_after_crossing, .most = before + before / tuning::dearer_part});
+        if (!evicted.met) return false;
+        auto plan = retain_(std::move(evicted.plan), limit, tuning::retained_after_draw);
+        if (plan.recompute() >= before) return false;
+        best = std::move(plan);
+        return true;
+    }
+
+    /// The stretch in which the other plan recomputes least beside the best, by more than `least`. It may hold no more
+    /// than the other does before the stretch, and the other no more than it does up to the end, unless that is the end
+    /// of the graph. O(nodes × log nodes), or less.
+    static std::optional<stretch> most_gained(const sums& best, const sums& other, ticks least) {
+        const auto has_less = [](const beginning& a, std::int64_t room) { return a.room < room; };
+        std::optional<stretch> found;
+        std::vector<beginning> beginnings; // of which none has more room and is less behind: both rise
+        const std::size_t end = best.time.size() - 1;
+        for (std::size_t n = 0; n <= end; ++n) {
+            const std::int64_t room = other.bytes[n] - best.bytes[n];
+            const ticks behind = best.time[n] - other.time[n];
+            auto at = std::lower_bound(beginnings.begin(), beginnings.end(), room, has_less);
+            const auto from = n == end ? beginnings.begin() : at;
+            if (from != beginnings.end() && behind - from->behind > least) {
+                least = behind - from->behind;
+                found = stretch{from->node, n};
+            }
+            if (room < 0 || (at != beginnings.end() && at->behind <= behind)) continue;
+            if (at != beginnings.end() && at->room == room) ++at;
+            auto first = at;
+            while (first != beginnings.begin() && std::prev(first)->behind >= behind) --first;
+            beginnings.insert(beginnings.erase(first, at), {room, behind, n});
+        }
+        return found;
+    }
+
+    /// What `best` decides, but for the stretch, where it is what `other` does. O(stretch + turns).
+    decision crossed(const decision& best, const decision& other, const stretch& nodes) const {
+        decision next = best;
+        next.heavy = best.heavy || other.heavy;
+        for (std::size_t i = nodes.first; i < nodes.end; ++i) {
+            const node_id n(i);
+            next.again[n] = other.again[n];
+            for (const auto v : s_.outputs(n)) next.encoded[v] = other.encoded[v];
+        }
+        take_turns(next.forgets, best.forgets, other.forgets, nodes);
+        take_turns(next.early, best.early, other.early, nodes);
+        return next;
+    }
+    static void take_turns(std::vector<turn>& next, const std::vector<turn>& best,
+                           const std::vector<turn>& other, const stretch& nodes) {
+        const auto at = [](const std::vector<turn>& turns, std::size_t node) {
+            return std::lower_bound(turns.begin(), turns.end(), turn{node_id(node), node_id(0)});
+        };
+        next.assign(best.begin(), at(best, nodes.first));
+        next.insert(next.end(), at(other, nodes.first), at(other, nodes.end));
+        next.insert(next.end(), at(best, nodes.end), best.end());
+    }
+
+    evaluator<>& evaluate_;
+    const snapshot& s_;
+    const candidates& c_;
+    evictor<>& evict_;
+    retainer<>& retain_;
+};
+
+} // namespace echo
