@@ -7,9 +7,9 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/budget/crossed_plans.hpp>
 #include <echo/analysis/plan/budget/cut_prices.hpp>
 #include <echo/analysis/plan/budget/limit_ladder.hpp>
-#include <echo/analysis/plan/budget/recent_plans.hpp>
 #include <echo/analysis/plan/budget/search_bounds.hpp>
 #include <echo/analysis/plan/moves/crossing.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
@@ -289,7 +289,8 @@ TEST_CASE("one plan is better in one part of the graph and another elsewhere: cr
     REQUIRE(evaluate(again(cheap, cheap_too)).peak_bytes() <= limit);
     echo::crosser<> cross(evaluate, evict, retain);
     const auto crossed = [&](const echo::decision& best, const echo::decision& other) {
-        const std::vector others{evaluate(other).rated()};
+        const echo::crossable one = cross.prepared(evaluate(other));
+        const std::vector others{&one};
         return cross(evaluate(best), others, limit).decided();
     };
     CHECK(crossed(first, second) == again(cheap, cheap_too));
@@ -298,33 +299,49 @@ TEST_CASE("one plan is better in one part of the graph and another elsewhere: cr
     CHECK(crossed(first, again(dear, dear_too)) == first); // nowhere better
 }
 
-TEST_CASE("plans are remembered for crossings by what they take", "[budget]") {
-    echo::recent_plans<> recent;
-    const auto plan = [](std::uint64_t peak, echo::ticks time) {
-        echo::rated_decision made;
-        made.footprint.peak_bytes = peak;
-        made.recompute = time;
-        return made;
+TEST_CASE(
+    "a plan is crossed with the last that were met, unless their peaks lie far off or they take much more",
+    "[budget]") {
+    toy_graph g;
+    const auto data = g.input(1);
+    std::vector<value> maps;
+    for (int i = 0; i < 8; ++i) {
+        maps.push_back(g.light({data}, 100));
+        maps.push_back(g.light({g.input(4'000'000)}, 100));
+        maps.push_back(g.heavy({maps[maps.size() - 2], maps.back()}, 8));
+    }
+    const auto loss = g.light(maps, 0);
+    auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 4000)}, 8);
+    for (std::size_t i = maps.size(); i > 0; i -= 3)
+        d = g.backward({d, maps[i - 3], maps[i - 2], maps[i - 1]}, 8);
+    const auto s = g.finish({loss, d});
+    const auto c = echo::find_candidates(s);
+    moves_of m(s, c);
+    const auto made = [&](const std::vector<std::size_t>& again) {
+        auto decided = echo::decision::nothing(s);
+        for (const auto i : again) decided.again.insert(s[maps[i]].producer);
+        return m.evaluate(decided);
     };
-    const auto near = [&](std::uint64_t limit, echo::ticks time) {
-        std::vector<std::pair<std::uint64_t, echo::ticks>> found;
-        for (const auto& one : recent.near(limit, plan(limit, time)))
-            found.emplace_back(one.footprint.peak_bytes, one.recompute);
-        return found;
+    // Of each three maps one is cheap and one is dear.
+    const std::vector<std::size_t> mixed{0, 3, 6, 9, 13, 16, 19, 22}, other{1, 4, 7, 9, 12, 15, 18, 21};
+    const auto limit = made(mixed).peak_bytes();
+    REQUIRE(made(other).peak_bytes() == limit);
+    const auto times = [&](std::size_t met_since) {
+        echo::crossed_plans<> crossed(m.evaluate, m.evict, m.retain);
+        crossed.remember(made(other));
+        for (std::size_t i = 0; i < met_since; ++i) { // all of them far above the limit
+            std::vector<std::size_t> again;
+            for (std::size_t k = 0; k < i / 4 % 8; ++k) again.push_back(3 * k);
+            for (std::size_t k = 0; k < i % 4; ++k) again.push_back(3 * k + 1);
+            if (again.size() < 8) crossed.remember(made(again));
+        }
+        return crossed.cross(made(mixed), limit).recompute();
     };
-    for (const auto& [peak, time] : {std::pair<std::uint64_t, echo::ticks>{1280, 100},
-                                     {1280, 100},
-                                     {1240, 125},
-                                     {1239, 90},
-                                     {1290, 80},
-                                     {1291, 70},
-                                     {1280, 126}})
-        recent.add(plan(peak, time));
-    CHECK(near(1280, 100) == decltype(near(0, 0)){{1290, 80}, {1240, 125}}); // the last one first
-    CHECK(near(1280, 99) == decltype(near(0, 0)){{1290, 80}, {1280, 100}});
-    for (std::size_t i = 0; i < echo::tuning::recent_kept; ++i)
-        recent.add(plan(1, static_cast<echo::ticks>(i)));
-    CHECK(near(1280, 100).empty());
+    const auto best = made({0, 3, 6, 9, 12, 15, 18, 21}).recompute();
+    CHECK(times(0) == best);
+    CHECK(times(4) == best);
+    CHECK(times(64) == made(mixed).recompute()); // forgotten by then
+    CHECK(times(4) < made(mixed).recompute());
 }
 
 namespace {
@@ -464,14 +481,16 @@ TEST_CASE("crossed plans keep to the limit and never take longer", "[budget]") {
               return [&, cross = echo::crosser<>(evaluate, evict, retain)](echo::evaluated_plan plan,
                                                                            std::uint64_t limit) mutable {
                   // Others of all kinds: what is led below the limit and back, and what recomputes all there is.
-                  std::vector<echo::rated_decision> others;
                   const echo::rated_decision best = plan.rated();
-                  others.push_back(evict(evaluate(best.decided), limit - limit / 8, {}).plan.rated());
-                  others.push_back(retain(evaluate(others[0].decided), limit, 8).rated());
+                  std::vector<echo::crossable> others;
+                  others.push_back(cross.prepared(evict(evaluate(best.decided), limit - limit / 8, {}).plan));
+                  others.push_back(cross.prepared(retain(evaluate(others[0].plan.decided), limit, 8)));
                   auto all = best.decided;
-                  for (std::size_t i = 0; i < all.again.size(); ++i) all.again.insert(echo::node_id(i));
-                  others.push_back(evaluate(all).rated());
-                  return cross(evaluate(best.decided), others, limit);
+                  for (const auto n : all.again.ids()) all.again.insert(n);
+                  others.push_back(cross.prepared(evaluate(all)));
+                  return cross(evaluate(best.decided),
+                               std::vector<const echo::crossable*>{&others[0], &others[1], &others[2]},
+                               limit);
               };
           }) > 0);
 }

@@ -7,6 +7,7 @@
 #include <echo/analysis/plan/decision/evaluate.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -44,6 +45,16 @@ public:
     }
     /// The plan of the least peak. There must be one.
     const rated_decision& lowest() const { return plans_.back(); }
+    /// The plans whose peaks lie next above the limit, `count` of them at most, the nearest last.
+    std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t count) const {
+        const auto end = first_within(limit);
+        return {end - std::min(end - plans_.begin(), count), end};
+    }
+    /// The plans whose peaks are at most `limit`, `count` of them at most, the cheapest first.
+    std::vector<rated_decision> next_within(std::uint64_t limit, std::ptrdiff_t count) const {
+        const auto first = first_within(limit);
+        return {first, first + std::min(plans_.end() - first, count)};
+    }
     /// All of them, in order.
     const std::vector<rated_decision>& all() const noexcept { return plans_; }
 

@@ -4,12 +4,11 @@
 /// limit on the peak.
 #pragma once
 
+#include <echo/analysis/plan/budget/crossed_plans.hpp>
 #include <echo/analysis/plan/budget/known_plans.hpp>
 #include <echo/analysis/plan/budget/progress.hpp>
-#include <echo/analysis/plan/budget/recent_plans.hpp>
 #include <echo/analysis/plan/budget/search_effort.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
-#include <echo/analysis/plan/moves/crossing.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
@@ -37,7 +36,7 @@ public:
     led_plans& operator=(const led_plans&) = delete;
     led_plans(evaluator<>& evaluate, progress_callback progress)
         : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
-          retain_(evaluate), exchange_(evaluate, evict_, retain_), cross_(evaluate, evict_, retain_),
+          retain_(evaluate), exchange_(evaluate, evict_, retain_), crossed_(evaluate, evict_, retain_),
           progress_(progress) {}
 
     /// The evaluator that was given.
@@ -91,7 +90,7 @@ public:
                                    .everywhere = small});
         if (met) plan = retain_(std::move(plan), limit, tuning::retained_after_lead);
         known_.add(plan.rated());
-        if (met) remember(plan);
+        if (met && effort_.swap_rounds() > 0) crossed_.remember(plan);
         return std::move(plan);
     }
     /// What each start recomputes where it was led to, in their order; `no_limit` where it did not arrive.
@@ -111,12 +110,6 @@ public:
         };
         search_from(is_one, limit, false);
     }
-    /// The known plans whose peaks lie next above the limit, `count` of them, the nearest last.
-    std::vector<rated_decision> next_above(std::uint64_t limit, std::ptrdiff_t count) const {
-        const auto& all = known_.all();
-        const auto end = first_within(limit);
-        return {end - std::min(end - all.begin(), count), end};
-    }
     /// Leads a plan to the limit, also where it gets on slowly, unless that takes much more than what is known there.
     void lead_patiently(const rated_decision& start, std::uint64_t limit) {
         const rated_decision* found = known_.within(limit);
@@ -127,29 +120,24 @@ public:
     /// Leads the known plans whose peaks lie next above the limit to it, `count` of them, the nearest first, each
     /// unless that takes more than `most`.
     void lead_from_above(std::uint64_t limit, std::ptrdiff_t count, ticks most = no_limit / 2) {
-        const std::vector<rated_decision> nearest =
-            next_above(limit, count); // what is found moves the others
+        const auto nearest = known_.next_above(limit, count); // what is found moves the others
         for (auto start = nearest.rbegin(); start != nearest.rend(); ++start)
             static_cast<void>(lead(*start, limit, most, true));
     }
     /// From the known plans that lie next at the limit or below it: what there is room for is kept again. They may take
     /// longer than what is led from above, and less once all of that is kept.
     void retain_from_below(std::uint64_t limit) {
-        const auto first = first_within(limit), end = known_.all().end();
-        const std::vector<rated_decision> nearest(first,
-                                                  first + std::min(end - first, tuning::retained_below));
+        const auto nearest = known_.next_within(limit, tuning::retained_below);
         for (const rated_decision& plan : nearest)
             known_.add(retain_(evaluate_(plan.decided), limit, tuning::retained_from_below).rated());
     }
     /// From the cheapest plan known at the limit, and from so many `more` below it: what there is room for is kept
-    /// again, and then swapped; and at last the cheapest is crossed with what was met on the way.
+    /// again, and then swapped.
     void exchange(std::uint64_t limit, std::ptrdiff_t more = 0) {
         if (!exchange_cheapest(limit, effort_.swap_rounds())) return;
-        const auto first = first_within(limit), end = known_.all().end();
-        const std::vector<rated_decision> others(first + 1, first + 1 + std::min(end - first - 1, more));
-        for (const rated_decision& other : others)
-            exchange_from(other, limit, tuning::retained_from_below, effort_.swap_rounds());
-        cross(limit);
+        const auto nearest = known_.next_within(limit, more + 1);
+        for (std::size_t i = 1; i < nearest.size(); ++i)
+            exchange_from(nearest[i], limit, tuning::retained_from_below, effort_.swap_rounds());
     }
     /// Swaps from the cheapest alone, in fewer rounds.
     void exchange_briefly(std::uint64_t limit) {
@@ -158,7 +146,7 @@ public:
     /// The cheapest plan known at the limit takes over stretches of those met last.
     void cross(std::uint64_t limit) {
         if (const rated_decision* found = improvable(limit))
-            known_.add(cross_(evaluate_(found->decided), recent_.near(limit, *found), limit).rated());
+            known_.add(crossed_.cross(evaluate_(found->decided), limit).rated());
     }
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
@@ -203,19 +191,10 @@ private:
         }
         return there;
     }
-    /// Of the known plans the first whose peak is at most `limit`.
-    std::vector<rated_decision>::const_iterator first_within(std::uint64_t limit) const {
-        return std::ranges::partition_point(
-            known_.all(), [&](const rated_decision& t) { return t.footprint.peak_bytes > limit; });
-    }
     /// The cheapest plan known at the limit, where plans are swapped at all and that could be cheaper.
     const rated_decision* improvable(std::uint64_t limit) const {
         const rated_decision* found = known_.within(limit);
         return found && effort_.swap_rounds() > 0 && found->recompute > 0 ? found : nullptr;
-    }
-    /// For crossings, which there are where there are swaps.
-    void remember(const evaluated_plan& plan) {
-        if (effort_.swap_rounds() > 0) recent_.add(plan.rated());
     }
     /// Whether there was anything to swap.
     bool exchange_cheapest(std::uint64_t limit, std::size_t rounds) {
@@ -229,7 +208,7 @@ private:
         known_.add(plan.rated());
         plan = exchange_(std::move(plan), limit, rounds);
         known_.add(plan.rated());
-        remember(plan);
+        crossed_.remember(plan);
     }
 
     evaluator<>& evaluate_;
@@ -237,9 +216,8 @@ private:
     evictor<> evict_;
     retainer<> retain_;
     exchanger<> exchange_;
-    crosser<> cross_;
+    crossed_plans<> crossed_;
     known_plans<> known_;
-    recent_plans<> recent_;
     std::vector<rated_decision> starts_;
     std::size_t favourite_ = 0; // of the starts: led to the last plan within a time
     progress_callback progress_;

@@ -82,11 +82,12 @@ private:
         rungs_.search_around(limit, replays);
         swap_while_it_helps(limit);
     }
-    /// Swaps at the limit, and a way below it and back; again while it helps where much may be gained.
+    /// Swaps and crossings at the limit, and a way below it and back; again while it helps where much may be gained.
     void swap_while_it_helps(std::uint64_t limit) {
         for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
             const ticks before = known_.within(limit)->recompute;
             plans_.exchange(limit, tuning::others_exchanged);
+            plans_.cross(limit);
             plans_.ruin(limit);
             if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
         }
@@ -136,7 +137,7 @@ private:
              rung += tuning::rungs_in_stride) {
             const std::uint64_t limit = ladder_.limit(rung);
             if (rung > near && limit < rungs_.least_bytes()) return;
-            const std::vector<rated_decision> nearest = plans_.next_above(limit, tuning::led_on_walk);
+            const std::vector<rated_decision> nearest = known_.next_above(limit, tuning::led_on_walk);
             for (auto plan = nearest.rbegin(); plan != nearest.rend(); ++plan) {
                 const std::uint64_t peak = plan->footprint.peak_bytes;
                 if (std::find(led.begin(), led.end(), peak) != led.end()) continue;

@@ -73,16 +73,16 @@ inline constexpr ticks swap_margin = 64;             ///< what saves less than t
 inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
 inline constexpr int retained_after_ruin = 8; ///< rounds
 
-// Crossings (crossing.hpp, recent_plans.hpp).
+// Crossings (crossing.hpp, crossed_plans.hpp).
 /// Of a plan's recomputation: a stretch that should gain less is not tried.
 inline constexpr ticks crossing_margin = 1024;
-inline constexpr std::size_t rounds_after_crossing = 6; ///< of evictions
+inline constexpr std::size_t rounds_after_crossing = 4; ///< of evictions
 inline constexpr std::size_t most_times_crossed = 16;   ///< with all others, while it helps
 inline constexpr std::size_t recent_kept = 24;          ///< plans
-/// A plan is crossed with those whose peaks are above the limit by that part of it, or below it by that one, and which
-/// recompute by a fourth more at most.
+/// A plan is crossed with those whose peaks are above the limit by the first part of it at most, or below it by the
+/// second, and which do not recompute much more.
 inline constexpr std::uint64_t crossed_above_parts = 128, crossed_below_parts = 32;
-inline constexpr ticks dearer_crossed_part = 4;
+inline constexpr ticks dearer_crossed_part = 4; ///< by a fourth
 
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.

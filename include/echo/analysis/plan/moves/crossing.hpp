@@ -23,6 +23,17 @@
 
 namespace echo {
 
+/// A plan that another may take over stretches of. By node, of all nodes before it, and behind the last one of all:
+/// time of their recomputes, and bytes of what they made that is live where the backward pass begins.
+struct crossable {
+    /// The plan.
+    rated_decision plan;
+    /// Time of recomputes.
+    std::vector<ticks> time;
+    /// Bytes live where the backward pass begins.
+    std::vector<std::int64_t> bytes;
+};
+
 /// What gradients reach, they reach in about the reverse order of the nodes. While those of a stretch run, what was
 /// made before the stretch is held, and what was made behind it is not needed any more. So a plan that holds no more
 /// before the stretch, and none that holds more up to its end, can take the place of the other in it.
@@ -34,50 +45,12 @@ public:
     crosser(evaluator<>& evaluate, evictor<>& evict, retainer<>& retain)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()), evict_(evict), retain_(retain) {}
 
-    /// A plan that is as good as `best` or better, for a peak of at most `limit` bytes, which that of `best` keeps to;
-    /// those of `others` may be higher. Again from the first of them while one gives something. O(nodes + steps) and a
-    /// few replays for each. Errors: as `replay`.
-    [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::span<const rated_decision> others,
-                                            std::uint64_t limit) {
-        std::vector<sums> of_others(others.size());
-        for (std::size_t i = 0; i < others.size(); ++i) of_others[i] = sums_of(evaluate_(others[i].decided));
-        sums of_best = sums_of(best);
-        bool better = true;
-        for (std::size_t i = 0; i < tuning::most_times_crossed && better; ++i) {
-            better = false;
-            for (std::size_t k = 0; k < others.size(); ++k) {
-                const auto nodes =
-                    most_gained(of_best, of_others[k], best.recompute() / tuning::crossing_margin);
-                if (!nodes || !take_over(best, others[k].decided, *nodes, limit)) continue;
-                better = true;
-                of_best = sums_of(best);
-            }
-        }
-        return best;
-    }
-
-private:
-    /// Of the nodes before each node, and of all: time of their recomputes, and bytes of what they made that is live
-    /// where the backward pass begins.
-    struct sums {
-        std::vector<ticks> time;
-        std::vector<std::int64_t> bytes;
-    };
-    /// Nodes `first` to the one before `end`.
-    struct stretch {
-        std::size_t first, end;
-    };
-    /// Where a stretch may begin.
-    struct beginning {
-        std::int64_t room; ///< how much more the other plan holds before it
-        ticks behind;      ///< how much more the best recomputes before it
-        std::size_t node;
-    };
-
-    sums sums_of(const evaluated_plan& plan) const {
+    /// What crossings need to know of a plan. O(nodes + steps).
+    crossable prepared(const evaluated_plan& plan) const {
         const schedule& steps = plan.steps();
-        sums found{.time = std::vector<ticks>(s_.node_count() + 1, 0),
-                   .bytes = std::vector<std::int64_t>(s_.node_count() + 1, 0)};
+        crossable found{.plan = plan.rated(),
+                        .time = std::vector<ticks>(s_.node_count() + 1, 0),
+                        .bytes = std::vector<std::int64_t>(s_.node_count() + 1, 0)};
         for (const auto t : steps.steps())
             if (steps[t].kind == step_kind::recompute && !steps[t].fused)
                 found.time[steps[t].node.index() + 1] += c_.times.of_node[steps[t].node];
@@ -94,6 +67,38 @@ private:
         }
         return found;
     }
+
+    /// A plan that is as good as `best` or better, for a peak of at most `limit` bytes, which that of `best` keeps to;
+    /// those of `others` may be higher. Again from the first of them while one gives something. O(nodes × log nodes)
+    /// and a few replays for each. Errors: as `replay`.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::span<const crossable* const> others,
+                                            std::uint64_t limit) {
+        if (others.empty()) return best;
+        crossable now = prepared(best);
+        bool better = true;
+        for (std::size_t i = 0; i < tuning::most_times_crossed && better; ++i) {
+            better = false;
+            for (const crossable* other : others) {
+                const auto nodes = most_gained(now, *other, best.recompute() / tuning::crossing_margin);
+                if (!nodes || !take_over(best, other->plan.decided, *nodes, limit)) continue;
+                better = true;
+                now = prepared(best);
+            }
+        }
+        return best;
+    }
+
+private:
+    /// Nodes `first` to the one before `end`.
+    struct stretch {
+        std::size_t first, end;
+    };
+    /// Where a stretch may begin.
+    struct beginning {
+        std::int64_t room; ///< how much more the other plan holds before it
+        ticks behind;      ///< how much more the best recomputes before it
+        std::size_t node;
+    };
 
     /// Whether it makes `best` better if what `other` decides about the stretch takes the place of what it does; it is
     /// the better plan then.
@@ -112,7 +117,7 @@ private:
     /// The stretch in which the other plan recomputes least beside the best, by more than `least`. It may hold no more
     /// than the other does before the stretch, and the other no more than it does up to the end, unless that is the end
     /// of the graph. O(nodes × log nodes), or less.
-    static std::optional<stretch> most_gained(const sums& best, const sums& other, ticks least) {
+    static std::optional<stretch> most_gained(const crossable& best, const crossable& other, ticks least) {
         const auto has_less = [](const beginning& a, std::int64_t room) { return a.room < room; };
         std::optional<stretch> found;
         std::vector<beginning> beginnings; // of which none has more room and is less behind: both rise
