@@ -21,9 +21,9 @@ public:
 
     /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
     /// the plans next above are led to each, those below keep again what there is room for, and what is cheapest there
-    /// is searched around, crossed and swapped. Where that gives nothing, it goes a way below the rung and back. At last, by
-    /// a small part of a rung at a time, plans are led down as far as that goes. Not below `least`, nor below what is
-    /// proved by then to be the least peak.
+    /// is searched around, crossed and swapped. Where that gives nothing, it goes a way below the rung and back. At
+    /// last, by a small part of a rung at a time, plans are led down as far as that goes. Not below `least`, nor below
+    /// what is proved by then to be the least peak.
     void polish(ticks most, std::uint64_t least) {
         const std::size_t replays = rungs_.polishing_replays();
         if (replays == 0) return;
