@@ -299,9 +299,7 @@ TEST_CASE("one plan is better in one part of the graph and another elsewhere: cr
     CHECK(crossed(first, again(dear, dear_too)) == first); // nowhere better
 }
 
-TEST_CASE(
-    "a plan is crossed with the last that were met, unless their peaks lie far off or they take much more",
-    "[budget]") {
+TEST_CASE("a plan is crossed with the last that were met", "[budget]") {
     toy_graph g;
     const auto data = g.input(1);
     std::vector<value> maps;
@@ -338,10 +336,10 @@ TEST_CASE(
         return crossed.cross(made(mixed), limit).recompute();
     };
     const auto best = made({0, 3, 6, 9, 12, 15, 18, 21}).recompute();
+    REQUIRE(best < made(mixed).recompute());
     CHECK(times(0) == best);
     CHECK(times(4) == best);
     CHECK(times(64) == made(mixed).recompute()); // forgotten by then
-    CHECK(times(4) < made(mixed).recompute());
 }
 
 namespace {

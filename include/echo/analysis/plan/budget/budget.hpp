@@ -9,10 +9,10 @@
 /// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
 /// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them,
 /// `ruin_and_recreate` goes below the limit and back, and `crosser` puts the best parts of several plans together. A
-/// certified bound (`search_bounds`) tells when to end, and where
-/// it leaves much to gain, more is tried. So a lower limit hardly ever finds a cheaper plan, and limits on one ladder
-/// (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small graphs the
-/// whole front is searched, point by point, whatever is asked; of those above 8192 nothing is proved on the way.
+/// certified bound (`search_bounds`) tells when to end, and where it leaves much to gain, more is tried. So a lower
+/// limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks
+/// again, by another figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever
+/// is asked; of those above 8192 nothing is proved on the way.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>

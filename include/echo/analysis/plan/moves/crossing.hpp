@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -34,9 +35,10 @@ struct crossable {
     std::vector<std::int64_t> bytes;
 };
 
-/// What gradients reach, they reach in about the reverse order of the nodes. While those of a stretch run, what was
-/// made before the stretch is held, and what was made behind it is not needed any more. So a plan that holds no more
-/// before the stretch, and none that holds more up to its end, can take the place of the other in it.
+/// The backward pass comes by the nodes in about the reverse order. While it is within a stretch of them, what was made
+/// before the stretch is held, and what was made behind it is not needed any more. So the best plan can take a stretch
+/// over from another under the same limit where it holds no more bytes before the stretch than the other does, and the
+/// other holds no more within the stretch than the best does.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class crosser {
@@ -69,8 +71,8 @@ public:
     }
 
     /// A plan that is as good as `best` or better, for a peak of at most `limit` bytes, which that of `best` keeps to;
-    /// those of `others` may be higher. Again from the first of them while one gives something. O(nodes × log nodes)
-    /// and a few replays for each. Errors: as `replay`.
+    /// those of `others` may be higher. Again from the first of them while one gives something. A search for a
+    /// stretch and a few replays for each. Errors: as `replay`.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::span<const crossable* const> others,
                                             std::uint64_t limit) {
         if (others.empty()) return best;
@@ -114,9 +116,9 @@ private:
         return true;
     }
 
-    /// The stretch in which the other plan recomputes least beside the best, by more than `least`. It may hold no more
-    /// than the other does before the stretch, and the other no more than it does up to the end, unless that is the end
-    /// of the graph. O(nodes × log nodes), or less.
+    /// The stretch in which the other plan recomputes least beside the best, by more than `least`, of those that can be
+    /// taken over. Behind one that goes to the end of the graph nothing is held, so that it may hold more. O(nodes ×
+    /// beginnings), of which there are few.
     static std::optional<stretch> most_gained(const crossable& best, const crossable& other, ticks least) {
         const auto has_less = [](const beginning& a, std::int64_t room) { return a.room < room; };
         std::optional<stretch> found;
