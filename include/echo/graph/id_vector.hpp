@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -94,12 +95,15 @@ public:
     /// All ids, in the set or not, in order.
     id_range<Id> ids() const noexcept { return {0, has_.size()}; }
 
-    friend bool operator==(const id_set&, const id_set&) = default;
+    /// Whether both have the same ids and the same of them. O(ids).
+    friend bool operator==(const id_set& a, const id_set& b) {
+        return a.size() == b.size() &&
+               (a.empty() || std::memcmp(a.has_.data(), b.has_.data(), a.size() * sizeof(flag)) == 0);
+    }
 
 private:
     struct flag {
         bool is = false;
-        friend bool operator==(flag, flag) = default;
     };
     detail::large_vector<flag> has_;
 };

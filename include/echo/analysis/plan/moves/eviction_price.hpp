@@ -47,6 +47,11 @@ public:
         const std::uint64_t most = (bytes >> shift_) * (count_[last] - count_[first]);
         return std::max<std::uint64_t>(1, std::min(most, sum_[last] - sum_[first]));
     }
+    /// The most that this can be, where no more than `excess` bytes count. O(1).
+    std::uint64_t most_relieved(const evicted_copy& gap, std::int64_t excess) const {
+        if (count_.empty()) return static_cast<std::uint64_t>(excess);
+        return std::max<std::uint64_t>(1, sum_[gap.to.index()] - sum_[gap.from.index() + 1]);
+    }
 
 private:
     std::vector<std::uint32_t> count_; ///< before each step: steps above the limit
@@ -59,22 +64,27 @@ private:
 template <class = void>
 class eviction_pricer {
 public:
-    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one; returns its price in ticks
-    /// per byte, as `tuning::price_parts` counts them. What its maker reads must be there at the next use: still live
-    /// then, or kept over the peak, or made again as well. Of what would be kept, the largest is made again instead,
-    /// one after the other; and what else can then be made from that is forgotten too. `excess`: bytes above the limit.
+    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one at less than the price
+    /// `below`; returns its price in ticks per byte, as `tuning::price_parts` counts them. What its maker reads must be
+    /// there at the next use: still live then, or kept over the peak, or made again as well. Of what would be kept, the
+    /// largest is made again instead, one after the other; and what else can then be made from that is forgotten too.
+    /// `excess`: bytes above the limit.
     std::optional<std::uint64_t> operator()(const eviction_view<>& view, const idle_copies& idle,
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
-                                            eviction_list& list) {
+                                            eviction_list& list, std::optional<std::uint64_t> below = {}) {
+        const evicted_copy& one = idle.all[which];
+        const std::uint64_t most = sums.most_relieved(one, excess);
+        cheapest best{.price = below};
+        if (!is_cheaper(view.cost(one), most, best)) return std::nullopt;
         is_demanded_.resize(view.s.node_count());
         is_given_up_.resize(view.s.node_count());
         is_kept_.resize(view.s.node_count());
-        const group at{view, idle, list, list.copies.size(), idle.all[which].to, excess};
+        const group at{view, idle, list, list.copies.size(), one.to, excess};
         bytes_ = 0;
         time_ = 0;
-        add_copy(at, idle.all[which], true);
-        cheapest best;
-        for (std::size_t size = 0; size <= tuning::most_copies_grown; ++size) {
+        add_copy(at, one, true);
+        // An eviction that grows takes ever longer, and can relieve no more than `most`.
+        for (std::size_t size = 0; size <= tuning::most_copies_grown && is_cheaper(time_, most, best); ++size) {
             compare(at, sums, best);
             const std::size_t before = list.copies.size();
             // What is kept may serve several; with many to keep, that is not worth the search.
@@ -91,9 +101,9 @@ public:
             add_siblings(at, also.node);
         }
         forget(at);
-        list.copies.resize(at.first + (best.price ? best.count : 0));
+        list.copies.resize(at.first + best.count);
         const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
-        if (!best.price ||
+        if (best.count == 0 ||
             std::any_of(grown, list.copies.end(), [&](auto& e) { return view.is_decided(e); })) {
             list.copies.resize(at.first);
             return std::nullopt;
@@ -113,19 +123,25 @@ private:
         std::int64_t excess;
     };
     struct cheapest {
-        std::optional<std::uint64_t> price;
-        std::size_t count = 0;
+        std::optional<std::uint64_t> price; ///< its own, or what it must be below
+        std::size_t count = 0;              ///< of copies; 0 where there is none yet
         std::int64_t freed = 0;
     };
+
+    /// Whether the price of so much time for so many bytes is below that of `best`.
+    static bool is_cheaper(ticks time, std::uint64_t bytes, const cheapest& best) {
+        return !best.price || detail::uint128{static_cast<std::uint64_t>(time)} * tuning::price_parts <
+                                  detail::uint128{*best.price} * bytes;
+    }
 
     void compare(const group& at, const excess_sums<>& sums, cheapest& best) const {
         const std::int64_t freed = bytes_ - kept_bytes_;
         if (freed <= 0) return;
-        const std::uint64_t price =
-            detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts,
-                            sums.relieved(at.list.copies[at.first], std::min(freed, at.excess)));
-        if (best.price && price >= *best.price) return;
-        best = {price, at.list.copies.size() - at.first, freed};
+        const std::uint64_t relieved =
+            sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
+        if (!is_cheaper(time_, relieved, best)) return;
+        best = {detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts, relieved),
+                at.list.copies.size() - at.first, freed};
     }
 
     void give_up(const group& at, const evicted_copy& e) {

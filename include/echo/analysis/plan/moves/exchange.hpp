@@ -137,7 +137,11 @@ private:
         if (!is_own) return false;
         const eviction_view<> view{s_, c_, swap.plan, evaluate_.history_of(swap.plan), kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
-        const auto price = find_cheapest(view, excess);
+        // What takes the time that is left for all of the excess cannot pay.
+        const auto left = static_cast<std::uint64_t>(
+            std::max<ticks>(0, swap.saved - swap.saved / tuning::swap_margin - swap.spent));
+        const auto price = find_cheapest(
+            view, excess, detail::mul_div(left, tuning::price_parts, static_cast<std::uint64_t>(excess)) + 1);
         if (!price) return false;
         const eviction e = list_.all.back();
         const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
@@ -160,7 +164,8 @@ private:
     }
 
     /// Its price; the eviction is the last of the list then.
-    std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess) {
+    std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess,
+                                               std::uint64_t below) {
         list_.clear();
         find_(view, idle_, list_, false); // nothing is run earlier
         if (take_largest_encoding()) return 0;
@@ -168,13 +173,13 @@ private:
         std::size_t which = 0;
         for (std::size_t i = 0; i < idle_.all.size(); ++i) {
             if (touched_[idle_.all[i].node]) continue;
-            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_);
+            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_, best ? *best : below);
             if (!price) continue;
             const auto copies = list_.copies_of(list_.all.back());
             const bool is_free = std::none_of(copies.begin(), copies.end(), [&](const evicted_copy& e) {
                 return touched_[e.node] || kept_[e.node];
             });
-            if (!is_free || (best && *price >= *best)) continue;
+            if (!is_free) continue;
             best = price;
             which = list_.all.size() - 1;
         }
