@@ -78,11 +78,14 @@ inline constexpr int retained_after_ruin = 8; ///< rounds
 inline constexpr ticks crossing_margin = 1024;
 inline constexpr std::size_t rounds_after_crossing = 4; ///< of evictions
 inline constexpr std::size_t most_times_crossed = 16;   ///< with all others, while it helps
+inline constexpr std::size_t crossings_failed = 5;      ///< in turn, and no more are tried
 inline constexpr std::size_t recent_kept = 24;          ///< plans
 /// A plan is crossed with those whose peaks are above the limit by the first part of it at most, or below it by the
 /// second, and which do not recompute much more.
 inline constexpr std::uint64_t crossed_above_parts = 128, crossed_below_parts = 32;
 inline constexpr ticks dearer_crossed_part = 4; ///< by a fourth
+/// What recomputes by so small a part more once it is led back to the limit may be cheaper in the end.
+inline constexpr ticks dearer_crossing_part = 32;
 
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.

@@ -71,20 +71,27 @@ public:
     }
 
     /// A plan that is as good as `best` or better, for a peak of at most `limit` bytes, which that of `best` keeps to;
-    /// those of `others` may be higher. Again from the first of them while one gives something. A search for a
-    /// stretch and a few replays for each. Errors: as `replay`.
+    /// those of `others` may be higher. Again from the first of them while one gives something, until
+    /// `tuning::crossings_failed` in turn gave nothing. A search for a stretch and a few replays for each. Errors: as
+    /// `replay`.
     [[nodiscard]] evaluated_plan operator()(evaluated_plan best, std::span<const crossable* const> others,
                                             std::uint64_t limit) {
         if (others.empty()) return best;
         crossable now = prepared(best);
         bool better = true;
+        std::size_t failed = 0; // in turn
         for (std::size_t i = 0; i < tuning::most_times_crossed && better; ++i) {
             better = false;
             for (const crossable* other : others) {
                 const auto nodes = most_gained(now, *other, best.recompute() / tuning::crossing_margin);
-                if (!nodes || !take_over(best, other->plan.decided, *nodes, limit)) continue;
-                better = true;
-                now = prepared(best);
+                if (!nodes) continue;
+                if (take_over(best, other->plan.decided, *nodes, limit)) {
+                    better = true;
+                    failed = 0;
+                    now = prepared(best);
+                } else if (++failed == tuning::crossings_failed) {
+                    return best;
+                }
             }
         }
         return best;
@@ -106,10 +113,10 @@ private:
     /// the better plan then.
     bool take_over(evaluated_plan& best, const decision& other, const stretch& nodes, std::uint64_t limit) {
         const ticks before = best.recompute();
-        auto evicted =
-            evict_(evaluate_(crossed(best.decided(), other, nodes)), limit,
-                   {.rounds = tuning::rounds_after_crossing, .most = before + before / tuning::dearer_part});
-        if (!evicted.met) return false;
+        const ticks most = before + before / tuning::dearer_crossing_part;
+        auto evicted = evict_(evaluate_(crossed(best.decided(), other, nodes)), limit,
+                              {.rounds = tuning::rounds_after_crossing, .most = most, .everywhere = false});
+        if (!evicted.met || evicted.plan.recompute() > most) return false;
         auto plan = retain_(std::move(evicted.plan), limit, tuning::retained_after_draw);
         if (plan.recompute() >= before) return false;
         best = std::move(plan);
