@@ -21,18 +21,19 @@ constexpr bool is_finite(double x) noexcept {
 /// A finite number of 0 or more. O(1).
 constexpr bool is_amount(double x) noexcept { return is_finite(x) && x >= 0; }
 
+/// The largest number that fits in 63 bits.
+inline constexpr std::uint64_t mul_div_most = std::numeric_limits<std::int64_t>::max();
+
 /// `a × b ÷ c`, rounded down; what does not fit in 63 bits is the largest that does. `c` must not be 0. O(1).
 constexpr std::uint64_t mul_div(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
-    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     const uint128 result = uint128{a} * b / c;
-    return result > most ? most : static_cast<std::uint64_t>(result);
+    return result > mul_div_most ? mul_div_most : static_cast<std::uint64_t>(result);
 }
 
 /// The same, rounded to the nearest. O(1).
 constexpr std::uint64_t mul_div_nearest(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
-    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     const uint128 result = (uint128{a} * b + c / 2) / c;
-    return result > most ? most : static_cast<std::uint64_t>(result);
+    return result > mul_div_most ? mul_div_most : static_cast<std::uint64_t>(result);
 }
 
 /// The exponent e of a finite `x` above 0: 2^(e-1) <= x < 2^e, but for the smallest doubles. O(1).

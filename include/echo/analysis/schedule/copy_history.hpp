@@ -25,28 +25,33 @@ template <class = void>
 class copy_history : public run_history<> {
 public:
     /// Replaces what it knew of reads by those of `steps`. `base`: of each value, the one that makes its storage,
-    /// through views; `live`: of these steps. O(steps + inputs).
+    /// through views; `live`: of these steps. What is resident is left out: nothing is gained by making it again.
+    /// O(steps + inputs).
     void read_reads(const snapshot& s, const id_vector<value_id, value_id>& base, const schedule& steps,
                     const liveness& live) {
         reads_.begin(live.storage_count());
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue;
-            walk_(steps, t, [&](std::uint32_t, copy_id c) { reads_.count(live.storage(c)); });
+            walk_(steps, t, [&](std::uint32_t, copy_id c) {
+                if (const storage_id i = live.storage(c); !live[i].resident) reads_.count(i);
+            });
         }
         reads_.lay_out();
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue;
             walk_(steps, t, [&](std::uint32_t, copy_id c) {
+                const storage_id i = live.storage(c);
+                if (live[i].resident) return;
                 const step_record& maker = steps[c.step];
                 const node_id content = maker.kind == step_kind::encode
                                             ? maker.node
                                             : s[base[s.output(maker.node, c.output)]].producer;
-                reads_.add(live.storage(c), {t, content});
+                reads_.add(i, {t, content});
             });
         }
     }
 
-    /// All reads of a storage, in step order. O(1).
+    /// All reads of a storage that is not resident, in step order. O(1).
     std::span<const storage_read> reads(storage_id i) const { return reads_[i]; }
 
 private:

@@ -130,7 +130,7 @@ inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above 
 /// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
 /// some of them further; they are a multiple of those.
 inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
-inline constexpr std::size_t rungs_failed = 4;    ///< in turn, before local search goes no further down
+inline constexpr std::size_t rungs_failed = 3;    ///< in turn, before local search goes no further down
 inline constexpr std::uint64_t fine_parts = 2048; ///< of the peak: a step of the last of the way down
 inline constexpr std::ptrdiff_t led_finely = 2;   ///< plans next above that are led each such step
 /// Below the lowest plan, where a limit is out of reach: that far the starts are led then.

@@ -115,7 +115,7 @@ private:
         const ticks before = best.recompute();
         const ticks most = before + before / tuning::dearer_crossing_part;
         auto evicted = evict_(evaluate_(crossed(best.decided(), other, nodes)), limit,
-                              {.rounds = tuning::rounds_after_crossing, .most = most, .everywhere = false});
+                              {.rounds = tuning::rounds_after_crossing, .most = most});
         if (!evicted.met || evicted.plan.recompute() > most) return false;
         auto plan = retain_(std::move(evicted.plan), limit, tuning::retained_after_draw);
         if (plan.recompute() >= before) return false;

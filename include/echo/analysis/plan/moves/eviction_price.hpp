@@ -84,7 +84,8 @@ public:
         time_ = 0;
         add_copy(at, one, true);
         // An eviction that grows takes ever longer, and can relieve no more than `most`.
-        for (std::size_t size = 0; size <= tuning::most_copies_grown && is_cheaper(time_, most, best); ++size) {
+        for (std::size_t size = 0; size <= tuning::most_copies_grown && is_cheaper(time_, most, best);
+             ++size) {
             compare(at, sums, best);
             const std::size_t before = list.copies.size();
             // What is kept may serve several; with many to keep, that is not worth the search.
@@ -137,8 +138,7 @@ private:
     void compare(const group& at, const excess_sums<>& sums, cheapest& best) const {
         const std::int64_t freed = bytes_ - kept_bytes_;
         if (freed <= 0) return;
-        const std::uint64_t relieved =
-            sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
+        const std::uint64_t relieved = sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
         if (!is_cheaper(time_, relieved, best)) return;
         best = {detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts, relieved),
                 at.list.copies.size() - at.first, freed};

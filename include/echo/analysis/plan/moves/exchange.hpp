@@ -137,11 +137,7 @@ private:
         if (!is_own) return false;
         const eviction_view<> view{s_, c_, swap.plan, evaluate_.history_of(swap.plan), kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
-        // What takes the time that is left for all of the excess cannot pay.
-        const auto left = static_cast<std::uint64_t>(
-            std::max<ticks>(0, swap.saved - swap.saved / tuning::swap_margin - swap.spent));
-        const auto price = find_cheapest(
-            view, excess, detail::mul_div(left, tuning::price_parts, static_cast<std::uint64_t>(excess)) + 1);
+        const auto price = find_cheapest(view, excess, most_paid(swap, excess));
         if (!price) return false;
         const eviction e = list_.all.back();
         const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
@@ -163,9 +159,19 @@ private:
         return true;
     }
 
-    /// Its price; the eviction is the last of the list then.
+    /// At this price or above it, to make room for all of the excess takes the time that the swap saves, but for its
+    /// margin. None where such a price is beyond all numbers.
+    static std::optional<std::uint64_t> most_paid(const attempt& swap, std::int64_t excess) {
+        const ticks left = std::max<ticks>(0, swap.saved - swap.saved / tuning::swap_margin - swap.spent);
+        const std::uint64_t price = detail::mul_div(static_cast<std::uint64_t>(left), tuning::price_parts,
+                                                    static_cast<std::uint64_t>(excess));
+        if (price == detail::mul_div_most) return std::nullopt;
+        return price + 1;
+    }
+
+    /// Its price, if that is less than `below`; the eviction is the last of the list then.
     std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess,
-                                               std::uint64_t below) {
+                                               std::optional<std::uint64_t> below) {
         list_.clear();
         find_(view, idle_, list_, false); // nothing is run earlier
         if (take_largest_encoding()) return 0;
@@ -173,7 +179,7 @@ private:
         std::size_t which = 0;
         for (std::size_t i = 0; i < idle_.all.size(); ++i) {
             if (touched_[idle_.all[i].node]) continue;
-            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_, best ? *best : below);
+            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_, best ? best : below);
             if (!price) continue;
             const auto copies = list_.copies_of(list_.all.back());
             const bool is_free = std::none_of(copies.begin(), copies.end(), [&](const evicted_copy& e) {
