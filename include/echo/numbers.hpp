@@ -21,6 +21,12 @@ constexpr bool is_finite(double x) noexcept {
 /// A finite number of 0 or more. O(1).
 constexpr bool is_amount(double x) noexcept { return is_finite(x) && x >= 0; }
 
+/// Of two whole numbers of 0 or more, signed or not. O(1).
+template <class A, class B>
+constexpr uint128 product(A a, B b) noexcept {
+    return uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
+}
+
 /// The largest number that fits in 63 bits.
 inline constexpr std::uint64_t mul_div_most = std::numeric_limits<std::int64_t>::max();
 

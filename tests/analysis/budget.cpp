@@ -950,6 +950,50 @@ TEST_CASE("a gap relieves all steps above the limit by what goes, even those a b
     CHECK(sums.relieved(gap, 100) == 100); // the peak alone counts
 }
 
+TEST_CASE("an eviction that must be below a price is the one without it, or none", "[budget]") {
+    std::size_t found = 0, grown = 0;
+    for (std::uint64_t graph = 0; graph < 400; ++graph) {
+        const auto s = support::numbered_graph(graph);
+        const auto c = echo::find_candidates(s, {.encode = false});
+        echo::evaluator<> evaluate(s, c);
+        auto decided = echo::decision::nothing(s);
+        decided.heavy = true;
+        const auto plan = evaluate(decided);
+        const echo::id_set<echo::node_id> nothing_locked;
+        const echo::eviction_view<> view{
+            s, c, plan, evaluate.history_of(plan), nothing_locked, decided, plan.footprint().peak_step};
+        echo::idle_copies idle;
+        echo::eviction_list list;
+        echo::eviction_finder<>{}(view, idle, list, false);
+        echo::eviction_pricer<> price;
+        echo::excess_sums<> sums;
+        if (graph % 2 == 0) sums.read(plan.load(), plan.peak_bytes(), plan.peak_bytes() / 2);
+        const auto excess = static_cast<std::int64_t>(plan.peak_bytes() - plan.peak_bytes() / 2);
+        for (std::size_t i = 0; i < idle.all.size(); ++i) {
+            CAPTURE(graph, i);
+            const auto ask = [&](std::optional<std::uint64_t> below) {
+                list.clear();
+                const auto answer = price(view, idle, sums, i, excess, list, below);
+                CHECK(answer.has_value() == (list.all.size() == 1));
+                return answer;
+            };
+            const auto free = ask({});
+            if (!free) continue;
+            const echo::eviction whole = list.all[0];
+            ++found;
+            grown += whole.count > 1;
+            CHECK_FALSE(ask(*free));
+            CHECK(list.copies.empty());
+            if (*free == echo::detail::mul_div_most) continue; // or beyond that
+            CHECK(ask(*free + 1) == free);
+            CHECK(list.all.at(0).count == whole.count);
+            CHECK(list.all.at(0).freed == whole.freed);
+        }
+    }
+    CHECK(found > 100);
+    CHECK(grown > 20);
+}
+
 namespace {
 
 /// A map that is made again from a larger one behind the peak, so that the larger one is live there.

@@ -50,13 +50,27 @@ public:
     /// The most that this can be, where no more than `excess` bytes count. O(1).
     std::uint64_t most_relieved(const evicted_copy& gap, std::int64_t excess) const {
         if (count_.empty()) return static_cast<std::uint64_t>(excess);
-        return std::max<std::uint64_t>(1, sum_[gap.to.index()] - sum_[gap.from.index() + 1]);
+        const std::size_t first = gap.from.index() + 1, last = gap.to.index();
+        return std::max<std::uint64_t>(1, sum_[last] - sum_[first]);
     }
 
 private:
     std::vector<std::uint32_t> count_; ///< before each step: steps above the limit
     std::vector<std::uint64_t> sum_;   ///< and by how much, in 2^shift_ bytes
     int shift_ = 0;
+};
+
+/// The cheapest way to free a copy, so far.
+struct cheapest_eviction {
+    /// Its own price, or what it must be below; in ticks per byte, as `tuning::price_parts` counts them.
+    std::optional<std::uint64_t> price{};
+    std::size_t count = 0;  ///< of copies; 0 where there is none yet
+    std::int64_t freed = 0; ///< bytes
+
+    /// Whether so much time for so many bytes has a lower price. O(1).
+    bool is_above(ticks time, std::uint64_t bytes) const {
+        return !price || detail::product(time, tuning::price_parts) < detail::product(*price, bytes);
+    }
 };
 
 /// Scratch memory is kept between uses.
@@ -73,35 +87,11 @@ public:
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list, std::optional<std::uint64_t> below = {}) {
         const evicted_copy& one = idle.all[which];
-        const std::uint64_t most = sums.most_relieved(one, excess);
-        cheapest best{.price = below};
-        if (!is_cheaper(view.cost(one), most, best)) return std::nullopt;
-        is_demanded_.resize(view.s.node_count());
-        is_given_up_.resize(view.s.node_count());
-        is_kept_.resize(view.s.node_count());
-        const group at{view, idle, list, list.copies.size(), one.to, excess};
-        bytes_ = 0;
-        time_ = 0;
-        add_copy(at, one, true);
-        // An eviction that grows takes ever longer, and can relieve no more than `most`.
-        for (std::size_t size = 0; size <= tuning::most_copies_grown && is_cheaper(time_, most, best);
-             ++size) {
-            compare(at, sums, best);
-            const std::size_t before = list.copies.size();
-            // What is kept may serve several; with many to keep, that is not worth the search.
-            for (std::size_t e = 0; kept_.size() <= tuning::most_kept_searched && e < kept_.size(); ++e)
-                add_siblings(at, kept_[e].node);
-            if (list.copies.size() > before) compare(at, sums, best);
-            const std::size_t largest = largest_kept(at);
-            if (largest == kept_.size()) break;
-            const evicted_copy also = kept_[largest];
-            const auto at_largest = kept_.begin() + static_cast<std::ptrdiff_t>(largest);
-            std::rotate(at_largest, at_largest + 1, kept_.end());
-            keep_only(view, kept_.size() - 1);
-            add_copy(at, also, false);
-            add_siblings(at, also.node);
-        }
-        forget(at);
+        const group at{
+            view, idle, sums, list, list.copies.size(), one.to, excess, sums.most_relieved(one, excess)};
+        cheapest_eviction best{.price = below};
+        if (!best.is_above(view.cost(one), at.most)) return std::nullopt;
+        grow(at, one, best);
         list.copies.resize(at.first + best.count);
         const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
         if (best.count == 0 ||
@@ -118,28 +108,46 @@ private:
     struct group {
         const eviction_view<>& view;
         const idle_copies& idle;
+        const excess_sums<>& sums;
         eviction_list& list;
         std::size_t first;
         step_id to; ///< where the first of them is read next
         std::int64_t excess;
-    };
-    struct cheapest {
-        std::optional<std::uint64_t> price; ///< its own, or what it must be below
-        std::size_t count = 0;              ///< of copies; 0 where there is none yet
-        std::int64_t freed = 0;
+        std::uint64_t most; ///< that it can relieve, however it grows
     };
 
-    /// Whether the price of so much time for so many bytes is below that of `best`.
-    static bool is_cheaper(ticks time, std::uint64_t bytes, const cheapest& best) {
-        return !best.price || detail::uint128{static_cast<std::uint64_t>(time)} * tuning::price_parts <
-                                  detail::uint128{*best.price} * bytes;
+    /// From one copy on, as long as it can be cheaper than `best`: it takes ever longer.
+    void grow(const group& at, const evicted_copy& one, cheapest_eviction& best) {
+        is_demanded_.resize(at.view.s.node_count());
+        is_given_up_.resize(at.view.s.node_count());
+        is_kept_.resize(at.view.s.node_count());
+        bytes_ = 0;
+        time_ = 0;
+        add_copy(at, one, true);
+        for (std::size_t size = 0; size <= tuning::most_copies_grown && best.is_above(time_, at.most);
+             ++size) {
+            compare(at, best);
+            const std::size_t before = at.list.copies.size();
+            // What is kept may serve several; with many to keep, that is not worth the search.
+            for (std::size_t e = 0; kept_.size() <= tuning::most_kept_searched && e < kept_.size(); ++e)
+                add_siblings(at, kept_[e].node);
+            if (at.list.copies.size() > before) compare(at, best);
+            const std::size_t largest = largest_kept(at);
+            if (largest == kept_.size()) break;
+            const evicted_copy also = kept_[largest];
+            const auto at_largest = kept_.begin() + static_cast<std::ptrdiff_t>(largest);
+            std::rotate(at_largest, at_largest + 1, kept_.end());
+            keep_only(at.view, kept_.size() - 1);
+            add_copy(at, also, false);
+            add_siblings(at, also.node);
+        }
+        forget(at);
     }
-
-    void compare(const group& at, const excess_sums<>& sums, cheapest& best) const {
+    void compare(const group& at, cheapest_eviction& best) const {
         const std::int64_t freed = bytes_ - kept_bytes_;
         if (freed <= 0) return;
-        const std::uint64_t relieved = sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
-        if (!is_cheaper(time_, relieved, best)) return;
+        const std::uint64_t relieved = at.sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
+        if (!best.is_above(time_, relieved)) return;
         best = {detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts, relieved),
                 at.list.copies.size() - at.first, freed};
     }
@@ -153,11 +161,6 @@ private:
         give_up(at, e);
         if (frees) bytes_ += at.view.bytes_of(e.storage);
         time_ += at.view.cost(e) + demand_inputs(at, e.node, tuning::most_demand_depth);
-    }
-
-    /// Of two numbers of 0 or more.
-    static detail::uint128 product(std::int64_t a, std::int64_t b) {
-        return detail::uint128{static_cast<std::uint64_t>(a)} * static_cast<std::uint64_t>(b);
     }
 
     /// Of what would be kept and could be forgotten instead; the number of what would be kept if there is none.
@@ -197,7 +200,7 @@ private:
     bool add_sibling(const group& at, const evicted_copy& e, std::int64_t freed) {
         const ticks own = at.view.cost(e);
         const std::int64_t share = at.view.bytes_of(e.storage);
-        if (freed > 0 && product(own, freed) > product(time_, share)) return false;
+        if (freed > 0 && detail::product(own, freed) > detail::product(time_, share)) return false;
         const std::size_t kept = kept_.size(), demanded = demanded_.size();
         if (demand_inputs(at, e.node, tuning::most_sibling_depth) > 0 || kept_.size() > kept) {
             keep_only(at.view, kept);

@@ -20,6 +20,25 @@
 
 namespace echo {
 
+/// A swap that is tried.
+struct swap_attempt {
+    const evaluated_plan& plan; ///< without it
+    std::int64_t limit;         ///< on the peak, in bytes
+    ticks saved;                ///< by what is kept
+    ticks spent = 0;            ///< on what is evicted instead, so far
+
+    /// The time that may still be spent so that it pays.
+    ticks left() const { return saved - saved / tuning::swap_margin - spent; }
+    /// At this price per byte or above it, as `tuning::price_parts` counts them, evictions of `excess` bytes take all
+    /// of that time. None where it is beyond all prices.
+    std::optional<std::uint64_t> most_paid(std::int64_t excess) const {
+        const std::uint64_t price = detail::mul_div(static_cast<std::uint64_t>(std::max<ticks>(0, left())),
+                                                    tuning::price_parts, static_cast<std::uint64_t>(excess));
+        if (price == detail::mul_div_most) return std::nullopt;
+        return price + 1;
+    }
+};
+
 /// Each round tries runs of the plan, those that save most time per byte first: what the run makes is kept since its
 /// last use, and wherever the load is above the limit then, something that takes less time is evicted. Swaps that share
 /// no node are collected, replayed together, and led back under the limit; what costs more than before is dropped.
@@ -56,14 +75,6 @@ private:
         std::size_t first, last;
         std::int64_t bytes;
     };
-    /// A swap that is tried.
-    struct attempt {
-        const evaluated_plan& plan;
-        std::int64_t limit;
-        ticks saved; ///< by what is kept
-        ticks spent = 0;
-    };
-
     /// Leaves in `next_` the decision of `plan` with some swaps that seem to pay. Whether there is any.
     bool swap_some(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
@@ -107,7 +118,7 @@ private:
         changes_.clear();
         concerned_.assign(1, n);
         kept_.insert(n);
-        attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
+        swap_attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
         bool pays = fill_gap(plan, run);
         keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), run));
         while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
@@ -130,19 +141,19 @@ private:
     }
 
     /// Forgets something at the step, where what was kept is too much. Whether anything costs less than is saved.
-    bool replace_at(attempt& swap, step_id at) {
+    bool replace_at(swap_attempt& swap, step_id at) {
         const bool is_own = std::any_of(changes_.begin(), changes_.end(), [&](const change& c) {
             return c.first <= at.index() && at.index() <= c.last;
         });
         if (!is_own) return false;
         const eviction_view<> view{s_, c_, swap.plan, evaluate_.history_of(swap.plan), kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
-        const auto price = find_cheapest(view, excess, most_paid(swap, excess));
+        const auto price = find_cheapest(view, excess, swap.most_paid(excess));
         if (!price) return false;
         const eviction e = list_.all.back();
         const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
         swap.spent += static_cast<ticks>(detail::mul_div(*price, freed, tuning::price_parts));
-        if (swap.spent >= swap.saved - swap.saved / tuning::swap_margin) return false;
+        if (swap.left() <= 0) return false;
         const auto copies = list_.copies_of(e);
         for (const evicted_copy& copy : copies) {
             concerned_.push_back(copy.node);
@@ -157,16 +168,6 @@ private:
         const auto [first, last] = list_.relieved(e);
         add(first, last, -e.freed);
         return true;
-    }
-
-    /// At this price or above it, to make room for all of the excess takes the time that the swap saves, but for its
-    /// margin. None where such a price is beyond all numbers.
-    static std::optional<std::uint64_t> most_paid(const attempt& swap, std::int64_t excess) {
-        const ticks left = std::max<ticks>(0, swap.saved - swap.saved / tuning::swap_margin - swap.spent);
-        const std::uint64_t price = detail::mul_div(static_cast<std::uint64_t>(left), tuning::price_parts,
-                                                    static_cast<std::uint64_t>(excess));
-        if (price == detail::mul_div_most) return std::nullopt;
-        return price + 1;
     }
 
     /// Its price, if that is less than `below`; the eviction is the last of the list then.
