@@ -193,3 +193,21 @@ TEST_CASE("below what is found where a budget is out of reach, no budget is met"
         CHECK(peak_at(below) > below);
     }
 }
+
+TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
+    struct asked {
+        std::string graph;
+        std::uint64_t limit, lower;
+    };
+    for (const auto& [name, limit, lower] : {asked{"more/unet_b16", 1'989'551'040, 1'982'064'036},
+                                             asked{"efficientnet_b0_b64", 1'180'983'704, 1'133'914'540}}) {
+        CAPTURE(name);
+        const auto s = read_committed(graph_path(name));
+        const auto overhead_at = [&](std::uint64_t budget) {
+            const auto r = echo::make_plan(s, {.how = echo::strategy::budget, .budget = budget}).report();
+            CHECK(r.peak_bytes <= budget);
+            return r.recompute_time_ratio;
+        };
+        CHECK(overhead_at(limit) <= 1.02 * overhead_at(lower));
+    }
+}

@@ -104,6 +104,11 @@ public:
                 else
                     go_on_along_front(rungs_.ladder().limit(rung), arrived);
             }
+            // From low to high: what is cheap below a point may be cheaper there.
+            for (std::size_t i = count; i > 0; --i) {
+                const std::uint64_t limit = low + detail::mul_div(high - low, count - i, count);
+                rungs_.plans().retain_from_below(rungs_.ladder().limit(rungs_.ladder().above(limit)));
+            }
         }
         return known_.all();
     }

@@ -47,6 +47,10 @@ public:
             swap_below(near);
             swap_while_it_helps(limit);
         }
+        if (rungs_.plans().effort().is_quick() && may_be_far(limit)) {
+            go_lower_at_its_price(limit);
+            swap_while_it_helps(limit);
+        }
     }
     /// A walk to the rung, as to a limit there: it begins at the same rung and leads on what is known by then.
     void walk_to(std::size_t rung) {
@@ -103,6 +107,11 @@ private:
             plans_.exchange_briefly(lower);
             plans_.ruin(lower);
         }
+    }
+    /// Plans as cheap as the one at the limit, and lower: at the limit they get cheaper by what there is room for.
+    void go_lower_at_its_price(std::uint64_t limit) {
+        lowest_peak<>(rungs_).polish(known_.within(limit)->recompute, limit - limit / tuning::lower_parts);
+        plans_.retain_from_below(limit);
     }
     /// The starts are led to a rung above the limit, which is the same for limits close to each other, and those that
     /// arrived there most cheaply straight to the limit, or all of them where that rung had been searched before. Then

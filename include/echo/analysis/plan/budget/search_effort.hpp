@@ -41,6 +41,8 @@ struct search_effort {
     bool whole_front() const noexcept { return front_points > 0; }
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
+    /// Whether replays take so little time that every way to the lowest plan is tried.
+    bool is_quick() const noexcept { return size <= 2048; }
 
     /// How many of the lowest starts are led down as far as they go: all of them where replays are quick, since in some
     /// graphs fewer end higher. Four come a tenth lower than one in graphs of ten thousand nodes, and hardly lower in
@@ -72,10 +74,6 @@ struct search_effort {
     /// Plans to lead to the peaks of their neighbours on the front: so many that small graphs learn all there is, and
     /// others take no longer.
     std::size_t most_leads() const noexcept { return 60'000 / (size + 1); }
-
-private:
-    /// Whether replays take so little time that every way to the lowest plan is tried.
-    bool is_quick() const noexcept { return size <= 2048; }
 };
 
 } // namespace echo
