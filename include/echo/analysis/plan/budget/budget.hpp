@@ -104,11 +104,7 @@ public:
                 else
                     go_on_along_front(rungs_.ladder().limit(rung), arrived);
             }
-            // From low to high: what is cheap below a point may be cheaper there.
-            for (std::size_t i = count; i > 0; --i) {
-                const std::uint64_t limit = low + detail::mul_div(high - low, count - i, count);
-                rungs_.plans().retain_from_below(rungs_.ladder().limit(rungs_.ladder().above(limit)));
-            }
+            if (!is_reduced()) retain_along_front(low, high, count);
         }
         return known_.all();
     }
@@ -128,6 +124,15 @@ private:
         rungs_.plans().lead_from_above(limit, tuning::led_along_front);
         const std::size_t starts = rungs_.plans().effort().starts_led_along_front();
         rungs_.plans().search_from_best(starts, arrived, limit);
+    }
+
+    /// At the points of a front, from low to high, plans that lie below keep again what there is room for: what is
+    /// cheap further down may be cheaper there.
+    void retain_along_front(std::uint64_t low, std::uint64_t high, std::size_t count) {
+        limit_ladder& ladder = rungs_.ladder();
+        for (std::size_t i = 0; i < count; ++i)
+            rungs_.plans().retain_from_below(
+                ladder.limit(ladder.above(low + detail::mul_div(high - low, i, count))));
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.
