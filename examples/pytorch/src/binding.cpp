@@ -31,9 +31,9 @@ struct graph_node {
     std::string name, op, layer;
     echo::phase phase;
     echo::op_facts facts;
-    std::vector<echo::value_of<std::uint32_t>> inputs;
+    std::vector<echo::value_of<std::uint32_t>> inputs{};
     std::vector<std::uint32_t> control;
-    std::vector<echo::tensor> outputs;
+    std::vector<echo::tensor> outputs{};
     double flops;
     std::uint64_t workspace;
     std::optional<double> time_us;
@@ -87,28 +87,28 @@ void add(graph& g, std::string name, std::string op, std::string layer, std::str
          std::uint64_t workspace, std::optional<double> time_us, bool keep, std::vector<std::size_t> writes,
          std::optional<std::size_t> over) {
     using enum echo::phase;
+    using enum echo::op_kind;
+    using enum echo::rerun_kind;
     graph_node n{.name = std::move(name),
                  .op = std::move(op),
                  .layer = std::move(layer),
                  .phase = named(phase, {input, forward, backward, update}, "phase"),
-                 .facts = {},
-                 .inputs = {},
+                 .facts = {.kind = named(kind, {heavy, light, view}, "kind"),
+                           .rerun = named(rerun, {pure, seeded, never}, "rerun")},
                  .control = std::move(control),
-                 .outputs = {},
                  .flops = flops,
                  .workspace = workspace,
                  .time_us = time_us,
                  .keep = keep,
                  .writes = std::move(writes),
                  .over = over};
-    n.facts.kind = named(kind, {echo::op_kind::heavy, echo::op_kind::light, echo::op_kind::view}, "kind");
-    n.facts.rerun =
-        named(rerun, {echo::rerun_kind::pure, echo::rerun_kind::seeded, echo::rerun_kind::never}, "rerun");
     for (const auto& [producer, k] : inputs) n.inputs.push_back({producer, k});
     for (const auto& [bytes, view_of, inplace] : outputs)
         n.outputs.push_back({.bytes = bytes, .view_of = view_of, .inplace = inplace});
     g.nodes.push_back(std::move(n));
 }
+
+void result(graph& g, std::uint32_t node, std::uint32_t k) { g.results.push_back({node, k}); }
 
 /// The snapshot of a graph; the names of ops are filled in here, where they no longer move. Without `writes_over` every
 /// output that may be written over an input gets its own storage, as PyTorch runs it.
@@ -122,22 +122,18 @@ echo::snapshot read(graph& g, bool writes_over) {
 
 /// Lets Python's signals through now and then, and ends a search that takes longer than it may.
 struct watch {
-    std::chrono::steady_clock::time_point end;
+    std::chrono::duration<double> most;
+    std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
     void operator()(double) const {
-        if (std::chrono::steady_clock::now() > end)
+        if (std::chrono::steady_clock::now() - begun > most)
             throw echo::error({}, "seconds", "planning took longer than it may", "allow more seconds");
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
 };
 
-watch watch_for(double seconds) {
-    using namespace std::chrono;
-    const duration<double> most(std::min(seconds, 1e9)); // what a clock can still count
-    return {steady_clock::now() + duration_cast<steady_clock::duration>(most)};
-}
-
-echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
+/// Of plans that are made while the watch, which has to live as long, is looked at.
+echo::plan_options options_of(const graph& g, const watch& watching, std::string_view strategy,
                               std::optional<std::uint64_t> budget, double max_overhead) {
     using s = echo::strategy;
     echo::plan_options options;
@@ -145,8 +141,9 @@ echo::plan_options options_of(std::size_t nodes, std::string_view strategy,
                         "strategy");
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
-    options.local_search_replays =
-        std::min<std::size_t>(options.local_search_replays, 2 * nodes); // planning stays short
+    options.progress = watching;
+    options.local_search_replays = // planning stays short
+        std::min<std::size_t>(options.local_search_replays, 2 * g.nodes.size());
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;
@@ -163,21 +160,18 @@ std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::s
 }
 
 /// What Python reads of a plan.
-struct planned {
-    std::vector<step> steps;
-    echo::plan_report report;
+struct planned : echo::plan_report {
+    std::vector<step> steps{};
 };
 
 /// The plan, in which an output is written over an input where nothing reads that again.
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
                   double max_overhead, double seconds) {
-    const watch watching = watch_for(seconds);
-    echo::plan_options options = options_of(g.nodes.size(), strategy, budget, max_overhead);
-    options.progress = watching;
+    const watch watching{std::chrono::duration<double>(seconds)};
     const echo::snapshot s = read(g, true);
-    const echo::plan made = echo::make_plan(s, options);
+    const echo::plan made = echo::make_plan(s, options_of(g, watching, strategy, budget, max_overhead));
     echo::verify(s, made);
-    planned result{.steps = {}, .report = made.report()};
+    planned result{made.report()};
     const echo::schedule& steps = made.steps();
     const auto live = echo::liveness_analysis{}(s, steps);
     for (const auto t : steps.steps()) {
@@ -237,11 +231,10 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_o
 }
 
 std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
-    const watch watching = watch_for(seconds);
-    echo::plan_options options = options_of(g.nodes.size(), "budget", {}, 0);
-    options.progress = watching;
+    const watch watching{std::chrono::duration<double>(seconds)};
     std::vector<std::pair<std::uint64_t, double>> all;
-    for (const auto& point : echo::front(read(g, true), options, points).points)
+    for (const auto& point :
+         echo::front(read(g, true), options_of(g, watching, "budget", {}, 0), points).points)
         all.emplace_back(point.peak_bytes, point.recompute_time_ratio);
     return all;
 }
@@ -254,13 +247,12 @@ NB_MODULE(_core, m) {
                         std::to_string(ECHO_VERSION_PATCH);
     nb::class_<planned>(m, "Plan", "Steps and report of a plan.")
         .def_ro("steps", &planned::steps)
-        .def_prop_ro("peak_bytes", [](const planned& p) { return p.report.peak_bytes; })
-        .def_prop_ro("baseline_peak_bytes", [](const planned& p) { return p.report.baseline_peak_bytes; })
-        .def_prop_ro("resident_bytes", [](const planned& p) { return p.report.resident_bytes; })
-        .def_prop_ro("lower_bound_bytes", [](const planned& p) { return p.report.lower_bound_bytes; })
-        .def_prop_ro("recomputed_nodes", [](const planned& p) { return p.report.recomputed_nodes; })
-        .def_prop_ro("overhead", [](const planned& p) { return p.report.recompute_time_ratio; })
-        .def_prop_ro("notes", [](const planned& p) { return p.report.notes; });
+        .def_ro("peak_bytes", &planned::peak_bytes)
+        .def_ro("baseline_peak_bytes", &planned::baseline_peak_bytes)
+        .def_ro("lower_bound_bytes", &planned::lower_bound_bytes)
+        .def_ro("recomputed_nodes", &planned::recomputed_nodes)
+        .def_ro("overhead", &planned::recompute_time_ratio)
+        .def_ro("notes", &planned::notes);
 
     const nb::call_guard<nb::gil_scoped_release> unlocked;
     nb::class_<graph>(m, "Graph", "A training graph, filled node by node in execution order.")
@@ -268,11 +260,7 @@ NB_MODULE(_core, m) {
         .def("add", &add, "name"_a, "op"_a, "layer"_a, "phase"_a, "kind"_a, "rerun"_a, "inputs"_a,
              "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a, "writes"_a,
              "over"_a.none())
-        .def("result",
-             [](graph& g, std::uint32_t node, std::uint32_t k) {
-                 g.results.push_back({node, k});
-             })
-        .def("__len__", [](const graph& g) { return g.nodes.size(); })
+        .def("result", &result)
         .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a, unlocked)
         .def("replay", &replay, "order"_a, "writes_over"_a, unlocked)
         .def("front", &front, "points"_a, "seconds"_a, unlocked);

@@ -1,11 +1,9 @@
-"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again,
-exactly.
+"""Trains PyTorch models in less memory: feature maps that are cheap to make are made again, exactly.
 
     model = torch.compile(model, backend="echo")
     model = torch.compile(model, backend=echo_torch.backend(budget=0.5))
 
-Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see
-`echo_torch.partition.Options`.
+Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see `echo_torch.partition.Options`.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ TESTED = ("2.11", "2.13")  # other versions are tried first: see `_distrust`
 
 
 def partition_fn(**options: Any) -> Callable[..., Any]:
-    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense. ImportError:
-    this PyTorch lacks what even its own partition is made by.
+    """A `partition_fn` for users of AOTAutograd. ValueError: an option makes no sense. ImportError: this PyTorch lacks
+    what even its own partition is made by.
     """
     from echo_torch import hooks
     from echo_torch.partition import Options, partition
@@ -39,9 +37,7 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
 
     hooks.require("aot_autograd", "boxed_nop", *hooks.TO_PARTITION)
 
-    def echo_backend(
-        graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any
-    ) -> Any:
+    def echo_backend(graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any) -> Any:
         compile_it = hooks.aot_autograd(
             fw_compiler=hooks.boxed_nop,
             partition_fn=partition_fn(**options) if options else divide,
@@ -54,10 +50,11 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _distrust() -> str | None:
-    """Why graphs are left to this PyTorch: it lacks what Echo needs, or it is of no version that is
-    tested, and by it a small model trains otherwise with Echo than without.
+    """Why graphs are left to this PyTorch: it lacks what Echo needs, or it is of no version that is tested, and by it a
+    small model trains otherwise with Echo than without.
     """
     import torch
+    from torch import nn
 
     from echo_torch import hooks
 
@@ -69,13 +66,8 @@ def _distrust() -> str | None:
     def gradients(backend: Any) -> list[Any]:
         torch.default_generator.manual_seed(0)  # the weights of both trials are the same
         kind = torch.float32
-        layers = [
-            torch.nn.Linear(32, 32, dtype=kind),
-            torch.nn.GELU(),
-            torch.nn.Dropout(0.3),
-            torch.nn.LayerNorm(32, dtype=kind),
-        ] * 2
-        module = torch.nn.Sequential(*layers)
+        layers = [nn.Linear(32, 32, dtype=kind), nn.GELU(), nn.Dropout(0.3), nn.LayerNorm(32, dtype=kind)]
+        module = nn.Sequential(*layers * 2)
         x = torch.randn(256, 32, dtype=kind)
         torch.compile(module, backend=backend)(x).square().sum().backward()
         return [p.grad for p in module.parameters()]
@@ -96,8 +88,8 @@ def _distrust() -> str | None:
 
 
 def __getattr__(name: str) -> Any:
-    """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before
-    anything is traced, so that `_distrust` may compile its model.
+    """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before anything is traced, so
+    that `_distrust` may compile its model.
     """
     if name == "echo":
         return backend()
@@ -107,28 +99,22 @@ def __getattr__(name: str) -> Any:
 def partitioner(**options: Any) -> Any:
     """A partitioner for Inductor: `options={"custom_partitioner_fn": echo_torch.partitioner()}`.
 
-    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not
-    what happens.
+    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not what happens.
     """
     from echo_torch.inductor import Partitioner
-    from echo_torch.partition import Options
 
-    return Partitioner(Options(**options))
+    return Partitioner(**options)
 
 
 def estimate(*args: Any, **options: Any) -> Any:
-    """What a training step needs, before anything is allocated: see
-    `echo_torch.estimation.estimate`.
-    """
+    """What a training step needs, before anything is allocated: see `echo_torch.estimation.estimate`."""
     from echo_torch.estimation import estimate as estimate_step
 
     return estimate_step(*args, **options)
 
 
 def reports() -> list[Any]:
-    """What became of every graph that was compiled in this process: see
-    `echo_torch.partition.Report`.
-    """
+    """What became of every graph that was compiled in this process: see `echo_torch.partition.Report`."""
     from echo_torch.partition import reports as all_reports
 
     return all_reports

@@ -1,9 +1,7 @@
-"""All ranks of a job use the same plans, or all of them PyTorch's own partition; nobody waits for
-ever.
+"""All ranks of a job use the same plans, or all of them PyTorch's own partition; nobody waits for ever.
 
-Ranks talk through the store of the process group, not through collectives: a rank that compiles
-less often than others lets them time out, and the first word on a graph, for or against, is every
-rank's.
+Ranks talk through the store of the process group, not through collectives: a rank that compiles less often than others
+lets them time out, and the first word on a graph, for or against, is every rank's.
 """
 
 from __future__ import annotations
@@ -26,15 +24,11 @@ class Agreement:
     """What the ranks settle about one graph."""
 
     def __init__(self, alone: bool = False) -> None:
-        self.alone = alone or not (
-            dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-        )
-        self.alone = self.alone or dist.get_backend() == "fake"
+        ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        self.alone = alone or ranks <= 1 or dist.get_backend() == "fake"
         if not self.alone:
-            self.rank, self.world = dist.get_rank(), dist.get_world_size()
-            self.store = dist.PrefixStore(
-                f"echo/{next(_count)}", dist.distributed_c10d._get_default_store()
-            )
+            self.rank, self.world = dist.get_rank(), ranks
+            self.store = dist.PrefixStore(f"echo/{next(_count)}", dist.distributed_c10d._get_default_store())
 
     def share(self, make: Callable[[], Any]) -> Any:
         """What the first rank makes, on every rank."""
@@ -63,9 +57,7 @@ class Agreement:
                 self._wait("verdict", times=2)
         except dist.DistError:
             verdict = "no"
-        settled = (
-            self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
-        )
+        settled = self.store.compare_set("verdict", "", verdict) if verdict else self.store.get("verdict")
         return settled == b"yes" and digest is not None
 
     def _wait(self, key: str, times: float = 1) -> None:

@@ -1,11 +1,9 @@
-"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, no
-data.
-"""
+"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, no data."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +16,7 @@ from echo_torch import hooks
 
 
 class _Captured(Exception):
-    """Leaves the tracer once it has handed over the joint graph: nothing is to be compiled."""
+    """Leaves the tracer with the joint graph and its outputs forward: nothing is to be compiled."""
 
 
 @contextlib.contextmanager
@@ -26,22 +24,19 @@ def layers_recorded(module: torch.nn.Module) -> Iterator[None]:
     """While this is open, every traced node carries the path of the submodule it was called in."""
     open_calls: list[contextlib.ExitStack] = []
 
-    def enter(path: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            call = contextlib.ExitStack()
-            call.enter_context(traceback.annotate({"layer": path}))
-            open_calls.append(call)
-
-        return hook
+    def enter(path: str, *_: Any) -> None:
+        open_calls.append(contextlib.ExitStack())
+        open_calls[-1].enter_context(traceback.annotate({"layer": path}))
 
     def leave(*_: Any) -> None:
         open_calls.pop().close()
 
-    with contextlib.ExitStack() as hooks:
+    with contextlib.ExitStack() as registered:
         for path, submodule in module.named_modules():
-            hooks.callback(submodule.register_forward_pre_hook(enter(path), prepend=True).remove)
-            hooks.callback(submodule.register_forward_hook(leave, always_call=True).remove)
-        hooks.enter_context(traceback.preserve_node_meta())
+            hook = functools.partial(enter, path)
+            registered.callback(submodule.register_forward_pre_hook(hook, prepend=True).remove)
+            registered.callback(submodule.register_forward_hook(leave, always_call=True).remove)
+        registered.enter_context(traceback.preserve_node_meta())
         yield
 
 
@@ -51,26 +46,18 @@ def joint_graph(
     inputs: Sequence[Any] | Mapping[str, Any],
     labels: Sequence[torch.Tensor],
 ) -> tuple[fx.GraphModule, list[str], int]:
-    """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it
-    to a partitioner.
+    """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it to a partitioner.
 
-    Also the paths of the parameters and buffers that are its first placeholders, and how many
-    outputs are the forward half's. ValueError: no parameter requires a gradient.
+    Also the paths of the parameters and buffers that are its first placeholders, and how many outputs are the forward
+    half's. ValueError: no parameter requires a gradient.
     """
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    captured: list[tuple[fx.GraphModule, int]] = []
 
-    def keep(joint: fx.GraphModule, *_: Any, num_fwd_outputs: int, **__: Any) -> None:
-        captured.append((joint, num_fwd_outputs))
-        raise _Captured
+    def hand_over(joint: fx.GraphModule, *_: Any, num_fwd_outputs: int, **__: Any) -> None:
+        raise _Captured(joint, num_fwd_outputs)
 
     def step(parameters: Any, buffers: Any, args: Any, kwargs: Any, labels: Any) -> torch.Tensor:
-        return loss_fn(
-            torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels
-        )
-
-    def compile_nothing(graph: fx.GraphModule, _: Any) -> fx.GraphModule:
-        return graph
+        return loss_fn(torch.func.functional_call(module, (parameters, buffers), args, kwargs), *labels)
 
     mode = hooks.FakeTensorMode()
 
@@ -81,16 +68,12 @@ def joint_graph(
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
         return made.requires_grad_(tensor.requires_grad)
 
-    real = (
-        dict(module.named_parameters()),
-        dict(module.named_buffers()),
-        args,
-        kwargs,
-        tuple(labels),
-    )
+    real = (dict(module.named_parameters()), dict(module.named_buffers()), args, kwargs, tuple(labels))
     fake = pytree.tree_map_only(torch.Tensor, fake_of, real)
-    with mode, layers_recorded(module), contextlib.suppress(_Captured):
-        hooks.aot_function(step, compile_nothing, compile_nothing, partition_fn=keep)(*fake)
-    if not captured:
-        raise ValueError("no gradient was asked for: no parameter requires one")
-    return captured[0][0], list(itertools.chain(real[0], real[1])), captured[0][1]
+    try:
+        with mode, layers_recorded(module):
+            hooks.aot_function(step, hooks.boxed_nop, partition_fn=hand_over)(*fake)
+    except _Captured as captured:
+        joint, num_fwd_outputs = captured.args
+        return joint, [*real[0], *real[1]], num_fwd_outputs
+    raise ValueError("no gradient was asked for: no parameter requires one")

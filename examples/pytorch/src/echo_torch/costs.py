@@ -1,18 +1,17 @@
-"""What operators cost where the model runs: time and scratch memory, measured once and kept in a
-file.
+"""What operators cost where the model runs: time and scratch memory, measured once and kept in a file.
 
-Where nothing is measured the planner's own model of a device counts instead, for all operators
-alike.
+Where nothing is measured the planner's own model of a device counts instead, for all operators alike.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from echo_torch import hooks
-from echo_torch.graph import (
-    OWN_NAMESPACES,
-    Call,
-    aten,
-    leaves,
-    number,
-    runs_for_effect,
-    tensor_arguments,
-)
+from echo_torch.graph import Call, aten, device_of, is_own, number, runs_for_effect, tensor_arguments
 from echo_torch.host import Host, get_state, set_state
 
 Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
@@ -43,46 +34,32 @@ class Like:
     """A tensor by all that its cost depends on."""
 
     def __init__(self, value: torch.Tensor) -> None:
-        self.facts = (
-            tuple(number(n) for n in value.shape),
-            tuple(number(n) for n in value.stride()),
-            value.dtype,
-            str(value.device),
-        )
+        shape, stride = tuple(map(number, value.shape)), tuple(map(number, value.stride()))
+        self.facts = shape, stride, value.dtype, str(value.device)
 
     def __repr__(self) -> str:
         return repr(self.facts)
 
     def make(self) -> torch.Tensor:
         shape, stride, dtype, device = self.facts
-        extent = (
-            1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
-            if 0 not in shape
-            else 0
-        )
+        extent = 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if 0 not in shape else 0
         fill = 0.5 if dtype.is_floating_point else 0
         return torch.full((extent,), fill, dtype=dtype, device=device).as_strided(shape, stride)
 
 
 def alignment_of(host: Host) -> int:
     """The bytes to whose multiples the allocator rounds up."""
-    return 512 if any(device_of(call).type == "cuda" for call in host.calls) else 64
-
-
-def device_of(call: Call) -> torch.device:
-    value = next(leaves(call.node.meta.get("val")), None) if call.outputs else None
-    return value.device if isinstance(value, torch.Tensor) else torch.device("cpu")
+    return 512 if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
 
 
 def job_of(call: Call) -> Job | None:
     """The call to measure; None: it takes no time, or running it has effects of its own."""
     target = call.node.target
-    foreign = getattr(target, "namespace", "") not in OWN_NAMESPACES
-    foreign = foreign or (target._schema.is_mutable and target is not aten.copy_.default)
-    if call.phase == "input" or call.kind == "view" or call.part == "stats":
+    if call.phase == "input" or call.kind == "view" or call.part == "stats" or not is_own(target):
         return None
+    writes = target._schema.is_mutable and target is not aten.copy_.default
     opaque = any(name in OPAQUE for name, _ in tensor_arguments(call.node))
-    if foreign or opaque or runs_for_effect(call.node):
+    if writes or opaque or runs_for_effect(call.node):
         return None
 
     def like(value: Any) -> Any:
@@ -98,21 +75,11 @@ def job_of(call: Call) -> Job | None:
     return target, args, kwargs
 
 
-def fill(host: Host, *, measure: bool, share: Callable[[Any], Any]) -> None:
-    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first
-    one's table.
-    """
-    if not measure:
-        return
-    device = next(
-        (device_of(call) for call in host.calls if call.phase != "input"), torch.device("cpu")
-    )
-    jobs = {
-        index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None
-    }
-    keys = {
-        index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()
-    }
+def fill(host: Host, share: Callable[[Any], Any]) -> None:
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
+    device = next((device_of(call.node) for call in host.calls if call.phase != "input"), torch.device("cpu"))
+    jobs = {index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None}
+    keys = {index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()}
     path = _path(device)
     known = _load(path)
     missing = {key: jobs[index] for index, key in keys.items() if key not in known}
@@ -137,12 +104,12 @@ def _apply(host: Host, found: dict[int, Cost]) -> None:
         made = sum(value.bytes for value in call.outputs if value.view_of is None)
         call.workspace = max(held - made, call.workspace)
     # What could not be measured is modelled; the model's times are brought to this device's scale.
-    modelled = [(i, _model(call)) for i, call in enumerate(host.calls)]
+    modelled = [_model(call) for call in host.calls]
     all_measured = sum(host.calls[i].time_us for i in found)
-    scale = all_measured / (sum(time for i, time in modelled if i in found) or 1.0)
-    for index, microseconds in modelled:
-        if host.calls[index].time_us is None:
-            host.calls[index].time_us = scale * microseconds
+    scale = all_measured / (sum(modelled[i] for i in found) or 1.0)
+    for call, microseconds in zip(host.calls, modelled, strict=True):
+        if call.time_us is None:
+            call.time_us = scale * microseconds
 
 
 def _model(call: Call) -> float:
@@ -155,25 +122,21 @@ def _model(call: Call) -> float:
 # ---- Measuring
 
 
-@contextlib.contextmanager
-def _alone(device: str) -> Iterator[None]:
-    """Operators run for real here, and leave no trace in the generator."""
+def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
+    """Runs operators for real, without a trace in the generator. None: one did not run on tensors of no meaning."""
+    found: dict[str, Cost | None] = dict.fromkeys(jobs)
+    measured = _measured_on_cpu if device == "cpu" else _measured_on_cuda
     with hooks.without_modes(), torch.no_grad(), hooks.without_autocast():
         state = get_state(device)
         try:
-            yield
+            for key, job in jobs.items():
+                with contextlib.suppress(Exception):
+                    found[key] = measured(_make(job))
         finally:
             set_state(device, state)
-
-
-def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
-    """None: the operator did not run on tensors of no meaning."""
-    with _alone(device):
-        if device == "cpu":
-            return _measure_on_cpu(jobs)
-        found = {key: _run_on_device(job) for key, job in jobs.items()}
-        torch.cuda.empty_cache()  # what was measured must not stay reserved
-        return found
+        if device != "cpu":
+            torch.cuda.empty_cache()  # what was measured must not stay reserved
+    return found
 
 
 def _make(job: Job) -> Callable[[], Any]:
@@ -182,32 +145,24 @@ def _make(job: Job) -> Callable[[], Any]:
     return lambda: target(*args, **kwargs)
 
 
-def _measure_on_cpu(jobs: dict[str, Job]) -> dict[str, Cost | None]:
+def _measured_on_cpu(run: Callable[[], Any]) -> Cost:
     # One thread's processor time does not depend on what else the machine does.
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    found: dict[str, Cost | None] = dict.fromkeys(jobs)
-    for key, job in jobs.items():
-        with contextlib.suppress(Exception):
-            run = _make(job)
-            first, held = _held(run, clock)
-            seconds = first if first > ENOUGH_SECONDS else min(first, _shortest(run, clock))
-            found[key] = round(seconds * 1e6, 1), held
-    return found
+    first, held = _held(run, clock)
+    seconds = first if first > ENOUGH_SECONDS else min(first, _shortest(run, clock))
+    return round(seconds * 1e6, 1), held
 
 
 def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int]:
-    """How long the first run takes, and the most bytes that it was handed out and had not given
-    back; 0 where the user's own profiler counts already.
+    """How long the first run takes, and the most bytes that it was handed out and had not given back; 0 where the
+    user's own profiler counts already.
     """
     if hooks.profiler_runs():
         begun = clock()
         run()
         return clock() - begun, 0
-    plain = hooks.profiler_config()
-    state = torch.autograd.ProfilerState.CPU
-    hooks.profiler_begin(
-        torch.autograd.ProfilerConfig(state, False, True, False, False, False, plain)
-    )
+    settings = (torch.autograd.ProfilerState.CPU, False, True, False, False, False, hooks.profiler_config())
+    hooks.profiler_begin(torch.autograd.ProfilerConfig(*settings))
     try:
         begun = clock()
         kept = run()
@@ -215,13 +170,8 @@ def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, in
     finally:
         threads = hooks.profiler_end()
     del kept
-    now = most = 0
-    for event in (
-        event for events in threads for event in events if event.kind() == "memory_alloc"
-    ):
-        now += event.cpu_memory_usage()
-        most = max(most, now)
-    return took, most
+    events = (event for event in itertools.chain.from_iterable(threads) if event.kind() == "memory_alloc")
+    return took, max(itertools.accumulate((event.cpu_memory_usage() for event in events), initial=0))
 
 
 def _shortest(run: Callable[[], Any], clock: Callable[[], float]) -> float:
@@ -236,24 +186,20 @@ def _shortest(run: Callable[[], Any], clock: Callable[[], float]) -> float:
     return shortest
 
 
-def _run_on_device(job: Job) -> Cost | None:
-    try:
-        run = _make(job)
-        run()  # what is compiled or chosen on first use
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
+def _measured_on_cuda(run: Callable[[], Any]) -> Cost:
+    run()  # what is compiled or chosen on first use
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    held = torch.cuda.max_memory_allocated() - before
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(REPEATS):
         run()
-        held = torch.cuda.max_memory_allocated() - before
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(REPEATS):
-            run()
-        end.record()
-        torch.cuda.synchronize()
-        return round(begin.elapsed_time(end) * 1e3 / REPEATS, 1), held
-    except Exception:
-        return None
+    end.record()
+    torch.cuda.synchronize()
+    return round(begin.elapsed_time(end) * 1e3 / REPEATS, 1), held
 
 
 # ---- The file
@@ -261,11 +207,7 @@ def _run_on_device(job: Job) -> Cost | None:
 
 def _path(device: torch.device) -> Path:
     folder = os.environ.get("ECHO_TORCH_CACHE") or os.path.expanduser("~/.cache/echo_torch")
-    name = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"cpu{torch.get_num_threads()}"
-    )
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu{torch.get_num_threads()}"
     version = torch.__version__.partition("+")[0]
     return Path(folder) / f"costs-1-{version}-{name.replace(' ', '_').replace('/', '_')}.json"
 

@@ -39,22 +39,15 @@ def graph_of(host: Host, name: str, writes_over: bool) -> dict[str, Any]:
 
 
 def _node(call: Call, told: dict[str, Any], writes_over: bool) -> dict[str, Any]:
-    facts = {"name": call.node.name + call.part, "layer": call.layer}
-    facts |= {key: told[key] for key in ("op", "phase", "inputs")}
-    if call.phase == "input":
-        facts["inputs"] = []
-    else:
-        facts |= {key: told[key] for key in ("kind", "rerun", "flops", "workspace", "control")}
-        if call.time_us is not None:
-            facts["time_us"] = call.time_us
-    keys = ("bytes", "view_of", "inplace")
-    outputs = [
-        {key: fact for key, fact in zip(keys, output, strict=True) if fact is not None}
-        for output in told["outputs"]
-    ]
+    keys = ["op", "phase", "inputs"]
+    if call.phase != "input":
+        keys += ["kind", "rerun", "flops", "workspace", "control", "time_us"]
+    outputs = [dict(zip(("bytes", "view_of", "inplace"), output, strict=True)) for output in told["outputs"]]
     if writes_over and call.over is not None:
         outputs[0]["inplace"] = call.over
-    return facts | {"outputs": outputs}
+    outputs = [{key: fact for key, fact in output.items() if fact is not None} for output in outputs]
+    facts = {"name": call.node.name + call.part, "layer": call.layer, "outputs": outputs}
+    return facts | {key: told[key] for key in keys if told[key] is not None}
 
 
 def steps_of(plan: Any, order: Sequence[int]) -> list[dict[str, Any]]:

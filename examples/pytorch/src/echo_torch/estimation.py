@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
+from echo_torch.partition import Options, Report, default_partition, plan_for
 
 # Tensors of a parameter's size that an optimiser keeps for each parameter.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
@@ -24,9 +24,7 @@ OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "a
 
 @dataclass
 class Estimate:
-    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients
-    included.
-    """
+    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients included."""
 
     parameters: int
     inputs: int
@@ -36,9 +34,7 @@ class Estimate:
     echo_peak: int
     bound: int  # no plan of this kind needs less
     overhead: float  # part of a step's time, by the model of a device that the plan counted with
-    front: list[tuple[int, float]] = field(
-        default_factory=list
-    )  # peak and overhead, from plan to plan
+    front: list[tuple[int, float]] = field(default_factory=list)  # peak and overhead, from plan to plan
     at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
     reason: str | None = None  # why the default partition would stay
 
@@ -58,30 +54,19 @@ class Estimate:
         def row(name: str, *amounts: int) -> str:
             return f"{name:28}" + "".join(f"{amount / 1e6:14,.1f}" for amount in amounts)
 
-        rows = [f"{'MB':28}{'PyTorch':>14}{'Echo':>14}"]
-        rows += [
-            row(name, amount, amount)
-            for name, amount in (
-                ("parameters", self.parameters),
-                ("inputs", self.inputs),
-                ("optimiser", self.optimizer),
-            )
+        rows = [
+            f"{'MB':28}{'PyTorch':>14}{'Echo':>14}",
+            row("parameters", self.parameters, self.parameters),
+            row("inputs", self.inputs, self.inputs),
+            row("optimiser", self.optimizer, self.optimizer),
+            row("peak above these", self.default_peak, self.echo_peak),
+            row("  of it gradients", self.gradients, self.gradients),
+            row("whole step", self.default_total, self.echo_total),
+            f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}",
         ]
-        rows.append(row("peak above these", self.default_peak, self.echo_peak))
-        rows.append(row("  of it gradients", self.gradients, self.gradients))
-        rows.append(row("whole step", self.default_total, self.echo_total))
-        rows.append(
-            f"Echo's step takes {100 * self.overhead:.1f} % longer; "
-            f"no plan lies below {self.bound / 1e6:,.1f}"
-        )
-        rows += [
-            f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time"
-            for peak, part in self.front
-        ]
-        rows += [
-            row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()
-        ]
-        return "\n".join([*rows, *([self.reason] if self.reason else [])])
+        rows += [f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time" for peak, part in self.front]
+        rows += [row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()]
+        return "\n".join([*rows, self.reason] if self.reason else rows)
 
 
 def estimate(
@@ -95,50 +80,45 @@ def estimate(
     report: str | Path | None = None,
     **options: Any,
 ) -> Estimate:
-    """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and
-    under Echo.
+    """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a
-    name of OPTIMIZERS; `points` asks for that many points of the front of peak against time;
-    `report` names a folder for a report of the plan, for a browser (`echo_torch.drawing`). Other
-    options are those of `backend`; costs are modelled, not measured, unless `measure=True`.
+    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a name of OPTIMIZERS;
+    `points` asks for that many points of the front of peak against time; `report` names a folder for a report of the
+    plan, for a browser (`echo_torch.drawing`). Other options are those of `backend`; costs are modelled, not measured,
+    unless `measure=True`.
     """
     if optimizer not in OPTIMIZERS:
-        raise ValueError(
-            f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}"
-        )
+        raise ValueError(f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}")
     if report is not None:
         drawing.program()  # said at once where there is none
     settings = Options(**({"measure": False} | options))
     joint, _, count = joint_graph(module, loss_fn, inputs, labels)
     default = default_partition(joint, (), num_fwd_outputs=count)
     host, found = Host(joint, count, keep=settings.keep), Report()
-    plan, steps = None, []
+    plan = None
     try:
-        plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
-        steps = [step[0] for step in plan.steps]
+        plan, _ = plan_for(host, default, settings, found, Agreement(alone=True))
     except Unknown as unknown:
         found.reason = str(unknown)
     graph = host.core(host.facts())
-    order = steps or host.order_of(default)
+    order = [node for node, *_ in plan.steps] if plan else host.order_of(default)
     if report is not None:
         drawing.draw(host, plan, order, type(module).__name__, report)
-    by_module: dict[str, int] = defaultdict(int)
-    for node, _, size in graph.replay(order, writes_over=bool(steps))[2]:
+    by_module: Counter[str] = Counter()
+    for node, _, size in graph.replay(order, writes_over=plan is not None)[2]:
         by_module[host.calls[node].layer] += size
     trained = [p for p in module.parameters() if p.requires_grad]
-    largest = sorted(by_module.items(), key=lambda entry: -entry[1])[:10]
     return Estimate(
         parameters=sum(_bytes(t) for t in (*module.parameters(), *module.buffers())),
         inputs=sum(_bytes(t) for t in torch.utils._pytree.tree_leaves((inputs, labels))),
         optimizer=OPTIMIZERS[optimizer] * sum(_bytes(p) for p in trained),
         gradients=sum(_bytes(p) for p in trained),
         default_peak=found.default_peak or 0,
-        echo_peak=(found.peak if steps else found.default_peak) or 0,
+        echo_peak=(found.peak if plan else found.default_peak) or 0,
         bound=found.bound or 0,
-        overhead=found.overhead if steps else 0.0,
+        overhead=found.overhead if plan else 0.0,
         front=graph.front(points, settings.seconds) if points else [],
-        at_peak=dict(largest),
+        at_peak=dict(by_module.most_common(10)),
         reason=found.reason,
     )
 

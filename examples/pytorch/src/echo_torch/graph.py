@@ -1,12 +1,13 @@
 """What a graph of ATen operators means to a planner: storage, phases, what may run again.
 
-The one place that knows facts of operators. `host.py` (planning within PyTorch) and `export.py`
-(files) both read through it.
+The one place that knows facts of operators. `host.py` (planning within PyTorch) and `export.py` (files) both read
+through it.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,15 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import flop_counter
+from torch.utils.flop_counter import flop_registry
 
 aten = torch.ops.aten
 OWN_NAMESPACES = ("aten", "prims")
+
+
+def _defaults(*packets: Any) -> tuple[Any, ...]:
+    return tuple(packet.default for packet in packets)
+
 
 DTYPES = {
     torch.float64: "f64",
@@ -35,38 +41,20 @@ DTYPES = {
 }
 
 # The CPU's attention kernels, for which PyTorch registers no formula.
-FLOP_FORMULAS = flop_counter.flop_registry | {
-    aten._scaled_dot_product_flash_attention_for_cpu: flop_counter.flop_registry[
-        aten._scaled_dot_product_flash_attention
-    ],
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_counter.flop_registry[
-        aten._scaled_dot_product_flash_attention_backward
-    ],
-}
-
-# Gradients of which an argument matters only by whether it is greater than zero, if the named
-# scalar is zero.
-SIGN_READERS = {
-    aten.threshold_backward: ("self", "threshold"),
-}
-
-# Results that were as large as the largest argument before they were made smaller: their storage still
-# is, which tracing does not know.
-SHRUNK = (
-    aten.mse_loss.default,
-    aten.smooth_l1_loss.default,
-    aten.soft_margin_loss.default,
-    aten.binary_cross_entropy.default,
-    aten.col2im.default,
+_attention, _attention_backward = (
+    flop_registry[packet]
+    for packet in (aten._scaled_dot_product_flash_attention, aten._scaled_dot_product_flash_attention_backward)
 )
+FLOP_FORMULAS = flop_registry | {
+    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+}
+
+# Results that were as large as the largest argument before they were made smaller: their storage still is, which
+# tracing does not know.
+SHRUNK = _defaults(aten.mse_loss, aten.smooth_l1_loss, aten.soft_margin_loss, aten.binary_cross_entropy, aten.col2im)
 # What copies the whole storage on which its first argument lies, although that is a part of it.
-WHOLE = (
-    aten.copy.default,
-    aten.slice_scatter.default,
-    aten.select_scatter.default,
-    aten.diagonal_scatter.default,
-    aten.as_strided_scatter.default,
-)
+WHOLE = _defaults(aten.copy, aten.slice_scatter, aten.select_scatter, aten.diagonal_scatter, aten.as_strided_scatter)
 
 
 class Unknown(Exception):
@@ -94,9 +82,7 @@ class Value:
 
 @dataclass
 class Call:
-    """One node of the planner's graph; `reads` are the nodes of PyTorch's that stand behind
-    `inputs`.
-    """
+    """One node of the planner's graph; `reads` are the nodes of PyTorch's that stand behind `inputs`."""
 
     node: fx.Node
     phase: str
@@ -113,6 +99,7 @@ class Call:
     workspace: int = 0
     time_us: float | None = None
     part: str = ""  # of an operator that is planned as two: see `host.py`
+    made: tuple[int, ...] | None = None  # the operator's outputs that this part of it makes
     writes: list[int] = field(default_factory=list)  # the inputs on whose storage it writes
     over: int | None = None  # the input that the result may be written over, by `writer`
     writer: Any = None  # see `reuse.py`
@@ -147,15 +134,19 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def values(node: fx.Node) -> list[Any]:
-    """What the node makes, one entry for each output; a tensor that the op leaves out is None."""
-    value = node.meta.get("val")
-    return list(value) if isinstance(value, tuple | list) else [value]
+def device_of(node: fx.Node) -> torch.device:
+    """Where the first tensor that the node makes lies; the CPU if it makes none."""
+    made = (value for value in leaves(node.meta.get("val")) if isinstance(value, torch.Tensor))
+    return next((value.device for value in made), torch.device("cpu"))
+
+
+def is_own(target: Any) -> bool:
+    """Whether the operator is one of PyTorch's own."""
+    return getattr(target, "namespace", "") in OWN_NAMESPACES
 
 
 def tensor_arguments(node: fx.Node) -> list[tuple[str, fx.Node]]:
-    """The node's inputs in order, each with the name of the schema's argument that it is (part of).
-    """
+    """The node's inputs in order, each with the name of the schema's argument that it is (part of)."""
     if not isinstance(node.target, torch._ops.OpOverload):
         named = [("", (node.args, node.kwargs))]
     else:
@@ -177,17 +168,12 @@ def argument_names(target: Any) -> tuple[str, ...]:
 
 
 def argument(node: fx.Node, name: str) -> Any:
-    """The value of one argument of the call, else its default; None if the op has no such argument.
-    """
+    """The value of one argument of the call, else its default; None if the op has no such argument."""
     names = argument_names(node.target)
-    if name not in names:
-        return None
-    position = names.index(name)
-    if position < len(node.args):
-        return node.args[position]
-    if name in node.kwargs:
-        return node.kwargs[name]
-    return node.target._schema.arguments[position].default_value
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    if name in given or name not in names:
+        return given.get(name)
+    return node.target._schema.arguments[names.index(name)].default_value
 
 
 @functools.cache
@@ -199,8 +185,8 @@ def written_arguments(target: Any) -> tuple[str, ...]:
 
 @functools.cache
 def viewed_argument(target: Any, output: int, written: bool = False) -> str | None:
-    """The name of the argument on whose storage the output lies, from the op's schema. `written`:
-    also of one that the operator writes over.
+    """The name of the argument on whose storage the output lies, from the op's schema. `written`: also of one that the
+    operator writes over.
     """
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.returns:
@@ -218,8 +204,7 @@ def viewed_argument(target: Any, output: int, written: bool = False) -> str | No
 
 
 def _hinted(value: Any) -> Any:
-    """An argument with plain numbers for its sizes: formulas must not specialise what is dynamic.
-    """
+    """An argument with plain numbers for its sizes: formulas must not specialise what is dynamic."""
     if isinstance(value, fx.Node):
         value = value.meta["val"]
     if isinstance(value, torch.SymInt):
@@ -237,23 +222,24 @@ def count_flops(node: fx.Node) -> int:
     return int(formula(*args, **kwargs, out_val=out))
 
 
+def is_collective(node: fx.Node) -> bool:
+    return getattr(node.target, "namespace", "") == "_c10d_functional"
+
+
 def gathers(node: fx.Node) -> bool:
-    """Whether the node gathers a sharded tensor from all ranks, or waits for that: every rank does
-    so at the same place of the same plan, and as often.
+    """Whether the node gathers a sharded tensor from all ranks, or waits for that: every rank does so at the same place
+    of the same plan, and as often.
     """
-    if getattr(node.target, "namespace", "") != "_c10d_functional":
-        return False
-    if node.target._opname == "wait_tensor":
+    if is_collective(node) and node.target._opname == "wait_tensor":
         return gathers(node.args[0])
-    return node.target._opname == "all_gather_into_tensor"
+    return is_collective(node) and node.target._opname == "all_gather_into_tensor"
 
 
 def kind_of(node: fx.Node, outputs: Iterable[Value]) -> str:
     """Heavy is what PyTorch counts FLOPs for, and any op that is not PyTorch's own."""
     if all(output.view_of is not None for output in outputs) and not written_arguments(node.target):
         return "view"
-    own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
-    return "heavy" if not own or node.target.overloadpacket in FLOP_FORMULAS else "light"
+    return "heavy" if not is_own(node.target) or node.target.overloadpacket in FLOP_FORMULAS else "light"
 
 
 def runs_for_effect(node: fx.Node) -> bool:
@@ -263,25 +249,21 @@ def runs_for_effect(node: fx.Node) -> bool:
 
 
 def rerun_of(node: fx.Node) -> str:
-    """Seeded is what draws from the generator, never what writes to an argument, runs for its effect
-    or is not PyTorch's own.
+    """Seeded is what draws from the generator, never what writes to an argument, runs for its effect or is not
+    PyTorch's own.
     """
     if gathers(node):
         return "pure"
-    own = getattr(node.target, "namespace", "") in OWN_NAMESPACES
-    if not own or node.target._schema.is_mutable or runs_for_effect(node):
+    if not is_own(node.target) or node.target._schema.is_mutable or runs_for_effect(node):
         return "never"
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
     return "seeded" if draws and argument(node, "dropout_p") != 0.0 else "pure"
 
 
 def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> list[int]:
-    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its
-    sign.
-    """
-    by_sign, threshold = SIGN_READERS.get(node.target.overloadpacket, ("", ""))
-    if by_sign and argument(node, threshold) == 0:
-        return [position for position, (name, _) in enumerate(arguments) if name == by_sign]
+    """The inputs that an elementwise gradient reads as a mask: booleans, and ReLU's output by its sign."""
+    if node.target.overloadpacket is aten.threshold_backward and argument(node, "threshold") == 0:
+        return [position for position, (name, _) in enumerate(arguments) if name == "self"]
     if torch.Tag.pointwise not in node.target.tags:
         return []
     dtypes = [value.meta["val"].dtype for _, value in arguments]
@@ -289,8 +271,8 @@ def one_bit_inputs(node: fx.Node, arguments: Sequence[tuple[str, fx.Node]]) -> l
 
 
 def _written(node: fx.Node, names: Sequence[str]) -> list[int]:
-    """The inputs that the node writes over. What has no schema and makes nothing, such as a kernel of
-    the user's, may write over any.
+    """The inputs that the node writes over. What has no schema and makes nothing, such as a kernel of the user's, may
+    write over any.
     """
     if not isinstance(node.target, torch._ops.OpOverload) and runs_for_effect(node):
         return list(range(len(names)))
@@ -298,18 +280,14 @@ def _written(node: fx.Node, names: Sequence[str]) -> list[int]:
 
 
 def describe(value: Any, view_of: int | None = None) -> Value:
-    """One output. A view adds no storage: its size is that of its elements, whatever it is a view
-    of.
-    """
+    """One output. A view adds no storage: its size is that of its elements, whatever it is a view of."""
     if not isinstance(value, torch.Tensor):
         return Value(None, None, 0, exact=False)
     shape = [number(extent) for extent in value.shape]
-    elements = value.element_size()
-    for extent in shape:
-        elements *= extent
-    size = elements if view_of is not None else number(value.untyped_storage().nbytes())
+    of_elements = math.prod(shape) * value.element_size()
+    size = of_elements if view_of is not None else number(value.untyped_storage().nbytes())
     dtype = DTYPES.get(value.dtype)
-    return Value(shape, dtype, size, exact=dtype is not None and size == elements, view_of=view_of)
+    return Value(shape, dtype, size, exact=dtype is not None and size == of_elements, view_of=view_of)
 
 
 def _kept_storage(target: Any, read: list[fx.Node]) -> int:
@@ -320,26 +298,21 @@ def _kept_storage(target: Any, read: list[fx.Node]) -> int:
 
 
 def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
-    """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's.
-    `writes`: what is written in place lies where it lay.
+    """The call as the planner's graph has it; `place_of` gives the place of a node of PyTorch's. `writes`: what is
+    written in place lies where it lay.
     """
     arguments = tensor_arguments(node)
-    names = [name for name, _ in arguments]
+    names, reads = [name for name, _ in arguments], [read for _, read in arguments]
+    made = node.meta.get("val")
     outputs = []
-    for index, value in enumerate(values(node)):
+    for index, value in enumerate(made if isinstance(made, tuple | list) else (made,)):
         viewed = viewed_argument(node.target, index, writes)
         outputs.append(describe(value, None if viewed is None else names.index(viewed)))
-    kept = _kept_storage(node.target, [value for _, value in arguments])
+    kept = _kept_storage(node.target, reads)
     if outputs and kept > outputs[0].bytes:
         outputs[0].bytes, outputs[0].exact = kept, False
-    return Call(
-        node=node,
-        phase=phase,
-        inputs=[place_of(value) for _, value in arguments],
-        outputs=outputs,
-        kind=kind_of(node, outputs),
-        rerun=rerun_of(node),
-        flops=count_flops(node),
-        reads=[value for _, value in arguments],
-        writes=_written(node, names) if writes else [],
-    )
+    inputs = [place_of(read) for read in reads]
+    call = Call(node, phase, inputs, outputs, kind_of(node, outputs), rerun_of(node), reads=reads)
+    call.flops = count_flops(node)
+    call.writes = _written(node, names) if writes else []
+    return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,50 +11,37 @@ from torch import fx
 
 from echo_torch import hooks, reuse
 from echo_torch.graph import (
-    Call,
     Place,
     Unknown,
     argument,
     aten,
+    device_of,
     holds_memory,
     is_getitem,
+    leaves,
     viewed_argument,
 )
 from echo_torch.host import Host, get_state, is_hidden_view, set_state
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
-# For each step its call, whether that has run before, what it reads, and which input of it the
-# result is written over.
+# For each step its call, whether that has run before, what it reads, and which input of it the result is written over.
+Halves = tuple[fx.GraphModule, fx.GraphModule]
 Steps = list[tuple[int, bool, list[Copy], int | None]]
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def save_generator(device: str) -> torch.Tensor:
-    """The state of the generator before a random operator that will run again."""
-    with hooks.without_modes():
-        return get_state(device)
-
-
-def run_with_generator(
-    state: torch.Tensor, device: str, target: Any, /, *args: Any, **kwargs: Any
-) -> Any:
-    """Runs a random operator as it ran when the state was saved; the generator goes on as if it had
-    not.
-    """
-    with hooks.without_modes():
-        now = get_state(device)
-        set_state(device, state)
+def run_with_generator(state: torch.Tensor, device: str, target: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Runs a random operator as it ran when the state was saved; the generator goes on as if it had not."""
+    now = get_state(device)
+    set_state(device, state)
     try:
         return target(*args, **kwargs)
     finally:
-        with hooks.without_modes():
-            set_state(device, now)
+        set_state(device, now)
 
 
 class _Half:
-    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its
-    steps made.
-    """
+    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
@@ -84,18 +72,15 @@ class Builder:
         self.forward, self.backward = _Half(), _Half()
         self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
         self.states: dict[int, fx.Node] = {}  # of the generator, by call
-        self.latest: dict[int, int] = {}  # call → the step that ran it last
+        # Call → the step that ran it last.
+        self.latest = {node: t for t, (node, *_) in enumerate(steps) if host.calls[node].phase == "input"}
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
-        again = {node for node, is_again, *_ in steps if is_again}
-        self.rerun_random = {node for node in again if host.calls[node].rerun == "seeded"}
-        for t, (node, *_) in enumerate(steps):
-            if host.calls[node].phase == "input":
-                self.latest[node] = t
+        self.rerun_random = {node for node, again, *_ in steps if again and host.calls[node].rerun == "seeded"}
 
-    def build(self) -> tuple[fx.GraphModule, fx.GraphModule]:
+    def build(self) -> Halves:
         for node in self.host.placeholders:
             if node not in self.host.tangents:
-                self._input(self.forward, node, self.forward.placeholder(node.name, node.meta))
+                self._input(self.forward, node)
         self._constants(self.forward)
         for t in range(self.boundary):
             self._run(self.forward, t)
@@ -106,21 +91,18 @@ class Builder:
         self._constants(self.backward)
         for t in range(self.boundary, len(self.steps)):
             self._run(self.backward, t)
-        own = slice(self.host.num_fwd_outputs, None)
-        self._end(self.backward, self._outputs(self.backward, own), self.host.descriptions[own])
+        self._end(self.backward, slice(self.host.num_fwd_outputs, None))
         for node in self.backward.graph.nodes:
             if node.op in ("call_function", "get_attr"):
                 node.meta["autograd_backward"] = True
         for half in (self.forward, self.backward):
             half.graph.lint()
-        return (
-            hooks.make_graph_module(self.host.joint, self.forward.graph),
-            hooks.make_graph_module(self.host.joint, self.backward.graph),
-        )
+        return tuple(hooks.make_graph_module(self.host.joint, half.graph) for half in (self.forward, self.backward))
 
     # ---- One step
 
-    def _input(self, half: _Half, node: fx.Node, made: fx.Node) -> None:
+    def _input(self, half: _Half, node: fx.Node) -> None:
+        made = half.placeholder(node.name, node.meta)
         if not holds_memory(node):
             half.numbers[node] = made
             return
@@ -130,13 +112,12 @@ class Builder:
         self._sizes(half, node)
 
     def _constants(self, half: _Half) -> None:
-        for call in self.host.calls:
+        for index, call in enumerate(self.host.calls):
             if call.node.op == "get_attr":
-                index, _ = self.host.place_of(call.node)
                 half.copies[(self.latest[index], 0)] = half.graph.node_copy(call.node)
 
     def _run(self, half: _Half, t: int) -> None:
-        index, again, reads, over = self.steps[t]
+        index, again, reads, _ = self.steps[t]
         call = self.host.calls[index]
         self.latest[index] = t
         if call.phase == "input":
@@ -146,15 +127,7 @@ class Builder:
         elif call.part == "product":
             half.copies[(t, 0)] = self._product(half, t)
         else:
-            at_hand = {
-                read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)
-            }
-            self._save_state(half, index, again)
-            if over is not None and call.writer is not None:
-                made = self._call_over(half, call, at_hand, call.reads[over])
-            else:
-                made = self._call(half, index, again, at_hand)
-            self._take_outputs(half, t, made)
+            self._take_outputs(half, t, self._call(half, t))
         if half is self.forward and not again:
             self._sizes(half, call.node)
 
@@ -174,26 +147,12 @@ class Builder:
         before, here = (self.host.calls[self.steps[i][0]] for i in (t - 1, t))
         return (before.part, here.part) == ("mask", "product") and before.node is here.node
 
-    def _call_over(
-        self, half: _Half, call: Call, at_hand: dict[fx.Node, fx.Node], over: fx.Node
-    ) -> fx.Node:
-        """The call with its result written over one of its arguments."""
-        node = call.node
-
-        def here(read: fx.Node) -> fx.Node:
-            return at_hand[read] if read in at_hand else self._number(half, read)
-
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
-        saved = half is self.backward and storage_of(at_hand[over]).op == "placeholder"
-        order = reuse.strided(node.meta["val"]).order
-        more = (at_hand[over], order, saved, node.target, *call.writer, list(args))
-        return half.call(node, reuse.run_over, more, kwargs)
-
-    def _call(
-        self, half: _Half, index: int, again: bool, at_hand: dict[fx.Node, fx.Node]
-    ) -> fx.Node:
+    def _call(self, half: _Half, t: int) -> fx.Node:
+        index, again, reads, over = self.steps[t]
         call = self.host.calls[index]
         node = call.node
+        at_hand = {read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)}
+        self._save_state(half, index, again)
 
         def here(read: fx.Node) -> fx.Node:
             return at_hand[read] if read in at_hand else self._number(half, read)
@@ -204,11 +163,16 @@ class Builder:
             made = half.call(node, aten._native_batch_norm_legit.no_stats, args)
             made.meta["val"] = tuple(node.meta["val"][:3])
             return made
+        target = node.target
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), here)
-        if again and call.rerun == "seeded":
-            args = (self.states[index], device_of(node), node.target, *args)
-            return half.call(node, run_with_generator, args, dict(kwargs))
-        return half.call(node, node.target, args, kwargs)
+        if over is not None and call.writer is not None:  # the result is written over one of its arguments
+            taken = at_hand[call.reads[over]]
+            saved = half is self.backward and storage_of(taken).op == "placeholder"
+            order = reuse.strided(node.meta["val"]).order
+            target, args = reuse.run_over, (taken, order, saved, target, *call.writer, list(args))
+        elif again and call.rerun == "seeded":
+            target, args = run_with_generator, (self.states[index], str(device_of(node)), target, *args)
+        return half.call(node, target, args, kwargs)
 
     def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
         index, again, *_ = self.steps[t]
@@ -218,8 +182,7 @@ class Builder:
             half.copies[(t, 0)] = made
             return
         read = {user.args[1] for user in call.node.users if is_getitem(user) and user.users}
-        part = next(of for i, of in self.host.parts[call.node] if i == index)
-        taken = [(k, n) for n, k in enumerate(range(len(value)) if part is None else part)]
+        taken = [(k, n) for n, k in enumerate(range(len(value)) if call.made is None else call.made)]
         taken = [(k, n) for k, n in taken if k in read or (call.part and n < 2)]
         if call.part == "norm" and not again:
             taken += [(3, 3), (4, 4)]
@@ -241,14 +204,11 @@ class Builder:
             return self.saved[place]
         raise Unknown(f"the plan reads '{self.host.calls[place[0]].node}', which is not there")
 
-    def _latest(self, half: _Half, node: fx.Node) -> fx.Node:
-        index, output = self.host.place_of(node)
-        return self._copy(half, (self.latest.get(index, -1), output))
-
     def _number(self, half: _Half, node: fx.Node) -> fx.Node:
         """A size or the like, made here if it has not been yet; of a tensor, its latest copy."""
         if holds_memory(node):
-            return self._latest(half, node)
+            index, output = self.host.place_of(node)
+            return self._copy(half, (self.latest.get(index, -1), output))
         if node not in half.numbers:
             if node.op == "placeholder":
                 raise Unknown(f"'{node}' is not at hand in the backward half")
@@ -259,41 +219,30 @@ class Builder:
         """Reads the sizes of a tensor while it is there: nobody holds it for them."""
         items = [user for user in node.users if is_getitem(user)]
         for user in [user for of in (node, *items) for user in of.users]:
-            if (
-                user.op == "call_function"
-                and not holds_memory(user)
-                and len(user.all_input_nodes) == 1
-            ):
-                if user.meta.get("val") is not None:
-                    self._number(half, user)
+            is_number = user.op == "call_function" and not holds_memory(user) and user.meta.get("val") is not None
+            if is_number and len(user.all_input_nodes) == 1:
+                self._number(half, user)
 
     def _save_state(self, half: _Half, index: int, again: bool) -> None:
+        """Keeps the state of the generator before a random operator that will run again."""
         if again or index not in self.rerun_random:
             return
         node = self.host.calls[index].node
-        state = half.graph.call_function(save_generator, (device_of(node),))
-        made = node.meta["val"]
-        example = made[0] if isinstance(made, tuple | list) else made
-        with hooks.without_modes():
-            size = get_state(device_of(node)).numel()
-        state.meta["val"] = torch.empty(size, dtype=torch.uint8, device="meta")
-        if getattr(example, "fake_mode", None) is not None:
-            with example.fake_mode:
-                state.meta["val"] = torch.empty(size, dtype=torch.uint8)
-        self.states[index] = state
+        device = str(device_of(node))
+        state = self.states[index] = half.graph.call_function(get_state, (device,))
+        size = get_state(device).numel()
+        with getattr(next(leaves(node.meta["val"])), "fake_mode", None) or torch.device("meta"):
+            state.meta["val"] = torch.empty(size, dtype=torch.uint8)
 
     # ---- Between the halves
 
     def _cross(self) -> None:
-        """Ends the forward half with all that the backward half reads, and begins that one with it.
-        """
+        """Ends the forward half with all that the backward half reads, and begins that one with it."""
         host, forward, backward = self.host, self.forward, self.backward
         late = self.steps[self.boundary :]
         crossing: dict[Place, fx.Node] = {}
         wanted = [copy for _, _, reads, _ in late for copy in reads]
-        gradients = [
-            node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)
-        ]
+        gradients = [node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)]
         places = [host.place_of(node) for node in gradients if holds_memory(node)]
         wanted += [(self.latest[index], output) for index, output in places if index in self.latest]
         for step, output in wanted:  # of several copies of a value the latest
@@ -301,19 +250,13 @@ class Builder:
             if (step, output) in forward.copies and host.calls[index].node.op != "get_attr":
                 crossing[(index, output)] = forward.copies[(step, output)]
         numbers: dict[fx.Node, None] = {}
-        for node in (
-            *gradients,
-            *(read for i, *_ in late for read in host.calls[i].node.all_input_nodes),
-        ):
+        for node in (*gradients, *(read for i, *_ in late for read in host.calls[i].node.all_input_nodes)):
             if not holds_memory(node) and node.op != "get_attr":
                 self._note_number(numbers, node)
 
-        states = {
-            f"state_{i}": self.states[i]
-            for i in self.states
-            if any(n == i and again for n, again, *_ in late)
-        }
-        tensors = [*dict.fromkeys([*crossing.values(), *states.values()])]
+        again = {node for node, is_again, *_ in late if is_again}
+        states = [state for node, state in self.states.items() if node in again]
+        tensors = [*dict.fromkeys([*crossing.values(), *states])]
         tensors.sort(key=_is_unchecked)  # stable
         bindings = self._bindings(tensors, list(numbers))
         # Objects such as the mesh of a distributed tensor stand behind the tensors in both halves.
@@ -322,25 +265,20 @@ class Builder:
         saved = [*tensors, *(self._number(forward, node) for node in (*objects, *sizes))]
         unchecked = hooks.SavedUnchecked or hooks.Saved
         kinds = [unchecked if _is_unchecked(node) else hooks.Saved for node in saved]
-        own = slice(0, host.num_fwd_outputs)
         marks = [kind(i) if kind else None for i, kind in enumerate(kinds)]
-        self._end(
-            forward,
-            (*self._outputs(forward, own), *saved),
-            [*host.descriptions[own], *marks],
-        )
+        self._end(forward, slice(host.num_fwd_outputs), saved, marks)
 
-        self._objects(backward, sizes)
+        self._take_over(sizes)
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
-        self._objects(backward, objects)
+        self._take_over(objects)
         self.saved = {place: behind[made] for place, made in crossing.items()}
         self.states = {i: behind.get(state, state) for i, state in self.states.items()}
         for node in host.tangents:
-            self._input(backward, node, backward.placeholder(node.name, node.meta))
+            self._input(backward, node)
 
-    def _objects(self, half: _Half, nodes: list[fx.Node]) -> None:
-        for node in nodes:
-            half.numbers[node] = half.placeholder(node.name, self.forward.numbers[node].meta)
+    def _take_over(self, numbers: list[fx.Node]) -> None:
+        for node in numbers:
+            self.backward.numbers[node] = self.backward.placeholder(node.name, self.forward.numbers[node].meta)
 
     def _note_number(self, numbers: dict[fx.Node, None], node: fx.Node) -> None:
         """A number that no gradient's size decides is made in the forward half and saved."""
@@ -352,36 +290,24 @@ class Builder:
                 self._note_number(numbers, read)
 
     def _bindings(self, saved: list[fx.Node], numbers: list[fx.Node]) -> list[fx.Node]:
-        """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the
-        others.
-        """
+        """The saved numbers: first those that name a symbol of the saved tensors' sizes, then the others."""
         of_symbols = hooks.symbol_nodes(self.host.joint.graph)
         named = {node: hooks.symbol_of(node) for node in numbers}
         bound = [node for node in numbers if named[node] is not None]
         derived = [node for node in numbers if named[node] is None]
         known = {named[node] for node in bound}
         for node in (*derived, *saved, *self.host.tangents):
-            symbols = (
-                hooks.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
-            )
-            bound += [
-                of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols
-            ]
+            symbols = hooks.free_symbols(node.meta["val"]) - known if "val" in node.meta else set()
+            bound += [of_symbols[s] for s in sorted(symbols, key=lambda s: s.name) if s in of_symbols]
             known |= symbols
         return [*bound, *derived]
 
-    def _outputs(self, half: _Half, which: slice) -> tuple[Any, ...]:
-        return tuple(
-            self._number(half, node) if isinstance(node, fx.Node) else node
-            for node in self.host.outputs[which]
-        )
-
-    def _end(self, half: _Half, results: tuple[Any, ...], descriptions: list[Any]) -> None:
+    def _end(self, half: _Half, own: slice, saved: Sequence[fx.Node] = (), marks: Sequence[Any] = ()) -> None:
+        outputs = (self._number(half, node) if isinstance(node, fx.Node) else node for node in self.host.outputs[own])
+        results = (*outputs, *saved)
         output = half.graph.output(results)
-        output.meta["desc"] = list(descriptions)
-        traces = [
-            node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results
-        ]
+        output.meta["desc"] = [*self.host.descriptions[own], *marks]
+        traces = [node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results]
         output.meta["output_stack_traces"] = traces
 
 
@@ -401,8 +327,3 @@ def storage_of(node: fx.Node) -> fx.Node:
             break
         node = argument(node, viewed) if viewed else node.args[0]
     return node
-
-
-def device_of(node: fx.Node) -> str:
-    value = node.meta["val"]
-    return str((value[0] if isinstance(value, tuple | list) else value).device)

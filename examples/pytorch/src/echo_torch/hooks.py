@@ -1,10 +1,10 @@
-"""The inner parts of PyTorch that Echo uses: looked up here alone, once. `missing` names those that
-this version lacks; then every graph is left to PyTorch's own partition, with a warning that says so.
+"""The inner parts of PyTorch that Echo uses: looked up here alone, once. `missing` names those that this version lacks;
+then every graph is left to PyTorch's own partition, with a warning that says so.
 """
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from typing import Any
 
 import torch
@@ -32,29 +32,21 @@ _PARTS = {
     "profiler_begin": "torch.autograd:_enable_profiler_legacy",
     "profiler_end": "torch.autograd:_disable_profiler_legacy",
     "profiler_runs": "torch.autograd:_profiler_enabled",
-}
-_OPTIONAL = {
     "Saved": "torch._functorch.partitioners:SavedForBackwardsAOTOutput",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-missing: list[str] = []
+_OPTIONAL = ("Saved", "SavedUnchecked")
 
 
-def _look_up(path: str, needed: bool = True) -> Any:
-    module, _, names = path.partition(":")
+def _look_up(path: str) -> Any:
     try:
-        found: Any = importlib.import_module(module)
-        for name in names.split("."):
-            found = getattr(found, name)
-        return found
+        return pkgutil.resolve_name(path)
     except (ImportError, AttributeError):
-        if needed:
-            missing.append(path.replace(":", "."))
         return None
 
 
 _found = {name: _look_up(path) for name, path in _PARTS.items()}
-_found |= {name: _look_up(path, needed=False) for name, path in _OPTIONAL.items()}
+missing = [_PARTS[n].replace(":", ".") for n, found in _found.items() if found is None and n not in _OPTIONAL]
 TO_PARTITION = ("default_partitioner", "functorch_config")  # PyTorch's own partition is made by them
 
 

@@ -9,6 +9,7 @@ generator).
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import functools
 import hashlib
@@ -20,104 +21,57 @@ import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
-from echo_torch import hooks, reuse
-from echo_torch.graph import (
-    Call,
-    Needless,
-    Place,
-    Unknown,
-    Value,
-    aten,
-    describe,
-    holds_memory,
-    is_getitem,
-    leaves,
-    read_call,
-    written_arguments,
-)
+from echo_torch import graph, hooks, reuse
+from echo_torch.graph import Call, Needless, Place, Unknown, aten, holds_memory, is_collective, is_getitem, leaves
 
 KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
-# The parts of an operator: for each, its name and the operator's outputs that it makes.
-PARTS = {
-    aten._native_batch_norm_legit_functional.default: (("norm", (0, 1, 2)), ("stats", (3, 4))),
-    aten.native_dropout.default: (("mask", (1,)), ("product", (0,))),
-}
+BATCH_NORM, DROPOUT = aten._native_batch_norm_legit_functional.default, aten.native_dropout.default
 # What a second run makes in other bits where threads add in any order.
-UNORDERED = (
-    "scatter",
-    "index_add",
-    "index_put",
-    "index_reduce",
-    "put",
-    "bincount",
-    "histc",
-    "cumsum",
-    "embedding_bag",
-)
+UNORDERED = ("scatter", "index_add", "index_put", "index_reduce", "put", "bincount", "histc", "cumsum", "embedding_bag")
 
 # Views that their schemas call copies.
-HIDDEN_VIEWS = (
-    aten._unsafe_view.default,
-    aten.unsafe_split.Tensor,
-    aten.unsafe_split_with_sizes.default,
-)
+HIDDEN_VIEWS = (aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 
 # What a collective costs, which is not measured: it would need the other ranks.
 LATENCY_US, BYTES_PER_US = 20.0, 25e3
 
+# What the planner is told of a call as it stands.
+TOLD = ("phase", "kind", "rerun", "inputs", "control", "workspace", "time_us", "keep", "writes", "over")
+
 
 class Host:
-    """The calls of a joint graph in the order in which they are planned, and where each value
-    stands.
+    """The calls of a joint graph in the order in which they are planned, and where each value stands.
 
-    `traced`: the halves are traced once more before they run, so that generators and storages are
-    out of reach. `keep`: patterns of module paths whose values are kept.
+    `traced`: the halves are traced once more before they run, so that generators and storages are out of reach. `keep`:
+    patterns of module paths whose values are kept.
     """
 
+    writes_anywhere = False  # operators may write to arguments, not only at the end of a half
+
     def __init__(
-        self,
-        joint: fx.GraphModule,
-        num_fwd_outputs: int,
-        *,
-        traced: bool = False,
-        keep: Sequence[str] = (),
+        self, joint: fx.GraphModule, num_fwd_outputs: int, *, traced: bool = False, keep: Sequence[str] = ()
     ) -> None:
-        self.joint = joint
-        self.keep = tuple(keep)
-        self.traced = traced
+        self.joint, self.num_fwd_outputs = joint, num_fwd_outputs
+        self.traced, self.keep = traced, tuple(keep)
         self.calls: list[Call] = []
         self.place: dict[fx.Node, Place] = {}
-        self.parts: dict[fx.Node, list[tuple[int, tuple[int, ...] | None]]] = {}
+        self.parts: dict[fx.Node, list[int]] = {}  # the calls of an operator
         output = joint.graph.output_node()
         self.outputs = list(leaves(output.args[0]))
         self.descriptions = list(leaves(output.meta.get("desc", [None] * len(self.outputs))))
-        self.num_fwd_outputs = num_fwd_outputs
         self.placeholders = joint.graph.find_nodes(op="placeholder")
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
-        self.writes = self._writes()
-        self.mutated = self._mutated_inputs()
+        copies = [] if self.writes_anywhere else joint.graph.nodes
+        self.writes = [node for node in copies if node.target is aten.copy_.default]  # to inputs, at the end of a half
         self._read()
         if not traced:
             reuse.mark(self.calls)
 
     # ---- Reading
 
-    def _writes(self) -> list[fx.Node]:
-        """What overwrites inputs at the end of a half."""
-        return [node for node in self.joint.graph.nodes if node.target is aten.copy_.default]
-
-    def _call(self, node: fx.Node, phase: str) -> Call:
-        return call_of(node, phase, self.place_of)
-
     def _mutated_inputs(self) -> set[fx.Node]:
-        """The placeholders that are overwritten at the end of the forward half, within it or behind
-        it.
-        """
-        by_description = {
-            node.meta["desc"]: node
-            for node in self.placeholders
-            if node.meta.get("desc") is not None
-        }
+        """The placeholders that are overwritten at the end of the forward half, within it or behind it."""
+        by_description = {node.meta["desc"]: node for node in self.placeholders if node.meta.get("desc") is not None}
         found = {node.args[0] for node in self.writes}
         for description in self.descriptions[: self.num_fwd_outputs]:
             if description is None:
@@ -140,9 +94,7 @@ class Host:
         for node in self.joint.graph.nodes:
             if late.intersection(node.all_input_nodes) or self._is_backward(node):
                 late.add(node)
-        open_nodes = [
-            node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)
-        ]
+        open_nodes = [node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)]
         open_nodes += [node for node in self.writes if node not in late]
         while open_nodes:
             node = open_nodes.pop()
@@ -150,9 +102,7 @@ class Host:
                 needed.add(node)
                 open_nodes += node.all_input_nodes
         if needed & late:
-            raise Unknown(
-                f"an output of the forward half depends on a gradient: {next(iter(needed & late))}"
-            )
+            raise Unknown(f"an output of the forward half depends on a gradient: {next(iter(needed & late))}")
         forward: list[fx.Node] = []
         backward: list[fx.Node] = []
         begun = False
@@ -167,30 +117,31 @@ class Host:
         """The call and the output of it that made what `node` stands for."""
         if node in self.place:
             return self.place[node]
-        maker, output = (node.args[0], node.args[1]) if is_getitem(node) else (node, 0)
+        maker, output = node.args if is_getitem(node) else (node, 0)
         if not isinstance(maker, fx.Node) or maker not in self.parts:
             raise Unknown(f"'{node}' reads an output of an output")
-        for index, made in self.parts[maker]:
+        for index in self.parts[maker]:
+            made = self.calls[index].made
             if made is None or output in made:
                 self.place[node] = (index, output if made is None else made.index(output))
                 return self.place[node]
         raise Unknown(f"'{node}' reads an output that '{maker}' has not")
 
     def _read(self) -> None:
-        written = set(self.mutated)  # and what lies on their storage
+        written = self._mutated_inputs()  # and what lies on their storage
         guarded: list[int] = []  # calls that belong into the forward half whatever reads them
         last_draw: int | None = None
         order = self._order()
         for node in [n for n in order if n.op in ("placeholder", "get_attr")]:
             if isinstance(node.meta.get("val"), torch.Tensor):
-                self._append(node, Call(node, "input", [], [describe(node.meta["val"])]))
+                self._append(Call(node, "input", [], [graph.describe(node.meta["val"])]))
         for node in order:
             if node.op != "call_function" or is_getitem(node):
                 continue
             if not holds_memory(node) and node.meta.get("val") is not None:
                 continue  # a size: made where it is read
             backward = node in self.backward_nodes
-            call = self._call(node, "backward" if backward else "forward")
+            call = call_of(node, "backward" if backward else "forward", self.place_of, self.writes_anywhere)
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
@@ -198,98 +149,65 @@ class Host:
                 call.control.append(last_draw)  # the numbers come in the same order
             if draws and (backward or self.traced):
                 call.rerun = "never"
-            splits = node.target in PARTS and not backward and self._may_split(node)
+            splits = node.target in (BATCH_NORM, DROPOUT) and not backward and self._may_split(node)
             reads_written = [read for read in node.all_input_nodes if base_of(read) in written]
             # What batch norm writes are its statistics, which its second run does not read.
             splits = splits and not any(read in reads_written for read in node.args[:3])
             if reads_written and not splits:
                 if backward:
                     raise Unknown(
-                        f"'{node}' of the backward half reads what is overwritten before: "
-                        f"'{reads_written[0]}'"
+                        f"'{node}' of the backward half reads what is overwritten before: '{reads_written[0]}'"
                     )
                 if call.kind == "view":
                     written.add(node)
                 call.rerun = "never"
-            if splits:
-                self._split(node, call)
-            else:
-                self._append(node, call)
+            for part in self._split(call) if splits else (call,):
+                self._append(part)
             if draws and not backward:
-                last_draw = self.parts[node][0][0]
+                last_draw = self.parts[node][0]
             if not backward:
-                guarded += [i for i, _ in self.parts[node] if self.calls[i].rerun != "pure"]
+                guarded += [i for i in self.parts[node] if self.calls[i].rerun != "pure"]
         self._guard(guarded)
 
-    def _append(self, node: fx.Node, call: Call, made: tuple[int, ...] | None = None) -> int:
+    def _append(self, call: Call) -> None:
+        self.parts.setdefault(call.node, []).append(len(self.calls))
         self.calls.append(call)
-        self.parts.setdefault(node, []).append((len(self.calls) - 1, made))
-        return len(self.calls) - 1
 
     def _may_split(self, node: fx.Node) -> bool:
-        if node.target is aten.native_dropout.default:
+        if node.target is DROPOUT:
             value = node.args[0].meta["val"]
             return node.args[2] is not False and product_is_exact(value.dtype, str(value.device))
         return node.args[5] is True  # batch norm with the statistics of the batch
 
-    def _split(self, node: fx.Node, call: Call) -> None:
-        (first, made), (second, rest) = PARTS[node.target]
-        outputs = call.outputs
-        count = 3 if first == "norm" else len(call.inputs)
-        reads = [read for read in node.args[:count] if isinstance(read, fx.Node)][
-            : len(call.inputs)
-        ]
-        lead = Call(
-            node,
-            call.phase,
-            [self.place_of(read) for read in reads],
-            [outputs[k] for k in made],
-            kind=call.kind,
-            rerun="pure" if first == "norm" else call.rerun,
-            layer=call.layer,
-            control=call.control,
-            reads=reads,
-            keep=call.keep,
-            part=first,
-        )
-        index = self._append(node, lead, made)
-        if first == "norm":  # the new statistics come with the first run
-            places, rerun, seen = [(index, 1)], "never", []
-        else:
-            lead.workspace = outputs[0].bytes
-            places, rerun, seen = [*lead.inputs, (index, 0)], "pure", [*reads, node]
-        self._append(
-            node,
-            Call(
-                node,
-                call.phase,
-                places,
-                [outputs[k] for k in rest],
-                rerun=rerun,
-                layer=call.layer,
-                reads=seen,
-                keep=call.keep,
-                part=second,
-                time_us=0.0 if first == "norm" else None,
+    def _split(self, call: Call) -> tuple[Call, Call]:
+        """The two parts of a call, each to be planned on its own."""
+        part, first = functools.partial(dataclasses.replace, call), len(self.calls)
+        if call.node.target is DROPOUT:
+            made, mask = call.outputs
+            read, inputs = [*call.reads, call.node], [*call.inputs, (first, 0)]
+            return (
+                part(part="mask", made=(1,), outputs=[mask], workspace=made.bytes),
+                part(part="product", made=(0,), inputs=inputs, outputs=[made], rerun="pure", reads=read, control=[]),
+            )
+        read = [read for read in call.node.args[:3] if read in call.reads]  # not the old statistics
+        inputs, new = [self.place_of(node) for node in read], [(first, 1)]  # the new ones come with the first run
+        norm, stats = call.outputs[:3], call.outputs[3:]
+        return (
+            part(part="norm", made=(0, 1, 2), inputs=inputs, outputs=norm, rerun="pure", reads=read),
+            part(
+                part="stats", made=(3, 4), inputs=new, outputs=stats, rerun="never", reads=[], control=[], time_us=0.0
             ),
-            rest,
         )
 
     def _is_kept(self, node: fx.Node, layer: str) -> bool:
-        marks = [
-            user.meta.get("recompute")
-            for user in (node, *node.users)
-            if user is node or is_getitem(user)
-        ]
+        marks = [user.meta.get("recompute") for user in (node, *node.users) if user is node or is_getitem(user)]
         if CheckpointPolicy.MUST_CPU_OFFLOAD in marks:
             raise Unknown("a node is to be offloaded to the host")
         by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
         return by_name or any(mark in KEPT for mark in marks)
 
     def _returned(self, outputs: list[Any]) -> list[Place]:
-        """What outputs stand for that hold memory: an input that is written, as it was written
-        last.
-        """
+        """What outputs stand for that hold memory: an input that is written, as it was written last."""
         last = {node.args[0]: node for node in self.writes}
         nodes = [node for node in outputs if isinstance(node, fx.Node) and holds_memory(node)]
         return [self.place_of(last.get(node, node)) for node in nodes]
@@ -310,31 +228,27 @@ class Host:
         return list(dict.fromkeys(self._returned(self.outputs)))
 
     def facts(self, alignment: int = 1) -> list[dict[str, Any]]:
-        """What the planner is told of each call, but for its names; bytes are rounded up as the
-        allocator does.
-        """
+        """What the planner is told of each call, but for its names; bytes are rounded up as the allocator does."""
         return [facts_of(call, alignment) for call in self.calls]
 
     def core(self, facts: list[dict[str, Any]]) -> Any:
         """The graph as the extension has it."""
         from echo_torch import _core
 
-        graph = _core.Graph()
+        core = _core.Graph()
         for call, told in zip(self.calls, facts, strict=True):
-            graph.add(name=call.node.name + call.part, layer=call.layer, **told)
-        for node, output in self.results():
-            graph.result(node, output)
-        return graph
+            core.add(name=call.node.name + call.part, layer=call.layer, **told)
+        for place in self.results():
+            core.result(*place)
+        return core
 
     def digest(self, facts: list[dict[str, Any]], *more: Any) -> str:
         """A hash of all that a plan depends on."""
         return hashlib.sha256(repr((facts, self.results(), more)).encode()).hexdigest()
 
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
-        """The calls in the order in which two halves of PyTorch's run them. Unknown: they have
-        others.
-        """
-        by_name = {node.name: indices for node, indices in self.parts.items()}
+        """The calls in the order in which two halves of PyTorch's run them. Unknown: they have others."""
+        by_name = {node.name: calls for node, calls in self.parts.items()}
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
         for half, phase in zip(halves, ("forward", "backward"), strict=True):
             for node in half.graph.nodes:
@@ -343,25 +257,20 @@ class Host:
                 if node.op != "call_function" or is_getitem(node) or not holds_memory(node):
                     continue
                 if node.name not in by_name:
-                    raise Unknown(
-                        f"PyTorch's partition holds '{node.name}', which the joint graph has not"
-                    )
-                indices = [i for i, _ in by_name[node.name]]
-                call = self.calls[indices[0]]
+                    raise Unknown(f"PyTorch's partition holds '{node.name}', which the joint graph has not")
+                call = self.calls[by_name[node.name][0]]
                 if is_random(node) and call.rerun != "pure" and call.phase != phase:
-                    raise Unknown(
-                        f"PyTorch draws the random numbers of '{node}' in the {phase} half"
-                    )
-                order += indices
+                    raise Unknown(f"PyTorch draws the random numbers of '{node}' in the {phase} half")
+                order += by_name[node.name]
         return order
 
 
 def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
-    """The call of one node of a joint graph, with what its schema does not say. Unknown: it writes
-    to an argument, and not at the end of a half; unless it `writes` where its graph may.
+    """The call of one node of a joint graph, with what its schema does not say. Unknown: it writes to an argument, and
+    not at the end of a half; unless it `writes` where its graph may.
     """
-    call = read_call(node, phase, place_of, writes)
-    if not writes and written_arguments(node.target) and node.target is not aten.copy_.default:
+    call = graph.read_call(node, phase, place_of, writes)
+    if not writes and graph.written_arguments(node.target) and node.target is not aten.copy_.default:
         raise Unknown(f"'{node}' writes to an argument: {node.target}")
     if is_hidden_view(node):
         call.kind = "view"
@@ -379,28 +288,12 @@ def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> C
 def facts_of(call: Call, alignment: int) -> dict[str, Any]:
     """What the planner is told of a call, but for its names."""
 
-    def size(value: Value) -> int:
+    def size(value: graph.Value) -> int:
         return -(-value.bytes // alignment) * alignment if value.view_of is None else value.bytes
 
-    return {
-        "op": str(call.node.target) + call.part,
-        "phase": call.phase,
-        "kind": call.kind,
-        "rerun": call.rerun,
-        "inputs": call.inputs,
-        "outputs": [(size(value), value.view_of, value.inplace) for value in call.outputs],
-        "control": call.control,
-        "flops": float(call.flops),
-        "workspace": call.workspace,
-        "time_us": call.time_us,
-        "keep": call.keep,
-        "writes": call.writes,
-        "over": call.over,
-    }
-
-
-def is_collective(node: fx.Node) -> bool:
-    return getattr(node.target, "namespace", "") == "_c10d_functional"
+    outputs = [(size(value), value.view_of, value.inplace) for value in call.outputs]
+    facts = {"op": str(call.node.target) + call.part, "outputs": outputs, "flops": float(call.flops)}
+    return facts | {name: getattr(call, name) for name in TOLD}
 
 
 def is_hidden_view(node: fx.Node) -> bool:
@@ -450,8 +343,7 @@ def _within_model(path: str) -> str:
 
 @functools.cache
 def product_is_exact(dtype: torch.dtype, device: str) -> bool:
-    """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it.
-    """
+    """Whether the gradient of dropout makes the same bits of an input as dropout itself does of it."""
     try:
         with hooks.without_modes(), torch.no_grad():
             x = torch.linspace(-3, 3, 4099, dtype=torch.float64).to(device=device, dtype=dtype)
@@ -465,16 +357,14 @@ def product_is_exact(dtype: torch.dtype, device: str) -> bool:
 
 
 def get_state(device: str) -> torch.Tensor:
-    """The state of the default generator of a device."""
-    return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
+    """The state of the default generator of a device, whatever mode of the user's is open."""
+    with hooks.without_modes():
+        return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
 
 
 def set_state(device: str, state: torch.Tensor) -> None:
-    (
-        torch.set_rng_state(state)
-        if device == "cpu"
-        else _module_of(device).set_rng_state(state, device)
-    )
+    with hooks.without_modes():
+        torch.set_rng_state(state) if device == "cpu" else _module_of(device).set_rng_state(state, device)
 
 
 def _module_of(device: str) -> Any:

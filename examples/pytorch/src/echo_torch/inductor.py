@@ -10,20 +10,17 @@ from echo_torch import _core, _distrust, agree, costs, graph, halves, hooks, hos
 
 
 class Partitioner(CustomPartitionerFn):
-    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under
-    it.
-    """
+    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under it."""
 
-    def __init__(self, options: partition.Options) -> None:
+    def __init__(self, **options: Any) -> None:
         hooks.require(*hooks.TO_PARTITION)
-        self.options, self.distrust = options, _distrust()
+        self.options, self.distrust = partition.Options(**options), _distrust()
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
         text = "Echo under Inductor is experimental: operators are counted as if none were fused"
         partition.warn_once(text)
         more.pop("compiler", None)
-        more |= {"options": self.options, "inductor": True, "distrust": self.distrust}
-        return partition.partition(joint, inputs, **more)
+        return partition.partition(joint, inputs, options=self.options, inductor=True, distrust=self.distrust, **more)
 
     def uuid(self) -> Any:
         modules = (agree, costs, graph, halves, hooks, host, partition, reuse)

@@ -1,6 +1,4 @@
-"""The partition function: PyTorch's own partition is made first, and stays where Echo has nothing
-better.
-"""
+"""The partition function: PyTorch's own partition is made first, and stays where Echo has nothing better."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from torch import fx
 from echo_torch import costs, hooks
 from echo_torch.agree import Agreement
 from echo_torch.graph import Needless, Unknown, gathers
-from echo_torch.halves import Builder
+from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
 
 STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
@@ -38,11 +36,11 @@ class BudgetError(RuntimeError):
 class Options:
     """What a user may ask for; every default is the recommended choice.
 
-    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio
-    (0 to 1) of the peak of PyTorch's default partition. Without it the least peak is taken whose
-    recomputation takes at most `max_overhead` of what a step's operators take, beyond what the
-    default partition recomputes. `keep`: patterns of module paths whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`:
-    measure what operators cost on this device. `seconds`: how long planning one graph may take.
+    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio (0 to 1) of the
+    peak of PyTorch's default partition. Without it the least peak is taken whose recomputation takes at most
+    `max_overhead` of what a step's operators take, beyond what the default partition recomputes. `keep`: patterns of
+    module paths whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`: measure
+    what operators cost on this device. `seconds`: how long planning one graph may take.
     """
 
     budget: int | float | str | None = None
@@ -54,9 +52,7 @@ class Options:
     seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
-        )
+        object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
         self.bytes_of(1)
         if not self.seconds > 0:
             raise ValueError(f"seconds {self.seconds} is no time to plan in: try 120")
@@ -71,9 +67,7 @@ class Options:
         if isinstance(budget, str):
             found = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]i?)?B?\s*", budget)
             if not found:
-                raise ValueError(
-                    f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5"
-                )
+                raise ValueError(f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5")
             budget = int(float(found[1]) * UNITS[found[2] or ""])
         if budget is not None and not 0 < budget < float("inf"):
             raise ValueError(f"budget {self.budget} is no size above 0: give bytes, '8GiB' or 0.5")
@@ -89,18 +83,20 @@ class Report:
     default_peak: int | None = None
     peak: int | None = None
     bound: int | None = None
-    overhead: float = (
-        0.0  # part of a step's time that runs again take; that of the default partition likewise
-    )
+    overhead: float = 0.0  # part of a step's time that runs again take; that of the default partition likewise
     default_overhead: float = 0.0
     recomputed: int = 0
     nodes: int = 0
     cached: bool = False
     reason: str | None = None  # why PyTorch's own partition is used
     notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(
-        default_factory=dict
-    )  # of PyTorch's partitioner, measuring, planning, building
+    seconds: dict[str, float] = field(default_factory=dict)  # of PyTorch's partitioner, measuring, planning, building
+    _since: float = field(default_factory=time.perf_counter, repr=False, compare=False)
+
+    def lap(self, name: str) -> None:
+        """The seconds since the last lap went there."""
+        before, self._since = self._since, time.perf_counter()
+        self.seconds[name] = self._since - before
 
 
 reports: list[Report] = []  # of this process, in the order of compilation
@@ -112,22 +108,10 @@ def warn_once(text: str) -> None:
     warnings.warn(text, EchoWarning, stacklevel=2)
 
 
-class Watch:
-    """Tells where the seconds of a report went."""
-
-    def __init__(self, report: Report) -> None:
-        self.report, self.since = report, time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.report.seconds[name] = now - self.since
-        self.since = now
-
-
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Within it Python looks for no cycles. Reading and building make many objects and drop few, and
-    each search for cycles would walk through all that tracing has left.
+    """Within it Python looks for no cycles. Reading and building make many objects and drop few, and each search for
+    cycles would walk through all that tracing has left.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -138,11 +122,9 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def default_partition(
-    joint: fx.GraphModule, inputs: Any, **more: Any
-) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """PyTorch's own halves. It cleans the joint graph up, and marks what is gathered to be kept:
-    that mark alone is taken off again, where it was not the user's.
+def default_partition(joint: fx.GraphModule, inputs: Any, **more: Any) -> Halves:
+    """PyTorch's own halves. It cleans the joint graph up, and marks what is gathered to be kept: that mark alone is
+    taken off again, where it was not the user's.
     """
     marked = {node.name for node in joint.graph.nodes if "recompute" in node.meta}
     with hooks.functorch_config.patch(activation_memory_budget=1.0):
@@ -162,13 +144,12 @@ def partition(
     inductor: bool = False,
     distrust: str | None = None,
     **more: Any,
-) -> tuple[fx.GraphModule, fx.GraphModule]:
+) -> Halves:
     """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
     report = Report()
     reports.append(report)
-    watch = Watch(report)
     default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-    watch.lap("pytorch")
+    report.lap("pytorch")
     halves = digest = ranks = None
     needless = False
     try:
@@ -178,18 +159,16 @@ def partition(
         traced = inductor or hooks.dynamo_config.compiled_autograd
         with uncollected():
             host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
-        watch.lap("reading")
-        plan, digest = plan_for(host, default, options, report, watch, ranks)
+        report.lap("reading")
+        plan, digest = plan_for(host, default, options, report, ranks)
         with uncollected():
             halves = Builder(host, plan.steps).build()
-        watch.lap("building")
+        report.lap("building")
     except BudgetError:
         _agree(ranks, None)
         raise
-    except Unknown as unknown:
-        report.reason, needless = str(unknown), isinstance(unknown, Needless)
     except Exception as fault:  # a fault of ours never stops training
-        report.reason = f"{type(fault).__name__}: {fault}"
+        report.reason, needless = said(fault), isinstance(fault, Needless)
     if not _agree(ranks, digest if halves else None) and report.reason is None:
         report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
     if report.reason is None and halves is not None:
@@ -203,6 +182,11 @@ def partition(
     return default
 
 
+def said(fault: Exception) -> str:
+    """Why there is no plan: what is not known, or a fault of ours with its kind."""
+    return str(fault) if isinstance(fault, Unknown) else f"{type(fault).__name__}: {fault}"
+
+
 def _agree(ranks: Agreement | None, digest: str | None) -> bool:
     """What the ranks settle; a fault on the way is a no, and stops nobody's training."""
     try:
@@ -211,21 +195,15 @@ def _agree(ranks: Agreement | None, digest: str | None) -> bool:
         return False
 
 
-def plan_for(
-    host: Host,
-    default: tuple[fx.GraphModule, fx.GraphModule],
-    options: Options,
-    report: Report,
-    watch: Watch,
-    ranks: Agreement,
-) -> tuple[Any, str]:
-    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default
-    partition's replayed peak was found.
+def plan_for(host: Host, default: Halves, options: Options, report: Report, ranks: Agreement) -> tuple[Any, str]:
+    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default partition's replayed
+    peak was found.
     """
     report.nodes = len(host.calls)
     order = host.order_of(default)
-    costs.fill(host, measure=options.measure, share=ranks.share)
-    watch.lap("measuring")
+    if options.measure:
+        costs.fill(host, ranks.share)
+    report.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
@@ -245,14 +223,10 @@ def plan_for(
     plan = _plans[key]
     if isinstance(plan, Unknown):
         raise plan
-    watch.lap("planning")
+    report.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
-    report.overhead, report.recomputed, report.notes = (
-        plan.overhead,
-        plan.recomputed_nodes,
-        plan.notes,
-    )
-    _check_budget(options.bytes_of(report.default_peak), options, report)
+    report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, plan.notes
+    _check_budget(options, report)
     if report.peak >= report.default_peak:
         is_least = report.bound >= report.default_peak
         raise Unknown(
@@ -263,7 +237,8 @@ def plan_for(
     return plan, key
 
 
-def _check_budget(budget: int | None, options: Options, report: Report) -> None:
+def _check_budget(options: Options, report: Report) -> None:
+    budget = options.bytes_of(report.default_peak)
     if budget is None or report.peak <= budget:
         return
     text = (

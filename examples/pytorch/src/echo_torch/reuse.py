@@ -1,9 +1,7 @@
-"""Results that are written over an argument which nothing reads again: one storage less at that
-moment, the same bits.
+"""Results that are written over an argument which nothing reads again: one storage less at that moment, the same bits.
 
-PyTorch's graphs never write in place. Here it is planned: `mark` says which input of a call its
-result may take, the planner whether that input is dead by then, and `run_over` looks once more when
-the operator runs.
+PyTorch's graphs never write in place. Here it is planned: `mark` says which input of a call its result may take, the
+planner whether that input is dead by then, and `run_over` looks once more when the operator runs.
 """
 
 from __future__ import annotations
@@ -17,31 +15,17 @@ from typing import Any, NamedTuple
 import torch
 
 from echo_torch import hooks
-from echo_torch.graph import OWN_NAMESPACES, Call, Place, argument_names, aten, number
+from echo_torch.graph import Call, Place, argument_names, aten, is_own, number
 
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
+_ACTIVATIONS = "threshold gelu silu sigmoid tanh leaky_relu elu hardtanh hardsigmoid softplus".split()
+_GRADIENTS = [getattr(aten, f"{name}_backward") for name in _ACTIVATIONS]
 # Overloads that write straight to where they are told, with the name of that argument.
-WRITES_TO = {
-    aten.add.Tensor: (aten.add.out, "out"),
-    aten.sub.Tensor: (aten.sub.out, "out"),
-    aten.mul.Tensor: (aten.mul.out, "out"),
-    aten.div.Tensor: (aten.div.out, "out"),
-    aten.where.self: (aten.where.self_out, "out"),
-} | {
-    packet.default: (packet.grad_input, "grad_input")
-    for packet in (
-        aten.threshold_backward,
-        aten.gelu_backward,
-        aten.silu_backward,
-        aten.sigmoid_backward,
-        aten.tanh_backward,
-        aten.leaky_relu_backward,
-        aten.elu_backward,
-        aten.hardtanh_backward,
-        aten.hardsigmoid_backward,
-        aten.softplus_backward,
-    )
-}
+WRITES_TO = (
+    {op.Tensor: (op.out, "out") for op in (aten.add, aten.sub, aten.mul, aten.div)}
+    | {aten.where.self: (aten.where.self_out, "out")}
+    | {op.default: (op.grad_input, "grad_input") for op in _GRADIENTS}
+)
 # On a CPU these read a whole row before they write it, element by element, row behind row.
 WRITES_TO_ON_CPU = {
     aten._log_softmax_backward_data.default: (aten._log_softmax_backward_data.out, "out"),
@@ -73,20 +57,19 @@ def fits(call: Call, writer: Writer) -> list[int]:
     return [
         k
         for k, read in enumerate(call.reads)
-        if (writer[1] is not None or call.node.args[0] is read)
-        and _layout(reads[k]) == _layout(made)
+        if (writer[1] is not None or call.node.args[0] is read) and _layout(reads[k]) == _layout(made)
     ]
 
 
 def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
-    """Whether each value lies on a storage that a pure operator of PyTorch's made in this step, and
-    that no other operator reads: a collective reads on after it returned, and an operator of the
-    user's may keep what it was given. `conj_physical` gives back real numbers as they are.
+    """Whether each value lies on a storage that a pure operator of PyTorch's made in this step, and that no other
+    operator reads: a collective reads on after it returned, and an operator of the user's may keep what it was given.
+    `conj_physical` gives back real numbers as they are.
     """
     root: dict[Place, Place | None] = {}
     kept: set[Place | None] = {None}
     for index, call in enumerate(calls):
-        ours = getattr(call.node.target, "namespace", "") in OWN_NAMESPACES
+        ours = is_own(call.node.target)
         if call.phase != "input" and (not ours or call.node.target is aten.conj_physical.default):
             kept.update(root[place] for place in call.inputs)
             ours = False
@@ -97,16 +80,13 @@ def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
     return {place: made not in kept for place, made in root.items()}
 
 
-def _is_plain(call: Call) -> bool:
-    alone = len(call.outputs) == 1 and not call.part and call.outputs[0].inplace is None
-    pure = call.phase != "input" and call.kind == "light" and call.rerun == "pure"
-    return alone and pure and call.outputs[0].bytes >= LEAST_BYTES
-
-
 def writer_of(call: Call) -> Writer | None:
     """What writes the call's result to where it is told; None: there is no such overload."""
     target = call.node.target
-    if not _is_plain(call) or target.namespace != "aten":
+    pure = call.phase != "input" and call.kind == "light" and call.rerun == "pure" and not call.part
+    if not pure or target.namespace != "aten" or len(call.outputs) != 1:
+        return None
+    if call.outputs[0].inplace is not None or call.outputs[0].bytes < LEAST_BYTES:
         return None
     made = call.node.meta["val"]
     if target in WRITES_TO_ON_CPU and made.device.type == "cpu":
@@ -125,9 +105,9 @@ def _layout(value: torch.Tensor) -> tuple[Any, ...]:
 
 
 class Strided(NamedTuple):
-    """How a tensor lies in memory. `order`: the dimensions along which it has several elements in
-    several places, counted from the last as -1, those of the widest strides first. `is_dense`:
-    whether every element has a place of its own, without gaps.
+    """How a tensor lies in memory. `order`: the dimensions along which it has several elements in several places,
+    counted from the last as -1, those of the widest strides first. `is_dense`: whether every element has a place of its
+    own, without gaps.
     """
 
     order: tuple[int, ...]
@@ -152,8 +132,8 @@ def strided(value: torch.Tensor) -> Strided:
 
 
 def _share_order(values: Iterable[Strided], order: tuple[int, ...]) -> bool:
-    """Whether the dimensions of all lie in this order. Then so do those of an elementwise result; else
-    it depends on the operator, and tracing is not always right about it.
+    """Whether the dimensions of all lie in this order. Then so do those of an elementwise result; else it depends on
+    the operator, and tracing is not always right about it.
     """
     orders = (value.order for value in values)
     return all(one == order or one == tuple(d for d in order if d in one) for one in orders)
@@ -163,12 +143,12 @@ def _share_order(values: Iterable[Strided], order: tuple[int, ...]) -> bool:
 
 
 def _holders(over: torch.Tensor, args: list[Any]) -> tuple[int, ...]:
-    """How often Python and others hold the tensor, the one that it is a view of, and their storage:
-    views, hooks, arrays, capsules, other graphs.
+    """How often Python and others hold the tensor, the one that it is a view of, and their storage: views, hooks,
+    arrays, capsules, other graphs.
 
-    `args` is a list that was made for the call alone: handed on beside the tensor, it is held as
-    often by the functions between and by Python's calls, which hold what they are given once more
-    while TorchDynamo looks at frames. So its count is taken off.
+    `args` is a list that was made for the call alone: handed on beside the tensor, it is held as often by the functions
+    between and by Python's calls, which hold what they are given once more while TorchDynamo looks at frames. So its
+    count is taken off.
     """
     held, storage = [over], over.untyped_storage()
     if over._base is not None:
@@ -179,9 +159,9 @@ def _holders(over: torch.Tensor, args: list[Any]) -> tuple[int, ...]:
 
 
 def _holders_alone() -> dict[int, Any]:
-    """What `run_over` finds of tensors that the graph alone holds: one, and a view of another. They
-    are real tensors of the CPU whatever mode of the user's is open, such as one that makes fake ones
-    or that of inference, where a view does not know what it is a view of.
+    """What `run_over` finds of tensors that the graph alone holds: one, and a view of another. They are real tensors of
+    the CPU whatever mode of the user's is open, such as one that makes fake ones or that of inference, where a view
+    does not know what it is a view of.
     """
     with torch.inference_mode(False), hooks.without_modes():
         value = torch.empty(1, device="cpu")
@@ -189,12 +169,6 @@ def _holders_alone() -> dict[int, Any]:
         value = value.view(-1)
         viewed = _holders(value, [value])
     return {len(counts): counts, len(viewed): viewed}
-
-
-def _is_in_vmap() -> bool:
-    """Whether a transform is under way: `torch.func`'s, or that of `is_grads_batched`."""
-    batches = hooks.includes_key("VmapMode")
-    return batches or hooks.transform() is not None
 
 
 _ALONE = {} if hooks.missing else _holders_alone()
@@ -211,14 +185,14 @@ def run_over(
     /,
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Runs an operator that writes its result over one of its arguments, which lie in a list that is
-    made for this call alone. What somebody else holds is left alone, and what is saved where the
-    backward pass is to run once more: then the operator runs as it stands. So it does where the
-    arguments do not lie in the `order` that tracing promised, which happens: then the result might
-    lie in another. And under `vmap`, whose tensors have no storage to look at and may be larger than
-    the argument.
+    """Runs an operator that writes its result over one of its arguments, which lie in a list that is made for this call
+    alone. What somebody else holds is left alone, and what is saved where the backward pass is to run once more: then
+    the operator runs as it stands. So it does where the arguments do not lie in the `order` that tracing promised,
+    which happens: then the result might lie in another. And under `vmap`, whose tensors have no storage to look at and
+    may be larger than the argument.
     """
-    if _is_in_vmap():
+    # A transform is under way: that of `is_grads_batched`, or `torch.func`'s.
+    if hooks.includes_key("VmapMode") or hooks.transform() is not None:
         return target(*args, **kwargs)
     holders = _holders(over, args)
     alone = _ALONE.get(len(holders))

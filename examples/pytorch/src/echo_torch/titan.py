@@ -8,13 +8,13 @@
         config.compile.memory_policy = "echo"      # the command line knows the trainer's own alone
         return config
 
-The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the
-forward nodes, and runs again those that are tagged so, each once, before its first reader of the
-backward pass. So of a plan only the choice is taken, and its peak is that of the trainer's order
-before later passes change it, which is replayed here. Costs are modelled, not measured.
+The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the forward nodes, and runs
+again those that are tagged so, each once, before its first reader of the backward pass. So of a plan only the choice is
+taken, and its peak is that of the trainer's order before later passes change it, which is replayed here. Costs are
+modelled, not measured.
 
-The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of
-them keep what they make: else some would wait for weights that the others do not gather again.
+The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of them keep what
+they make: else some would wait for weights that the others do not gather again.
 """
 
 from __future__ import annotations
@@ -29,27 +29,20 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import costs
 from echo_torch.agree import Agreement
-from echo_torch.graph import Call, Unknown, gathers, is_getitem
-from echo_torch.host import Host, base_of, call_of, is_random
-from echo_torch.partition import (
-    BudgetError,
-    Options,
-    Report,
-    _agree,
-    _check_budget,
-    reports,
-    warn_once,
-)
-
+from echo_torch.graph import Call, Unknown, gathers
+from echo_torch.host import Host, base_of, is_random
+from echo_torch.partition import BudgetError, Options, Report, _agree, _check_budget, reports, said, warn_once
 
 LOSS = ("loss", "lm_head")  # modules whose gradients do not have anything made again for them
 TRIES = 5  # plans for one budget
 
 
 class OneGraph(Host):
-    """A whole step in one graph, whose backward nodes are marked. `gathers_again`: weights that were
-    gathered from all ranks may be gathered once more.
+    """A whole step in one graph, whose backward nodes are marked. `gathers_again`: weights that were gathered from all
+    ranks may be gathered once more.
     """
+
+    writes_anywhere = True  # what follows from that the planner knows
 
     def __init__(self, graph: fx.GraphModule, keep: Any = (), gathers_again: bool = True) -> None:
         self.gathers_again = gathers_again
@@ -58,12 +51,6 @@ class OneGraph(Host):
     def _is_backward(self, node: fx.Node) -> bool:
         return bool(node.meta.get("autograd_backward"))
 
-    def _writes(self) -> list[fx.Node]:
-        return []  # they may stand anywhere, and what follows from that the planner knows
-
-    def _call(self, node: fx.Node, phase: str) -> Call:
-        return call_of(node, phase, self.place_of, writes=True)
-
     def _may_split(self, node: fx.Node) -> bool:
         return False  # a tag is that of a whole operator
 
@@ -71,20 +58,20 @@ class OneGraph(Host):
         by_sharding = not self.gathers_again and gathers(node)
         return super()._is_kept(node, layer) or by_sharding
 
-    def _append(self, node: fx.Node, call: Call, made: tuple[int, ...] | None = None) -> int:
-        # The passes that read the tags refuse a graph in which an operator that is marked as random
-        # is to run again, also where it draws nothing, as attention without dropout.
-        if is_random(node):
+    def _append(self, call: Call) -> None:
+        # The passes that read the tags refuse a graph in which an operator that is marked as random is to run again,
+        # also where it draws nothing, as attention without dropout.
+        if is_random(call.node):
             call.rerun = "never"
-        return super()._append(node, call, made)
+        super()._append(call)
 
 
 def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.GraphModule:
-    """Tags every forward node of the graph: kept, or made again. Where Echo does not know enough,
-    or ranks do not agree, all are kept that nobody has tagged, with a warning.
+    """Tags every forward node of the graph: kept, or made again. Where Echo does not know enough, or ranks do not
+    agree, all are kept that nobody has tagged, with a warning.
 
-    `config` is the trainer's; the options are those of `echo_torch.partition.Options` but `measure`.
-    ValueError: an option makes no sense. BudgetError: with `strict`, the budget is not met.
+    `config` is the trainer's; the options are those of `echo_torch.partition.Options` but `measure`. ValueError: an
+    option makes no sense. BudgetError: with `strict`, the budget is not met.
     """
     settings = _settings(options)
     ranks = digest = why = None
@@ -101,14 +88,14 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
         piece = sorted(_calls_of(read(), _gradients(read(), set(chosen["again"]))))
         digest = read().digest(read().facts(), chosen, piece)
     except Exception as fault:  # a fault of ours never stops training
-        why = _said(fault)
-    if not _agree(ranks, None if why else digest) and why is None:
+        why = said(fault)
+    if not _agree(ranks, digest) and why is None:
         why = "the ranks trace different graphs, or not all of them answer in time"
     report.reason = why
     if why is None:
         report.default_peak, report.peak, report.bound = chosen["peaks"]
         report.nodes, report.recomputed = len(read().calls), len(chosen["again"])
-        _check_budget(settings.bytes_of(report.default_peak), settings, report)
+        _check_budget(settings, report)
     elif settings.strict and settings.budget is not None:
         raise BudgetError(f"the budget is not met where all is kept: {why}")
     else:
@@ -131,8 +118,7 @@ def _gathers_again(config: Any) -> bool:
 
     parallelism = config.parallelism
     return get_fsdp_reshard_after_forward_policy(
-        parallelism.fsdp_reshard_after_forward,
-        pp_enabled=parallelism.pipeline_parallel_degree > 1,
+        parallelism.fsdp_reshard_after_forward, pp_enabled=parallelism.pipeline_parallel_degree > 1
     )
 
 
@@ -145,17 +131,12 @@ def _write(graph: fx.GraphModule, again: set[fx.Node] | None) -> None:
         if again is None:
             node.meta.setdefault("recompute", save)
         else:
-            maker = node.args[0] if is_getitem(node) else node
-            node.meta["recompute"] = recompute if maker in again else save
-
-
-def _said(fault: Exception) -> str:
-    return str(fault) if isinstance(fault, Unknown) else f"{type(fault).__name__}: {fault}"
+            node.meta["recompute"] = recompute if base_of(node) in again else save
 
 
 def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
-    """What one rank tells all: the calls to make again, the peaks where all is kept and with these,
-    and the certified bound; or why there is no plan, so that nobody waits for one.
+    """What one rank tells all: the calls to make again, the peaks where all is kept and with these, and the certified
+    bound; or why there is no plan, so that nobody waits for one.
     """
     try:
         host = read()
@@ -169,12 +150,12 @@ def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
             raise Unknown(f"it needs {kept / 1e6:.1f} MB so, and nothing less was found")
         return {"fault": None, "again": again, "peaks": [kept, peak, bound]}
     except Exception as fault:
-        return {"fault": _said(fault), "again": [], "peaks": []}
+        return {"fault": said(fault), "again": [], "peaks": []}
 
 
 def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -> Any:
-    """The least peak that was found by the trainer's order, the calls that are made again for it,
-    and the certified bound. For a budget that is missed by that order, plans of less are tried.
+    """The least peak that was found by the trainer's order, the calls that are made again for it, and the certified
+    bound. For a budget that is missed by that order, plans of less are tried.
     """
     end = time.monotonic() + settings.seconds
     found, limit = [], budget
@@ -196,8 +177,8 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
 
 
 def _gradients(host: OneGraph, again: set[int]) -> set[fx.Node]:
-    """Those for which the trainer's pass has something made again. They stand in one piece behind
-    those of the loss: of several pieces, the one that reads most of what is to be made again.
+    """Those for which the trainer's pass has something made again. They stand in one piece behind those of the loss: of
+    several pieces, the one that reads most of what is to be made again.
     """
     pieces: list[list[fx.Node]] = [[]]
     for node in host.joint.graph.nodes:
@@ -216,12 +197,12 @@ def _gradients(host: OneGraph, again: set[int]) -> set[fx.Node]:
 
 
 def _calls_of(host: OneGraph, nodes: set[fx.Node]) -> set[int]:
-    return {index for node in nodes for index, _ in host.parts.get(node, ())}
+    return {index for node in nodes for index in host.parts.get(node, ())}
 
 
 def _for_one_piece(host: OneGraph, again: set[int]) -> set[int]:
-    """Without what gradients outside that piece read: the pass would hand them what is made later,
-    and stops where several pieces have something made again.
+    """Without what gradients outside that piece read: the pass would hand them what is made later, and stops where
+    several pieces have something made again.
     """
     piece = _gradients(host, again)
     outside = {
@@ -234,8 +215,8 @@ def _for_one_piece(host: OneGraph, again: set[int]) -> set[int]:
 
 
 def _order(host: OneGraph, again: set[int]) -> list[int]:
-    """The calls as the trainer runs them: what is made again just before its first reader among the
-    gradients of the layers, and not at all before that where nobody else reads it.
+    """The calls as the trainer runs them: what is made again just before its first reader among the gradients of the
+    layers, and not at all before that where nobody else reads it.
     """
     calls, layers = host.calls, _calls_of(host, _gradients(host, again))
     before: dict[int, list[int]] = {}
@@ -288,7 +269,6 @@ def register(**options: Any) -> None:
 
     _settings(options)
 
+    @register_memory_policy("echo")
     def policy(graph: fx.GraphModule, *, config: Any) -> fx.GraphModule:
         return tag(graph, config=config, **options)
-
-    register_memory_policy("echo")(policy)
