@@ -85,7 +85,7 @@ def estimate(
     Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a name of OPTIMIZERS;
     `points` asks for that many points of the front of peak against time; `report` names a folder for a report of the
     plan, for a browser (`echo_torch.drawing`). Other options are those of `backend`; costs are modelled, not measured,
-    unless `measure=True`.
+    unless `measure=True`. Unknown: PyTorch's own partition does what Echo cannot replay.
     """
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}")

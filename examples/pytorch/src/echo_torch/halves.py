@@ -24,8 +24,8 @@ from echo_torch.graph import (
 from echo_torch.host import Host, get_state, is_hidden_view, set_state
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
-# For each step its call, whether that has run before, what it reads, and which input of it the result is written over.
 Halves = tuple[fx.GraphModule, fx.GraphModule]
+# For each step its call, whether that has run before, what it reads, and which input of it the result is written over.
 Steps = list[tuple[int, bool, list[Copy], int | None]]
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
