@@ -1255,6 +1255,30 @@ TEST_CASE("a search within a time knows what lies below", "[budget]") {
     CHECK(below > effort.neighbours);
 }
 
+TEST_CASE("at the points of a front there is no room left to keep what is made again", "[budget]") {
+    const auto s = layers(120);
+    const auto c = echo::find_candidates(s);
+    const echo::anchor_finder<> anchors(s, c);
+    echo::evaluator<> evaluate(s, c);
+    echo::retainer<> retain(evaluate);
+    echo::budget_search<> search(evaluate, anchors, {});
+    constexpr std::size_t count = 24;
+    const auto front = search.front(count);
+    const std::uint64_t high = front.front().footprint.peak_bytes, low = front.back().footprint.peak_bytes;
+    REQUIRE(low < high);
+    echo::limit_ladder ladder(high);
+    std::size_t with_room = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t limit =
+            ladder.limit(ladder.above(low + echo::detail::mul_div(high - low, i, count)));
+        const auto cheapest = std::ranges::find_if(
+            front, [&](const echo::rated_decision& plan) { return plan.footprint.peak_bytes <= limit; });
+        const auto kept = retain(evaluate(cheapest->decided), limit, echo::tuning::retained_from_below);
+        with_room += kept.recompute() < cheapest->recompute - cheapest->recompute / 100;
+    }
+    CHECK(with_room == 0);
+}
+
 TEST_CASE("a search at a limit walks down to it, and swaps, only where it may search locally", "[budget]") {
     const auto s = layers(86);
     const auto c = echo::find_candidates(s);

@@ -16,7 +16,7 @@ from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, default_partition, plan_for
+from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
 
 # Tensors of a parameter's size that an optimiser keeps for each parameter.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
@@ -97,7 +97,7 @@ def estimate(
     host, found = Host(joint, count, keep=settings.keep), Report()
     plan = None
     try:
-        plan, _ = plan_for(host, default, settings, found, Agreement(alone=True))
+        plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
     except Unknown as unknown:
         found.reason = str(unknown)
     graph = host.core(host.facts())

@@ -41,10 +41,8 @@ DTYPES = {
 }
 
 # The CPU's attention kernels, for which PyTorch registers no formula.
-_attention, _attention_backward = (
-    flop_registry[packet]
-    for packet in (aten._scaled_dot_product_flash_attention, aten._scaled_dot_product_flash_attention_backward)
-)
+_attention = flop_registry[aten._scaled_dot_product_flash_attention]
+_attention_backward = flop_registry[aten._scaled_dot_product_flash_attention_backward]
 FLOP_FORMULAS = flop_registry | {
     aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,

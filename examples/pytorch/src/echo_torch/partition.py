@@ -91,12 +91,6 @@ class Report:
     reason: str | None = None  # why PyTorch's own partition is used
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # of PyTorch's partitioner, measuring, planning, building
-    _since: float = field(default_factory=time.perf_counter, repr=False, compare=False)
-
-    def lap(self, name: str) -> None:
-        """The seconds since the last lap went there."""
-        before, self._since = self._since, time.perf_counter()
-        self.seconds[name] = self._since - before
 
 
 reports: list[Report] = []  # of this process, in the order of compilation
@@ -106,6 +100,17 @@ _plans: dict[str, Any] = {}
 @functools.cache
 def warn_once(text: str) -> None:
     warnings.warn(text, EchoWarning, stacklevel=2)
+
+
+class Watch:
+    """Tells where the seconds of a report went."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.since = report, time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        before, self.since = self.since, time.perf_counter()
+        self.report.seconds[name] = self.since - before
 
 
 @contextlib.contextmanager
@@ -148,8 +153,9 @@ def partition(
     """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
     report = Report()
     reports.append(report)
+    watch = Watch(report)
     default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-    report.lap("pytorch")
+    watch.lap("pytorch")
     halves = digest = ranks = None
     needless = False
     try:
@@ -159,11 +165,11 @@ def partition(
         traced = inductor or hooks.dynamo_config.compiled_autograd
         with uncollected():
             host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
-        report.lap("reading")
-        plan, digest = plan_for(host, default, options, report, ranks)
+        watch.lap("reading")
+        plan, digest = plan_for(host, default, options, report, watch, ranks)
         with uncollected():
             halves = Builder(host, plan.steps).build()
-        report.lap("building")
+        watch.lap("building")
     except BudgetError:
         _agree(ranks, None)
         raise
@@ -195,7 +201,9 @@ def _agree(ranks: Agreement | None, digest: str | None) -> bool:
         return False
 
 
-def plan_for(host: Host, default: Halves, options: Options, report: Report, ranks: Agreement) -> tuple[Any, str]:
+def plan_for(
+    host: Host, default: Halves, options: Options, report: Report, watch: Watch, ranks: Agreement
+) -> tuple[Any, str]:
     """The plan of a host and the hash of all it depends on. Unknown: nothing below the default partition's replayed
     peak was found.
     """
@@ -203,7 +211,7 @@ def plan_for(host: Host, default: Halves, options: Options, report: Report, rank
     order = host.order_of(default)
     if options.measure:
         costs.fill(host, ranks.share)
-    report.lap("measuring")
+    watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
@@ -223,7 +231,7 @@ def plan_for(host: Host, default: Halves, options: Options, report: Report, rank
     plan = _plans[key]
     if isinstance(plan, Unknown):
         raise plan
-    report.lap("planning")
+    watch.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
     report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, plan.notes
     _check_budget(options, report)

@@ -47,7 +47,7 @@ public:
             swap_below(near);
             swap_while_it_helps(limit);
         }
-        if (rungs_.plans().effort().is_quick() && may_be_far(limit)) {
+        if (plans_.effort().is_quick() && may_be_far(limit)) {
             go_lower_at_its_price(limit);
             swap_while_it_helps(limit);
         }
@@ -108,7 +108,8 @@ private:
             plans_.ruin(lower);
         }
     }
-    /// Plans as cheap as the one at the limit, and lower: at the limit they get cheaper by what there is room for.
+    /// Looks for plans that cost no more than the one at the limit and have lower peaks. The room that they leave below
+    /// the limit then lets them keep more, which makes them cheaper.
     void go_lower_at_its_price(std::uint64_t limit) {
         lowest_peak<>(rungs_).polish(known_.within(limit)->recompute, limit - limit / tuning::lower_parts);
         plans_.retain_from_below(limit);
