@@ -45,7 +45,11 @@ public:
     const T& back() const { return items_.back(); }
 
     /// The same value for ids from 0 to `size` − 1.
-    void assign(std::size_t size, const T& each) { items_.assign(size, each); }
+    void assign(std::size_t size, const T& each) {
+        const T value = each; // a copy that no table holds: many can be filled at once
+        items_.resize(size);
+        for (T& item : items_) item = value;
+    }
     /// Ids that are new get that value.
     void resize(std::size_t size, const T& each = T()) { items_.resize(size, each); }
     /// Room for so many, so that growing takes no memory.
@@ -85,9 +89,20 @@ public:
     [[nodiscard]] bool add(Id i) { return !std::exchange((*this)[i], true); }
 
     /// Of so many ids none, or all.
-    void assign(std::size_t size, bool all = false) { has_.assign(size, {all}); }
+    void assign(std::size_t size, bool all = false) {
+        has_.resize(size);
+        for (flag& each : has_) each.is = all;
+    }
     /// Ids that are new are not in the set.
     void resize(std::size_t size) { has_.resize(size); }
+    /// Takes out what is not in the other set, which has as many ids. O(ids).
+    void keep_only(const id_set& other) {
+        for (std::size_t i = 0; i < has_.size(); ++i) has_[i].is = has_[i].is && other.has_[i].is;
+    }
+    /// Whether any id is in the set. O(ids).
+    bool has_any() const noexcept {
+        return !has_.empty() && std::memchr(has_.data(), true, has_.size()) != nullptr;
+    }
     /// How many ids there are, in the set or not.
     std::size_t size() const noexcept { return has_.size(); }
     /// Whether there are no ids at all.

@@ -110,7 +110,6 @@ private:
         find_last_reads(s, steps);
         auto& storages = live_.storages_;
         storages.clear();
-        last_on_.clear();
         written_.clear();
         live_.ends_.clear();
         for (const auto t : steps.steps()) {
@@ -126,9 +125,9 @@ private:
         }
         const step_id end(steps.empty() ? 0 : steps.size() - 1);
         for (const storage_id i : storages.ids()) {
-            storages[i].last_read = last_on_[i];
-            if (last_on_[i].valid()) storages[i].last = std::max(storages[i].last, last_on_[i]);
-            if (storages[i].holds_result) storages[i].last = end;
+            storage_record& storage = storages[i];
+            if (storage.last_read.valid()) storage.last = std::max(storage.last, storage.last_read);
+            if (storage.holds_result) storage.last = end;
         }
         for (const auto v : s.results())
             if (const copy_id c{last_copy_[s[v].producer], s.output_index(v)};
@@ -138,11 +137,10 @@ private:
 
     void index_copies(const snapshot& s, const schedule& steps) {
         auto& first = live_.first_copy_;
-        first.clear();
-        first.reserve(steps.size());
+        first.resize(steps.size());
         std::uint32_t copies = 0;
         for (const auto t : steps.steps()) {
-            first.push_back(copies);
+            first[t] = copies;
             copies += static_cast<std::uint32_t>(copy_count(s, steps[t]));
         }
         live_.storages_.reserve(copies); // growing would take twice as much
@@ -199,21 +197,20 @@ private:
     }
 
     void run(const snapshot& s, const schedule& steps, step_id t) {
-        const auto sources = steps.inputs(t);
-        std::uint32_t k = 0;
+        copy_id made{t, 0};
         for (const auto v : s.outputs(steps[t].node)) {
             const value_record& value = s[v];
-            const copy_id made{t, k++};
             if (value.view_of != no_input) {
-                const storage_id base = live_.storage(sources[value.view_of]);
+                const storage_id base = live_.storage(steps.inputs(t)[value.view_of]);
                 if (!base.valid())
                     detail::refuse_fused(s, steps, t, "view_of", "has a view that is not fused");
                 lie_on(base, made);
             } else if (value.inplace != no_input && may_overwrite(s, steps, t, v)) {
-                write_on(live_.storage(sources[value.inplace]), made);
+                write_on(live_.storage(steps.inputs(t)[value.inplace]), made);
             } else {
                 make(made, value.bytes, value.resident, false);
             }
+            ++made.output;
         }
     }
 
@@ -235,7 +232,7 @@ private:
         const storage_record& storage = live_.storages_[target];
         if (storage.resident) return true;
         if (storage.encoded || storage.holds_result || storage.bytes < s[v].bytes) return false;
-        if (last_on_[target].valid() && last_on_[target] > t) return false;
+        if (storage.last_read.valid() && storage.last_read > t) return false;
         bool read_elsewhere = false;
         walk_(steps, t,
               [&](std::uint32_t i, copy_id c) { read_elsewhere |= i != k && live_.storage(c) == target; });
@@ -253,32 +250,31 @@ private:
 
     /// The record is filled where it lies: to copy it would wait until all of its parts are written.
     void make(copy_id made, std::uint64_t bytes, bool resident, bool encoded) {
+        const auto at = live_.copy_index(made);
         storage_record& storage = live_.storages_.add();
         storage.bytes = bytes;
         storage.first = storage.last = made.step;
+        storage.last_read = live_.last_read_[at];
         storage.maker = made;
         storage.resident = resident;
         storage.encoded = encoded;
-        const auto at = live_.copy_index(made);
         storage.holds_result = is_result_[at];
         live_.of_copy_[at] = storage_id(live_.storages_.size() - 1);
-        last_on_.push_back(live_.last_read_[at]);
     }
 
     void lie_on(storage_id target, copy_id made) {
         const auto at = live_.copy_index(made);
         live_.of_copy_[at] = target;
-        if (is_result_[at]) live_.storages_[target].holds_result = true;
+        storage_record& storage = live_.storages_[target];
+        if (is_result_[at]) storage.holds_result = true;
         const step_id read = live_.last_read_[at];
-        step_id& last = last_on_[target];
+        step_id& last = storage.last_read;
         if (read.valid() && (!last.valid() || read > last)) last = read;
-        auto& storage = live_.storages_[target];
         storage.last = std::max(storage.last, made.step);
     }
 
     liveness live_;
     read_walk walk_;
-    id_vector<storage_id, step_id> last_on_; ///< per storage: last step that reads a value already on it
     /// Per resident storage: the last step that wrote on it in place. Those made behind the last such step are not in
     /// it.
     id_vector<storage_id, step_id> written_;

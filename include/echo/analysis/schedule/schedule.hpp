@@ -66,11 +66,19 @@ public:
         inputs_.reserve(inputs);
     }
     /// Appends a step without inputs; `read` then appends them one by one. O(1) amortised.
-    step_id add(step_record step) {
+    step_id add(const step_record& step) {
+        return add(step, 0, [](std::size_t) { return copy_id{}; });
+    }
+    /// Appends a step with so many inputs, the one at position `k` being `copy_at(k)`. O(inputs) amortised.
+    template <class CopyAt>
+    step_id add(const step_record& step, std::size_t inputs, const CopyAt& copy_at) {
         step_record& added = steps_.add();
         added.node = step.node, added.kind = step.kind, added.fused = step.fused, added.bytes = step.bytes;
         fused_ += step.fused;
-        first_.push_back(first_.back());
+        const std::size_t first = inputs_.size();
+        inputs_.resize(first + inputs);
+        for (std::size_t k = 0; k < inputs; ++k) inputs_[first + k] = copy_at(k);
+        first_.add() = static_cast<std::uint32_t>(inputs_.size());
         return step_id(steps_.size() - 1);
     }
     /// One more input of the last step. O(1) amortised.

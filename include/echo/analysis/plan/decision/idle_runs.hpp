@@ -69,8 +69,10 @@ private:
             if (!number_[t].valid()) continue;
             step_record step = steps[t];
             if (step.kind != step_kind::encode && seen_.add(step.node)) step.kind = step_kind::run;
-            const step_id now = left_.add(step);
-            for (const auto c : steps.inputs(t)) left_.read({number_[c.step], c.output});
+            const auto inputs = steps.inputs(t);
+            const step_id now = left_.add(step, inputs.size(), [&](std::size_t k) {
+                return copy_id{number_[inputs[k].step], inputs[k].output};
+            });
             number_[t] = now;
             homes[now] = homes[t];
         }

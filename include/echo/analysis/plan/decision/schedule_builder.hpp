@@ -85,7 +85,7 @@ private:
                         if (m < n && settled_.demanded(m)) make(m);
                     });
                     make_inputs(n);
-                    encode_inputs(n);
+                    if (settled_.encodes_any()) encode_inputs(n);
                 }
                 run(n);
             }
@@ -110,16 +110,20 @@ private:
     }
 
     void run(node_id n) {
-        const step_id t = steps_.add({.node = n});
+        const auto sources = s_.sources(n);
+        const bool late = runs_after_forward(s_[n].phase) && !settled_.hoisted(n);
+        const step_id t = steps_.add({.node = n}, sources.size(), [&](std::size_t k) {
+            return late ? late_copy(n, k) : copy_id{original_[sources[k].producer], sources[k].output};
+        });
         original_[n] = t;
         if (!settled_.made_again(n)) copy_[n] = t;
-        for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) steps_.read(copy_for(n, k));
     }
 
     /// An encoding is made right after its value, as are the views that it looks through: nothing forces the
     /// value to live longer for it.
     void run_forward(node_id n) {
         run(n);
+        if (!settled_.encodes_any()) return;
         for (const auto v : s_.outputs(n)) {
             if (!c_.packed_at[v].valid()) encode(v, original_[n]);
             for (const use& u : s_.uses(v)) {
@@ -151,14 +155,12 @@ private:
             if (c_.packed_at[v] == reader && !encoding_[v].valid()) encode(v, copy_[s_[v].producer]);
     }
 
-    copy_id copy_for(node_id reader, std::size_t position) const {
+    /// What a node that runs behind the forward pass reads at this position.
+    copy_id late_copy(node_id reader, std::size_t position) const {
+        const value_id v = s_.inputs(reader)[position];
+        if (settled_.reads_encoding(reader, position, v)) return {encoding_[v], 0};
         const auto [maker, output] = s_.sources(reader)[position];
-        if (runs_after_forward(s_[reader].phase) && !settled_.hoisted(reader)) {
-            const value_id v = s_.inputs(reader)[position];
-            if (settled_.reads_encoding(reader, position, v)) return {encoding_[v], 0};
-            return {copy_[maker], output};
-        }
-        return {original_[maker], output};
+        return {copy_[maker], output};
     }
 
     /// Everything the backward node reads that is made again and not there yet, in the order of its inputs.
@@ -201,8 +203,9 @@ private:
                 continue;
             }
             const bool first = !original_[n].valid();
-            const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute});
-            for (const edge_source& from : sources) steps_.read({copy_[from.producer], from.output});
+            const step_id t = steps_.add(
+                {.node = n, .kind = first ? step_kind::run : step_kind::recompute}, sources.size(),
+                [&](std::size_t k) { return copy_id{copy_[sources[k].producer], sources[k].output}; });
             copy_[n] = t;
             if (first) original_[n] = t;
             stack_.pop_back();

@@ -9,6 +9,7 @@
 #include <echo/graph/id_vector.hpp>
 
 #include <cstddef>
+#include <vector>
 
 namespace echo {
 
@@ -18,29 +19,31 @@ template <class = void>
 class settled_decision {
 public:
     /// Nothing is settled yet.
-    settled_decision(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
+    settled_decision(const snapshot& s, const candidates& c) : s_(s), c_(c), forward_(s.node_count()) {
+        for (const auto n : s.nodes()) {
+            forward_[n] = c.live[n] && s[n].phase == phase::forward;
+            if (forward_[n] && c.rerunnable[n] && makes_views_alone(n)) views_.push_back(n);
+        }
+        begin(decision::nothing(s));
+        settle_gradients();
+        read_by_gradients_ = demanded_;
+        waited_for_ = needed_;
+    }
 
     /// Settles another decision, in place of the one before. Fixes what is really made again (views follow their base)
     /// and what the forward pass must run. O(nodes + edges + what is forgotten).
     void settle(const decision& decided) {
         begin(decided);
-        for (const auto n : s_.nodes()) {
-            if (s_[n].phase != phase::forward || !c_.live[n]) {
-                made_again_[n] = 0;
-            } else if (c_.rerunnable[n]) {
-                follow_base(n);
-            }
+        made_again_.keep_only(forward_);
+        for (const node_id n : views_) follow_base(n);
+        if (encodes_any_) {
+            settle_gradients();
+        } else {
+            demanded_ = read_by_gradients_;
+            needed_ = waited_for_;
         }
-        for (std::size_t i = s_.node_count(); i-- > 0;) { // every reader is seen before what it reads
-            const node_id n(i);
-            if (!c_.live[n]) continue;
-            const phase p = s_[n].phase;
-            if (runs_after_forward(p)) {
-                settle_backward(n);
-            } else if (p == phase::forward) {
-                settle_forward(n);
-            }
-        }
+        for (std::size_t i = s_.node_count(); i-- > 0;) // every reader is seen before what it reads
+            if (forward_[node_id(i)]) settle_forward(node_id(i));
     }
 
     /// Whether the backward pass has the node made again: its copy ends with the forward pass.
@@ -54,6 +57,8 @@ public:
     /// Whether the node is a view of the backward pass that runs right after what it looks at.
     bool hoisted(node_id n) const { return hoisted_[n]; }
 
+    /// Whether any value is chosen to be encoded; without one no view is hoisted.
+    bool encodes_any() const noexcept { return encodes_any_; }
     /// Whether a node takes its input at this position, which is the value `v`, from an encoding. O(outputs).
     bool reads_encoding(node_id reader, std::size_t position, value_id v) const {
         return encoded_[v] && encodable(s_, c_, reader, position);
@@ -70,10 +75,9 @@ public:
 private:
     void begin(const decision& decided) {
         made_again_ = decided.again;
-        needed_.assign(s_.node_count());
-        demanded_.assign(s_.node_count());
         hoisted_.assign(s_.node_count());
         encoded_ = decided.encoded;
+        encodes_any_ = encoded_.has_any();
         heavy_ = decided.heavy;
         remade_.assign(s_.node_count());
         for (const auto& f : decided.forgets) remade_[f.node] = may_run_twice(f.node);
@@ -81,17 +85,29 @@ private:
 
     bool may_run_twice(node_id n) const { return c_.rerunnable[n] || (heavy_ && c_.heavy_rerunnable[n]); }
 
+    bool makes_views_alone(node_id n) const {
+        for (const auto v : s_.outputs(n))
+            if (s_[v].view_of == no_input) return false;
+        return true;
+    }
+
     /// A node that makes nothing but views is made again exactly when a base of them is.
     void follow_base(node_id n) {
         bool follows = false, forgotten_too = false;
         for (const auto v : s_.outputs(n)) {
-            if (s_[v].view_of == no_input) return;
             const node_id maker = s_[s_.inputs(n)[s_[v].view_of]].producer;
             follows |= made_again_[maker];
             forgotten_too |= remade_[maker];
         }
         made_again_[n] = follows;
         remade_[n] |= forgotten_too;
+    }
+
+    void settle_gradients() {
+        needed_.assign(s_.node_count());
+        demanded_.assign(s_.node_count());
+        for (std::size_t i = s_.node_count(); i-- > 0;) // every reader is seen before what it reads
+            if (const node_id n(i); c_.live[n] && runs_after_forward(s_[n].phase)) settle_backward(n);
     }
 
     /// What a node behind the forward pass reads: a copy, or what must be there in the forward pass already, which is
@@ -126,13 +142,18 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
+    id_set<node_id> forward_;           ///< of the forward pass, and live
+    std::vector<node_id> views_;        ///< of these, in order, what may run again and makes views alone
+    id_set<node_id> read_by_gradients_; ///< as `demanded_`, while nothing is encoded and no forward node was looked at
+    id_set<node_id> waited_for_;        ///< as `needed_`, then
     id_set<node_id> made_again_;
     id_set<node_id> remade_;
     id_set<node_id> needed_;
     id_set<node_id> demanded_;
     id_set<node_id> hoisted_;
     id_set<value_id> encoded_; ///< as chosen, whether read or not
-    bool heavy_ = false;       ///< as chosen: heavy nodes may run twice
+    bool encodes_any_ = false;
+    bool heavy_ = false; ///< as chosen: heavy nodes may run twice
 };
 
 } // namespace echo
