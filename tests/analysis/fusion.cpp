@@ -2,6 +2,7 @@
 // What is fused and what is not, on graphs small enough to follow by hand: the paper's attention, chains, views, and
 // one case for each reason to leave a recompute alone.
 #include "support/laws.hpp"
+#include "support/numbered_graph.hpp"
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/fused_profile.hpp>
@@ -501,4 +502,15 @@ TEST_CASE("a dead view of the backward pass is no recompute of a host that canno
                                echo::strategy::mirror, echo::strategy::budget})
             CHECK_NOTHROW(echo::verify(s, echo::make_plan(s, {.how = how, .host = keeps})));
     }
+}
+
+TEST_CASE("an encoding has one output, however many the node has whose value is packed", "[fusion]") {
+    // What may be run before the peak was looked for among all outputs of that node, and found what is fused.
+    const auto s = support::numbered_graph(1407);
+    const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    const auto p = echo::make_plan(s, {.how = echo::strategy::budget,
+                                       .budget = peak * 67 / 100,
+                                       .host = {.move = false, .fuse = true}});
+    CHECK_NOTHROW(echo::verify(s, p));
+    CHECK(p.report().peak_bytes < peak);
 }

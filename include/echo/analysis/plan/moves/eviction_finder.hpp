@@ -70,9 +70,10 @@ private:
         const std::size_t first = list.copies.size();
         std::int64_t freed = view.bytes_of(i);
         for (const storage_read& read : reads) {
-            const node_id n = view.plan.steps()[read.by].node;
-            if (s[n].phase != phase::forward || s[n].kind == op_kind::view ||
-                !is_ready(view, n, read.by, from))
+            const step_record& reader = view.plan.steps()[read.by];
+            const node_id n = reader.node;
+            if (reader.kind == step_kind::encode || s[n].phase != phase::forward ||
+                s[n].kind == op_kind::view || !is_ready(view, n, read.by, from))
                 freed = 0;
             if (freed <= 0) break;
             if (list.names(n, first)) continue;
