@@ -508,9 +508,8 @@ TEST_CASE("an encoding has one output, however many the node has whose value is 
     // What may be run before the peak was looked for among all outputs of that node, and found what is fused.
     const auto s = support::numbered_graph(1407);
     const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
-    const auto p = echo::make_plan(s, {.how = echo::strategy::budget,
-                                       .budget = peak * 67 / 100,
-                                       .host = {.move = false, .fuse = true}});
+    const auto p = echo::make_plan(
+        s, {.how = echo::strategy::budget, .budget = peak * 67 / 100, .host = {.move = false, .fuse = true}});
     CHECK_NOTHROW(echo::verify(s, p));
     CHECK(p.report().peak_bytes < peak);
 }

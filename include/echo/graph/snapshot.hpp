@@ -89,6 +89,8 @@ public:
 
     /// What is known of a node.
     const node_record& operator[](node_id n) const { return nodes_[n]; }
+    /// What the node is for, kept beside its record so that passes over all steps read a byte of each node.
+    phase phase_of(node_id n) const { return phases_[n]; }
     /// What is known of a value.
     const value_record& operator[](value_id v) const { return values_[v]; }
 
@@ -137,6 +139,7 @@ public:
 
 private:
     id_vector<node_id, node_record> nodes_;
+    id_vector<node_id, phase> phases_;
     id_vector<value_id, value_record> values_;
     id_rows<node_id> input_rows_, output_rows_, control_rows_;
     detail::large_vector<value_id> inputs_;

@@ -47,6 +47,7 @@ public:
         if (s_.nodes_.size() + 1 >= node_id::limit())
             refuse(d, n, "nodes", "more than 2^32 nodes", "split the graph");
         check(d, n);
+        s_.phases_.push_back(d.phase);
         s_.nodes_.push_back({.phase = d.phase,
                              .kind = d.kind,
                              .rerun = d.rerun,

@@ -61,11 +61,12 @@ public:
             if (!storage.resident)
                 detail::add_life(load, storage.first.index(), storage.last.index(), storage.bytes);
         }
-        detail::sum_lives(load);
         result.footprint = {};
+        std::uint64_t live = 0;
         for (std::size_t i = 0; const auto t : steps.steps()) {
             const step_record& step = steps[t];
             std::uint64_t& now = load[i++];
+            now = live += now;
             if (step.kind != step_kind::encode) now += s[step.node].workspace;
             if (now > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
                 result.footprint.peak_bytes = now;
@@ -80,10 +81,12 @@ private:
     /// stash.
     static std::uint64_t stash_bytes(const liveness& live, step_id boundary) {
         std::uint64_t sum = 0;
-        for (const auto i : live.storages())
-            if (!live[i].resident && live[i].first < boundary && live[i].last_read.valid() &&
-                live[i].last_read >= boundary)
-                sum += live[i].bytes;
+        for (const auto i : live.storages()) {
+            const storage_record& storage = live[i];
+            if (storage.first >= boundary) break; // they are in the order of their makers
+            if (!storage.resident && storage.last_read.valid() && storage.last_read >= boundary)
+                sum += storage.bytes;
+        }
         return sum;
     }
 

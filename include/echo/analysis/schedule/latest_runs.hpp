@@ -8,20 +8,12 @@
 
 namespace echo {
 
-/// Into `latest`, whose memory is used again; `step_id::none()` for what no step runs. O(nodes + steps). Errors:
-/// none.
-template <class = void>
-void find_latest_runs(const snapshot& s, const schedule& steps, id_vector<node_id, step_id>& latest) {
-    latest.assign(s.node_count(), step_id::none());
-    for (const auto t : steps.steps())
-        if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;
-}
-
 /// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps). Errors: none.
 template <class = void>
 id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
-    id_vector<node_id, step_id> latest;
-    find_latest_runs(s, steps, latest);
+    id_vector<node_id, step_id> latest(s.node_count(), step_id::none());
+    for (const auto t : steps.steps())
+        if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;
     return latest;
 }
 

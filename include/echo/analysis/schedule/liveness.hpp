@@ -5,7 +5,6 @@
 #pragma once
 
 #include <echo/analysis/schedule/copy_ends.hpp>
-#include <echo/analysis/schedule/latest_runs.hpp>
 #include <echo/analysis/schedule/read_walk.hpp>
 #include <echo/analysis/schedule/schedule.hpp>
 
@@ -138,10 +137,12 @@ private:
     void index_copies(const snapshot& s, const schedule& steps) {
         auto& first = live_.first_copy_;
         first.resize(steps.size());
+        last_copy_.assign(s.node_count(), step_id::none());
         std::uint32_t copies = 0;
         for (const auto t : steps.steps()) {
             first[t] = copies;
             copies += static_cast<std::uint32_t>(copy_count(s, steps[t]));
+            if (steps[t].kind != step_kind::encode) last_copy_[steps[t].node] = t;
         }
         live_.storages_.reserve(copies); // growing would take twice as much
         live_.of_copy_.assign(copies, storage_id::none());
@@ -150,7 +151,6 @@ private:
     }
 
     void find_last_reads(const snapshot& s, const schedule& steps) {
-        find_latest_runs(s, steps, last_copy_);
         for (const auto t : steps.steps())
             if (!steps[t].fused)
                 for (const auto c : steps.inputs(t)) live_.last_read_[live_.copy_index(c)] = t;

@@ -55,7 +55,7 @@ private:
     /// Of a step that nobody reads. The last run of a graph result is the result.
     bool may_go(const step_record& step) const {
         const node_id n = step.node;
-        if (s_[n].phase != phase::forward) return false;
+        if (s_.phase_of(n) != phase::forward) return false;
         if (seen_[n]) return step.kind == step_kind::recompute || c_.late_is_free(n);
         bool makes_result = false;
         for (const auto v : s_.outputs(n)) makes_result |= s_.is_result(v);

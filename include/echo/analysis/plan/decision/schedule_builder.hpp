@@ -45,7 +45,15 @@ template <class = void>
 class schedule_builder {
 public:
     schedule_builder(const snapshot& s, const candidates& c)
-        : s_(s), c_(c), settled_(s, c), remove_idle_(s, c), depth_(detail::chain_depths(s, c.rerunnable)) {}
+        : s_(s), c_(c), settled_(s, c), remove_idle_(s, c), depth_(detail::chain_depths(s, c.rerunnable)),
+          packs_(s.node_count()) {
+        for (const auto v : s.values())
+            if (c.packable[v]) packs_.insert(c.packed_at[v].valid() ? c.packed_at[v] : s[v].producer);
+        for (const auto n : s.nodes()) {
+            if (!c.hoistable[n]) continue;
+            for (const edge_source& from : s.sources(n)) packs_.insert(from.producer);
+        }
+    }
 
     /// The steps that carry a decision out. Nodes that may not run again are kept even if chosen. O(nodes + edges +
     /// steps + their inputs + readers of what is forgotten).
@@ -77,15 +85,15 @@ private:
         for (const auto n : s_.nodes()) {
             forgets_.at(n, [&](node_id m) { forget(m); });
             if (!c_.live[n]) continue;
-            if (s_[n].phase == phase::forward) {
+            if (s_.phase_of(n) == phase::forward) {
                 if (settled_.needed(n)) run_forward(n);
             } else if (!settled_.hoisted(n)) {
-                if (runs_after_forward(s_[n].phase)) {
+                if (runs_after_forward(s_.phase_of(n))) {
                     early_.at(n, [&](node_id m) {
                         if (m < n && settled_.demanded(m)) make(m);
                     });
                     make_inputs(n);
-                    if (settled_.encodes_any()) encode_inputs(n);
+                    if (settled_.encodes_any() && packs_[n]) encode_inputs(n);
                 }
                 run(n);
             }
@@ -111,7 +119,7 @@ private:
 
     void run(node_id n) {
         const auto sources = s_.sources(n);
-        const bool late = runs_after_forward(s_[n].phase) && !settled_.hoisted(n);
+        const bool late = runs_after_forward(s_.phase_of(n)) && !settled_.hoisted(n);
         const step_id t = steps_.add({.node = n}, sources.size(), [&](std::size_t k) {
             return late ? late_copy(n, k) : copy_id{original_[sources[k].producer], sources[k].output};
         });
@@ -123,7 +131,7 @@ private:
     /// value to live longer for it.
     void run_forward(node_id n) {
         run(n);
-        if (!settled_.encodes_any()) return;
+        if (!settled_.encodes_any() || !packs_[n]) return;
         for (const auto v : s_.outputs(n)) {
             if (!c_.packed_at[v].valid()) encode(v, original_[n]);
             for (const use& u : s_.uses(v)) {
@@ -203,9 +211,10 @@ private:
                 continue;
             }
             const bool first = !original_[n].valid();
-            const step_id t = steps_.add(
-                {.node = n, .kind = first ? step_kind::run : step_kind::recompute}, sources.size(),
-                [&](std::size_t k) { return copy_id{copy_[sources[k].producer], sources[k].output}; });
+            const step_id t = steps_.add({.node = n, .kind = first ? step_kind::run : step_kind::recompute},
+                                         sources.size(), [&](std::size_t k) {
+                                             return copy_id{copy_[sources[k].producer], sources[k].output};
+                                         });
             copy_[n] = t;
             if (first) original_[n] = t;
             stack_.pop_back();
@@ -223,6 +232,7 @@ private:
     settled_decision<> settled_;
     idle_run_remover<> remove_idle_;
     id_vector<node_id, std::uint32_t> depth_; ///< node: as `chain_depths` says
+    id_set<node_id> packs_; ///< node: an encoding may be made where it runs, or a view of it be hoisted
     schedule steps_;
     id_vector<step_id, node_id> homes_;
     id_vector<node_id, step_id> original_;  ///< node: its first run so far

@@ -19,15 +19,20 @@ template <class = void>
 class settled_decision {
 public:
     /// Nothing is settled yet.
-    settled_decision(const snapshot& s, const candidates& c) : s_(s), c_(c), forward_(s.node_count()) {
+    settled_decision(const snapshot& s, const candidates& c)
+        : s_(s), c_(c), forward_(s.node_count()), always_demanded_(s.node_count()),
+          always_needed_(s.node_count()) {
         for (const auto n : s.nodes()) {
-            forward_[n] = c.live[n] && s[n].phase == phase::forward;
+            if (!c.live[n]) continue;
+            forward_[n] = s.phase_of(n) == phase::forward;
             if (forward_[n] && c.rerunnable[n] && makes_views_alone(n)) views_.push_back(n);
+            if (!runs_after_forward(s.phase_of(n))) continue;
+            for (const auto before : s.control(n)) always_needed_.insert(before);
+            if (may_read_encodings(n))
+                may_read_encodings_.push_back(n);
+            else
+                for (const edge_source& from : s.sources(n)) always_demanded_.insert(from.producer);
         }
-        begin(decision::nothing(s));
-        settle_gradients();
-        read_by_gradients_ = demanded_;
-        waited_for_ = needed_;
     }
 
     /// Settles another decision, in place of the one before. Fixes what is really made again (views follow their base)
@@ -36,12 +41,9 @@ public:
         begin(decided);
         made_again_.keep_only(forward_);
         for (const node_id n : views_) follow_base(n);
-        if (encodes_any_) {
-            settle_gradients();
-        } else {
-            demanded_ = read_by_gradients_;
-            needed_ = waited_for_;
-        }
+        needed_ = always_needed_;
+        demanded_ = always_demanded_;
+        for (std::size_t i = may_read_encodings_.size(); i-- > 0;) settle_backward(may_read_encodings_[i]);
         for (std::size_t i = s_.node_count(); i-- > 0;) // every reader is seen before what it reads
             if (forward_[node_id(i)]) settle_forward(node_id(i));
     }
@@ -103,14 +105,15 @@ private:
         remade_[n] |= forgotten_too;
     }
 
-    void settle_gradients() {
-        needed_.assign(s_.node_count());
-        demanded_.assign(s_.node_count());
-        for (std::size_t i = s_.node_count(); i-- > 0;) // every reader is seen before what it reads
-            if (const node_id n(i); c_.live[n] && runs_after_forward(s_[n].phase)) settle_backward(n);
+    /// Of a node behind the forward pass: whether it may read an encoding, or be hoisted. All others read copies,
+    /// whatever is decided.
+    bool may_read_encodings(node_id n) const {
+        bool may = c_.hoistable[n];
+        for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) may = may || encodable(s_, c_, n, k);
+        return may;
     }
 
-    /// What a node behind the forward pass reads: a copy, or what must be there in the forward pass already, which is
+    /// What such a node reads: a copy, or what must be there in the forward pass already, which is
     /// what is packed and what a hoisted view looks at.
     void settle_backward(node_id n) {
         for (std::size_t k = 0; k < s_.inputs(n).size(); ++k) {
@@ -121,7 +124,6 @@ private:
             (packed || hoisted_[n] ? needed_ : demanded_)[maker] = 1;
             if (c_.hoistable[maker] && (packed || hoisted_[n])) hoisted_[maker] = 1;
         }
-        for (const auto c : s_.control(n)) needed_[c] = 1;
     }
 
     void settle_forward(node_id n) {
@@ -142,10 +144,11 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    id_set<node_id> forward_;           ///< of the forward pass, and live
-    std::vector<node_id> views_;        ///< of these, in order, what may run again and makes views alone
-    id_set<node_id> read_by_gradients_; ///< as `demanded_`, while nothing is encoded and no forward node was looked at
-    id_set<node_id> waited_for_;        ///< as `needed_`, then
+    id_set<node_id> forward_;    ///< of the forward pass, and live
+    std::vector<node_id> views_; ///< of these, in order, what may run again and makes views alone
+    std::vector<node_id> may_read_encodings_; ///< behind the forward pass, in order
+    id_set<node_id> always_demanded_;         ///< by all others behind it
+    id_set<node_id> always_needed_;           ///< by what waits for them behind the forward pass
     id_set<node_id> made_again_;
     id_set<node_id> remade_;
     id_set<node_id> needed_;

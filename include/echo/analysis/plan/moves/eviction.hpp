@@ -82,7 +82,7 @@ struct eviction_view {
     /// The node in whose place or for whose sake the step runs.
     node_id home(step_id t) const { return plan.homes()[t]; }
     /// Whether the step belongs to the forward pass.
-    bool in_forward(step_id t) const { return !runs_after_forward(s[home(t)].phase); }
+    bool in_forward(step_id t) const { return !runs_after_forward(s.phase_of(home(t))); }
     /// Bytes of a storage.
     std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>(plan.live()[i].bytes); }
 

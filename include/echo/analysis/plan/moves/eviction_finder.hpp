@@ -72,7 +72,7 @@ private:
         for (const storage_read& read : reads) {
             const step_record& reader = view.plan.steps()[read.by];
             const node_id n = reader.node;
-            if (reader.kind == step_kind::encode || s[n].phase != phase::forward ||
+            if (reader.kind == step_kind::encode || s.phase_of(n) != phase::forward ||
                 s[n].kind == op_kind::view || !is_ready(view, n, read.by, from))
                 freed = 0;
             if (freed <= 0) break;

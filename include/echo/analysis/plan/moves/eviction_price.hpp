@@ -187,7 +187,7 @@ private:
             for (const auto v : s.outputs(sources_[i]))
                 for (const use& u : s.uses(v)) {
                     if (++looked_at > tuning::most_readers) return;
-                    if (s[u.reader].phase != phase::forward) continue;
+                    if (s.phase_of(u.reader) != phase::forward) continue;
                     if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
                     const std::uint32_t number = at.idle.of[u.reader];
                     if (number == idle_copies::nobody || is_given_up_[u.reader]) continue;
@@ -222,7 +222,7 @@ private:
         for (const auto v : s.inputs(n)) {
             const value_id base = view.c.base[v];
             const node_id maker = s[base].producer;
-            if (view.c.resident[base] || s[maker].phase != phase::forward) continue;
+            if (view.c.resident[base] || s.phase_of(maker) != phase::forward) continue;
             if (is_given_up_[maker] || is_kept_[maker]) continue;
             const step_id run = view.history.run_before(maker, at.to);
             if (!run.valid()) continue;

@@ -26,8 +26,8 @@ struct kept_copy {
 template <class = void>
 bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
     const step_record& step = plan.steps()[run];
-    return step.kind != step_kind::encode && !step.fused && s[step.node].phase == phase::forward &&
-           runs_after_forward(s[plan.homes()[run]].phase);
+    return step.kind != step_kind::encode && !step.fused && s.phase_of(step.node) == phase::forward &&
+           runs_after_forward(s.phase_of(plan.homes()[run]));
 }
 
 /// What is kept if such a step is left out. `runs`: of the plan. O(1). Errors: none.
@@ -79,7 +79,7 @@ bool for_each_gap(const snapshot& s, const evaluated_plan& plan, const run_histo
 /// Changes `decided` so that the copy stays. O(forgets). Errors: none.
 template <class = void>
 void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
-    if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
+    if (!runs_after_forward(s.phase_of(copy.from))) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
 }
 
@@ -88,7 +88,7 @@ void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
 template <class = void>
 void keep_copies(const snapshot& s, decision& decided, std::vector<kept_copy>& copies) {
     for (const kept_copy& copy : copies)
-        if (!runs_after_forward(s[copy.from].phase)) decided.again[copy.node] = 0;
+        if (!runs_after_forward(s.phase_of(copy.from))) decided.again[copy.node] = 0;
     std::sort(copies.begin(), copies.end());
     auto copy = copies.begin();
     std::erase_if(decided.forgets, [&](const turn& t) {
