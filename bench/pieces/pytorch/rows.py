@@ -76,8 +76,10 @@ def section(result):
     """One line for each model: peaks in MB, and the time of a step beside the default partition's."""
     known = {(row["model"], row["by"]): row for row in result["rows"]}
     shares = [100 * row["own_share"] for row in result["rows"] if row["by"] == "Echo"]
+    cores = result["machine"]["cores"]
+    where = "one core" if cores == 1 else f"all {cores} cores"
     told = (f"PyTorch {result['torch'].partition('+')[0]}, {result['threads']} thread of an {result['machine']['cpu']}; "
-            f"printed on {result['date']}. In a new process, on all {result['machine']['cores']} cores and without measuring "
+            f"printed on {result['date']}. In a new process, on {where} and without measuring "
             f"costs, {min(shares):.1f} to {max(shares):.1f} % of the time to the end of the first step are Echo's own: reading "
             "the graph, planning it and building the two halves.")
     lines = ["| model | default | eager | its budget 0.5 | Echo | predicted | time | predicted | Echo 0.5 | predicted | time "
