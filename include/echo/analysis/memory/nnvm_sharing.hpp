@@ -12,6 +12,7 @@
 /// pass counts 4 bytes for an element of any type, here bytes are what they are.
 #pragma once
 
+#include <echo/analysis/schedule/latest_runs.hpp>
 #include <echo/analysis/schedule/liveness.hpp>
 
 #include <cstdint>
