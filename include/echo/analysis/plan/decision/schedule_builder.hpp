@@ -93,7 +93,7 @@ private:
                         if (m < n && settled_.demanded(m)) make(m);
                     });
                     make_inputs(n);
-                    if (settled_.encodes_any() && packs_[n]) encode_inputs(n);
+                    if (may_encode_at(n)) encode_inputs(n);
                 }
                 run(n);
             }
@@ -131,7 +131,7 @@ private:
     /// value to live longer for it.
     void run_forward(node_id n) {
         run(n);
-        if (!settled_.encodes_any() || !packs_[n]) return;
+        if (!may_encode_at(n)) return;
         for (const auto v : s_.outputs(n)) {
             if (!c_.packed_at[v].valid()) encode(v, original_[n]);
             for (const use& u : s_.uses(v)) {
@@ -147,6 +147,9 @@ private:
             }
         }
     }
+
+    /// Whether an encoding may be made where the node runs.
+    bool may_encode_at(node_id n) const { return settled_.encodes_any() && packs_[n]; }
 
     void encode(value_id v, step_id copy) {
         if (!settled_.encodes(v)) return;

@@ -18,7 +18,7 @@ namespace echo {
 template <class = void>
 class settled_decision {
 public:
-    /// Nothing is settled yet.
+    /// Nothing is settled yet; what no decision changes is found. O(nodes + edges).
     settled_decision(const snapshot& s, const candidates& c)
         : s_(s), c_(c), forward_(s.node_count()), always_demanded_(s.node_count()),
           always_needed_(s.node_count()) {
@@ -147,16 +147,16 @@ private:
     id_set<node_id> forward_;    ///< of the forward pass, and live
     std::vector<node_id> views_; ///< of these, in order, what may run again and makes views alone
     std::vector<node_id> may_read_encodings_; ///< behind the forward pass, in order
-    id_set<node_id> always_demanded_;         ///< by all others behind it
-    id_set<node_id> always_needed_;           ///< by what waits for them behind the forward pass
+    id_set<node_id> always_demanded_;         ///< what all others behind it read
+    id_set<node_id> always_needed_; ///< what nodes behind the forward pass wait for without reading it
     id_set<node_id> made_again_;
     id_set<node_id> remade_;
     id_set<node_id> needed_;
     id_set<node_id> demanded_;
     id_set<node_id> hoisted_;
     id_set<value_id> encoded_; ///< as chosen, whether read or not
-    bool encodes_any_ = false;
-    bool heavy_ = false; ///< as chosen: heavy nodes may run twice
+    bool encodes_any_ = false; ///< some value is chosen to be encoded
+    bool heavy_ = false;       ///< as chosen: heavy nodes may run twice
 };
 
 } // namespace echo
