@@ -38,6 +38,19 @@ id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<n
     return depth;
 }
 
+/// The nodes where an encoding may be made, or a view hoisted to make one of it. O(nodes + edges + values).
+template <class = void>
+id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates& c) {
+    id_set<node_id> packs(s.node_count());
+    for (const auto v : s.values())
+        if (c.packable[v]) packs.insert(c.packed_at[v].valid() ? c.packed_at[v] : s[v].producer);
+    for (const auto n : s.nodes()) {
+        if (!c.hoistable[n]) continue;
+        for (const edge_source& from : s.sources(n)) packs.insert(from.producer);
+    }
+    return packs;
+}
+
 } // namespace detail
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
@@ -46,14 +59,7 @@ class schedule_builder {
 public:
     schedule_builder(const snapshot& s, const candidates& c)
         : s_(s), c_(c), settled_(s, c), remove_idle_(s, c), depth_(detail::chain_depths(s, c.rerunnable)),
-          packs_(s.node_count()) {
-        for (const auto v : s.values())
-            if (c.packable[v]) packs_.insert(c.packed_at[v].valid() ? c.packed_at[v] : s[v].producer);
-        for (const auto n : s.nodes()) {
-            if (!c.hoistable[n]) continue;
-            for (const edge_source& from : s.sources(n)) packs_.insert(from.producer);
-        }
-    }
+          packs_(detail::where_encodings_may_be_made(s, c)) {}
 
     /// The steps that carry a decision out. Nodes that may not run again are kept even if chosen. O(nodes + edges +
     /// steps + their inputs + readers of what is forgotten).
@@ -235,7 +241,7 @@ private:
     settled_decision<> settled_;
     idle_run_remover<> remove_idle_;
     id_vector<node_id, std::uint32_t> depth_; ///< node: as `chain_depths` says
-    id_set<node_id> packs_; ///< node: an encoding may be made where it runs, or a view of it be hoisted
+    id_set<node_id> packs_;                   ///< as `where_encodings_may_be_made` says
     schedule steps_;
     id_vector<step_id, node_id> homes_;
     id_vector<node_id, step_id> original_;  ///< node: its first run so far
