@@ -23,6 +23,7 @@ inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
 /// With more inputs to keep, nothing else is looked for that they serve.
 inline constexpr std::size_t most_kept_searched = 3;
+inline constexpr std::size_t few_inputs = 16; ///< of a node with more it is remembered which are missing
 /// Nodes whose readers are looked at for one eviction, and how many of those readers.
 inline constexpr std::size_t most_sources = 24, most_readers = 64;
 inline constexpr int most_demand_depth = 8;  ///< of what is made again for what is made again

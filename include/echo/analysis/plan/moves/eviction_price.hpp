@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <vector>
@@ -83,7 +84,7 @@ public:
     /// there at the next use: still live then, or kept over the peak, or made again as well. Of what would be kept, the
     /// largest is made again instead, one after the other; and what else can then be made from that is forgotten too.
     /// `excess`: bytes above the limit.
-    std::optional<std::uint64_t> operator()(const eviction_view<>& view, const idle_copies& idle,
+    std::optional<std::uint64_t> operator()(const eviction_view<>& view, idle_copies& idle,
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list, std::optional<std::uint64_t> below = {}) {
         const evicted_copy& one = idle.all[which];
@@ -107,7 +108,7 @@ private:
     /// The eviction that grows: its copies are those of the list from `first` on.
     struct group {
         const eviction_view<>& view;
-        const idle_copies& idle;
+        idle_copies& idle;
         const excess_sums<>& sums;
         eviction_list& list;
         std::size_t first;
@@ -219,7 +220,7 @@ private:
         const eviction_view<>& view = at.view;
         const snapshot& s = view.s;
         ticks time = 0;
-        for (const auto v : s.inputs(n)) {
+        for (const auto v : perhaps_missing(at, n)) {
             const value_id base = view.c.base[v];
             const node_id maker = s[base].producer;
             if (view.c.resident[base] || s.phase_of(maker) != phase::forward) continue;
@@ -241,6 +242,35 @@ private:
             is_kept_.insert(maker);
         }
         return time;
+    }
+
+    /// The inputs of `n`; where it has many, without those that are there at the next use whatever is given up. What
+    /// every step of a long sequence reads may have as many inputs as there are steps, and each of them asks. What is
+    /// there at one of them is there at all that stand no later in the graph.
+    static std::span<const value_id> perhaps_missing(const group& at, node_id n) {
+        const auto inputs = at.view.s.inputs(n);
+        if (inputs.size() <= tuning::few_inputs) return inputs;
+        const node_id place = at.view.home(at.to);
+        const auto [found, is_new] = at.idle.missing.try_emplace(n);
+        missing_inputs& known = found->second;
+        if (is_new || place > known.asked_at) {
+            known.asked_at = place;
+            known.values.clear();
+            std::ranges::copy_if(inputs, std::back_inserter(known.values),
+                                 [&](value_id v) { return !is_there(at.view, v, at.to); });
+        }
+        return known.values;
+    }
+    /// Whether the value needs neither be kept nor made again to be read at step `to`, behind the peak, nor earlier.
+    static bool is_there(const eviction_view<>& view, value_id v, step_id to) {
+        const value_id base = view.c.base[v];
+        const node_id maker = view.s[base].producer;
+        if (view.c.resident[base] || view.s.phase_of(maker) != phase::forward) return true;
+        const step_id run = view.history.run_before(maker, to);
+        if (!run.valid()) return true;
+        if (run >= view.peak || view.plan.steps()[run].fused || view.is_forgotten(maker, run, to))
+            return false;
+        return view.plan.live().last_held({run, view.s.output_index(base)}) >= view.peak;
     }
 
     /// No eviction grows any more: nothing is marked for the next one.
