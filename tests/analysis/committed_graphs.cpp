@@ -200,7 +200,8 @@ TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
         std::uint64_t limit, lower;
     };
     for (const auto& [name, limit, lower] : {asked{"more/unet_b16", 1'989'551'040, 1'982'064'036},
-                                             asked{"efficientnet_b0_b64", 1'180'983'704, 1'133'914'540}}) {
+                                             asked{"efficientnet_b0_b64", 1'180'983'704, 1'133'914'540},
+                                             asked{"efficientnet_b0_b64", 1'142'259'756, 1'133'914'540}}) {
         CAPTURE(name);
         const auto s = read_committed(graph_path(name));
         const auto overhead_at = [&](std::uint64_t budget) {
@@ -209,5 +210,20 @@ TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
             return r.recompute_time_ratio;
         };
         CHECK(overhead_at(limit) <= 1.02 * overhead_at(lower));
+    }
+}
+
+TEST_CASE("a limit costs no more than a plan within a time whose peak it is", "[graphs]") {
+    for (const std::string name :
+         {"more/convnext_tiny_b64", "more/inception_v3_b64", "more/efficientnet_b4_b16"}) {
+        CAPTURE(name);
+        const auto s = read_committed(graph_path(name));
+        const double part = name == "more/efficientnet_b4_b16" ? 0.05 : 0.1;
+        const auto within =
+            echo::make_plan(s, {.how = echo::strategy::budget, .max_overhead = part}).report();
+        const auto under =
+            echo::make_plan(s, {.how = echo::strategy::budget, .budget = within.peak_bytes}).report();
+        CHECK(under.peak_bytes <= within.peak_bytes);
+        CHECK(under.recompute_time_ratio <= 1.02 * within.recompute_time_ratio);
     }
 }

@@ -9,10 +9,11 @@
 /// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
 /// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them,
 /// `ruin_and_recreate` goes below the limit and back, and `crosser` puts the best parts of several plans together. A
-/// certified bound (`search_bounds`) tells when to end, and where it leaves much to gain, more is tried. So a lower
-/// limit hardly ever finds a cheaper plan, and limits on one ladder (`limit_ladder`) make it likely that who asks
-/// again, by another figure, gets the same plan. Of small graphs the whole front is searched, point by point, whatever
-/// is asked; of those above 8192 nothing is proved on the way.
+/// certified bound (`search_bounds`) tells when to end, and where it leaves much to gain, more is tried, up to asking
+/// the other way round: for the least peak at that price. So a lower limit hardly ever finds a cheaper plan, and limits
+/// on one ladder (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small
+/// graphs the whole front is searched, point by point, whatever is asked; of those above 8192 nothing is proved on the
+/// way.
 #pragma once
 
 #include <echo/analysis/plan/budget/limit_search.hpp>
@@ -36,10 +37,11 @@ public:
     budget_search(const budget_search&) = delete; // its parts point to each other
     budget_search& operator=(const budget_search&) = delete;
     budget_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
-        : rungs_(evaluate, anchors, options), limits_(rungs_) {}
+        : anchors_(anchors), options_(options), rungs_(evaluate, anchors, options), limits_(rungs_) {}
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
     void know(const evaluated_plan& plan) {
+        if (!is_reduced()) given_.push_back(plan.rated());
         limits_.know(plan);
         rungs_.plans().start_from(plan.decided());
         rungs_.plans().add(plan); // as a start it may run heavy nodes again, and be dearer
@@ -47,8 +49,8 @@ public:
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
     /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost;
-    /// a limit that is out of reach takes some more, to say so of a plan that is hard to go below, and a search at the
-    /// peak of that plan.
+    /// where much may still be gained, as much again as `lowest` takes. A limit that is out of reach takes some more,
+    /// to say so of a plan that is hard to go below, and a search at the peak of that plan.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         rungs_.prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -59,6 +61,8 @@ public:
             limits_.search(limit);
         if (!known_.within(limit) && !knows_all() && !is_reduced())
             limits_.search(known_.lowest().footprint.peak_bytes); // what is lowest may take less
+        if (rungs_.polishing_replays() > 0 && known_.within(limit) && limits_.may_be_far(limit))
+            ask_the_other_way(limit);
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);
     }
@@ -118,6 +122,20 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
+    /// Another search, which knows nothing of this one, looks for the least peak at the price of what is known at the
+    /// limit. It comes from elsewhere and goes down rung by rung; what it finds below the limit may cost less, all the
+    /// more once that keeps again what there is room for.
+    void ask_the_other_way(std::uint64_t limit) {
+        budget_search other(rungs_.evaluate(), anchors_, options_);
+        for (const rated_decision& plan : given_) other.know(rungs_.evaluate()(plan.decided));
+        const ticks price = known_.within(limit)->recompute;
+        static_cast<void>(other.lowest(price));
+        for (const rated_decision& plan : other.known())
+            if (plan.footprint.peak_bytes <= limit) rungs_.plans().know(plan);
+        rungs_.plans().retain_from_below(limit);
+        if (known_.within(limit)->recompute < price) limits_.swap_while_it_helps(limit);
+    }
+
     /// From one point of a front to the next: what arrived cheaply there mostly does so here, and what was found there
     /// lies close.
     void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
@@ -141,6 +159,9 @@ private:
         return rungs_.plans().retain()(rungs_.evaluate()(found.decided), allowed, tuning::retained_at_end);
     }
 
+    const anchor_finder<>& anchors_;
+    budget_options options_;
+    std::vector<rated_decision> given_; ///< plans that the caller knows; of large graphs none
     rung_search<> rungs_;
     limit_search<> limits_;
     const known_plans<>& known_ = rungs_.known();

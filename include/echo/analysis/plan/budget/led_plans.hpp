@@ -51,6 +51,8 @@ public:
     const known_plans<>& known() const noexcept { return known_; }
     /// What is led down from.
     const std::vector<rated_decision>& starts() const noexcept { return starts_; }
+    /// Makes the plan known, which another search has found.
+    void know(const rated_decision& plan) { known_.add(plan); }
     /// Makes the plan known.
     void add(const evaluated_plan& plan) { known_.add(plan.rated()); }
 

@@ -47,9 +47,18 @@ public:
             swap_below(near);
             swap_while_it_helps(limit);
         }
-        if (plans_.effort().is_quick() && may_be_far(limit)) {
-            go_lower_at_its_price(limit);
-            swap_while_it_helps(limit);
+    }
+    /// Whether much less recomputation may be possible at the limit, for all that is proved.
+    bool may_be_far(std::uint64_t limit) { return !rungs_.is_proved(limit, tuning::far_part); }
+    /// Swaps and crossings at the limit, and a way below it and back; again while it helps where much may be gained.
+    /// A plan must be known there.
+    void swap_while_it_helps(std::uint64_t limit) {
+        for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
+            const ticks before = known_.within(limit)->recompute;
+            plans_.exchange(limit, tuning::others_exchanged);
+            plans_.cross(limit);
+            plans_.ruin(limit);
+            if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
         }
     }
     /// A walk to the rung, as to a limit there: it begins at the same rung and leads on what is known by then.
@@ -77,24 +86,12 @@ private:
         if (takes(limit, tuning::costly_part) && may_be_far(limit)) search_from_higher(limit, near);
         if (takes(limit, tuning::dear_part)) search_where_dear(limit, near);
     }
-    /// Whether much less recomputation may be possible at the limit, for all that is proved.
-    bool may_be_far(std::uint64_t limit) { return !rungs_.is_proved(limit, tuning::far_part); }
     /// Local search at the rung below the limit, which other limits share, and at the limit; and swaps there.
     void polish(std::uint64_t limit, std::size_t near) {
         const std::size_t replays = rungs_.polishing_replays();
         rungs_.search_around(ladder_.limit(near + 1), replays);
         rungs_.search_around(limit, replays);
         swap_while_it_helps(limit);
-    }
-    /// Swaps and crossings at the limit, and a way below it and back; again while it helps where much may be gained.
-    void swap_while_it_helps(std::uint64_t limit) {
-        for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
-            const ticks before = known_.within(limit)->recompute;
-            plans_.exchange(limit, tuning::others_exchanged);
-            plans_.cross(limit);
-            plans_.ruin(limit);
-            if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
-        }
     }
     /// Swaps, and ways below and back, at some rungs below the one that `polish` searches: what is cheap there is cheap
     /// at the limit, too.
@@ -107,12 +104,6 @@ private:
             plans_.exchange_briefly(lower);
             plans_.ruin(lower);
         }
-    }
-    /// Looks for plans that cost no more than the one at the limit and have lower peaks. The room that they leave below
-    /// the limit then lets them keep more, which makes them cheaper.
-    void go_lower_at_its_price(std::uint64_t limit) {
-        lowest_peak<>(rungs_).polish(known_.within(limit)->recompute, limit - limit / tuning::lower_parts);
-        plans_.retain_from_below(limit);
     }
     /// The starts are led to a rung above the limit, which is the same for limits close to each other, and those that
     /// arrived there most cheaply straight to the limit, or all of them where that rung had been searched before. Then

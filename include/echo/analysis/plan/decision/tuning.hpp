@@ -128,8 +128,6 @@ inline constexpr std::size_t cuts_of_proof = 8;       ///< for the bound that sa
 inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
 inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
 inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above each that are led to it
-/// Plans as cheap as the one found at a limit are looked for below it, down by this part of the limit.
-inline constexpr std::uint64_t lower_parts = 50;
 /// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
 /// some of them further; they are a multiple of those.
 inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;

@@ -4,29 +4,23 @@
 #pragma once
 
 #include <echo/analysis/plan/moves/eviction.hpp>
+#include <echo/analysis/plan/moves/missing_inputs.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
 namespace echo {
-
-/// Of a node with many inputs, those that may not be there when it runs again.
-struct missing_inputs {
-    node_id asked_at{};           ///< the last place in the graph for which that is known
-    std::vector<value_id> values; ///< the inputs
-};
 
 /// Copies that are live at a step without being used there.
 struct idle_copies {
     static constexpr std::uint32_t nobody = ~std::uint32_t{0};
     /// The copies.
     std::vector<evicted_copy> all;
-    id_vector<node_id, std::uint32_t> of;      ///< its number in `all`, or `nobody`
-    std::map<node_id, missing_inputs> missing; ///< by node; filled while copies are priced
+    id_vector<node_id, std::uint32_t> of; ///< its number in `all`, or `nobody`
+    missing_inputs<> missing;             ///< there, of nodes that would run again
 
     /// No copy, of a graph of that many nodes. O(copies), and O(nodes) for the first time.
     void clear(std::size_t nodes) {

@@ -12,7 +12,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <vector>
@@ -220,7 +219,7 @@ private:
         const eviction_view<>& view = at.view;
         const snapshot& s = view.s;
         ticks time = 0;
-        for (const auto v : perhaps_missing(at, n)) {
+        for (const auto v : at.idle.missing.inputs(view, n, at.to)) {
             const value_id base = view.c.base[v];
             const node_id maker = s[base].producer;
             if (view.c.resident[base] || s.phase_of(maker) != phase::forward) continue;
@@ -242,35 +241,6 @@ private:
             is_kept_.insert(maker);
         }
         return time;
-    }
-
-    /// The inputs of `n`; where it has many, without those that are there at the next use whatever is given up. What
-    /// every step of a long sequence reads may have as many inputs as there are steps, and each of them asks. What is
-    /// there at one of them is there at all that stand no later in the graph.
-    static std::span<const value_id> perhaps_missing(const group& at, node_id n) {
-        const auto inputs = at.view.s.inputs(n);
-        if (inputs.size() <= tuning::few_inputs) return inputs;
-        const node_id place = at.view.home(at.to);
-        const auto [found, is_new] = at.idle.missing.try_emplace(n);
-        missing_inputs& known = found->second;
-        if (is_new || place > known.asked_at) {
-            known.asked_at = place;
-            known.values.clear();
-            std::ranges::copy_if(inputs, std::back_inserter(known.values),
-                                 [&](value_id v) { return !is_there(at.view, v, at.to); });
-        }
-        return known.values;
-    }
-    /// Whether the value needs neither be kept nor made again to be read at step `to`, behind the peak, nor earlier.
-    static bool is_there(const eviction_view<>& view, value_id v, step_id to) {
-        const value_id base = view.c.base[v];
-        const node_id maker = view.s[base].producer;
-        if (view.c.resident[base] || view.s.phase_of(maker) != phase::forward) return true;
-        const step_id run = view.history.run_before(maker, to);
-        if (!run.valid()) return true;
-        if (run >= view.peak || view.plan.steps()[run].fused || view.is_forgotten(maker, run, to))
-            return false;
-        return view.plan.live().last_held({run, view.s.output_index(base)}) >= view.peak;
     }
 
     /// No eviction grows any more: nothing is marked for the next one.

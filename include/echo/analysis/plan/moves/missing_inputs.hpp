@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `missing_inputs`: which inputs of a node may not be there when it runs again behind the peak. What every step of a
+/// long sequence reads may have as many inputs as there are steps, and for each of those it is asked anew.
+#pragma once
+
+#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/eviction.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace echo {
+
+/// Remembers, of nodes with many inputs at one peak, those that may be missing.
+/// A template so that only files that make plans compile it.
+template <class = void>
+class missing_inputs {
+public:
+    /// Before another peak is looked at, and after anything else is decided.
+    void clear() noexcept { known_.clear(); }
+
+    /// The inputs of `n`; where it has many, without those that are there at step `to`, which is behind the peak,
+    /// whatever is given up. Valid until the next call for the same node. O(inputs), or O(those that it returns)
+    /// where the same was asked for a step that stands as late in the graph or later.
+    std::span<const value_id> inputs(const eviction_view<>& view, node_id n, step_id to) {
+        const auto all = view.s.inputs(n);
+        if (all.size() <= tuning::few_inputs) return all;
+        const node_id place = view.home(to);
+        const auto [found, is_new] = known_.try_emplace(n);
+        missing& known = found->second;
+        if (is_new || place > known.asked_at) {
+            known.asked_at = place;
+            known.values.clear();
+            std::ranges::copy_if(all, std::back_inserter(known.values),
+                                 [&](value_id v) { return !is_there(view, v, to); });
+        }
+        return known.values;
+    }
+
+private:
+    struct missing {
+        node_id asked_at{}; ///< what is there at this place of the graph is there at all before it, too
+        std::vector<value_id> values;
+    };
+
+    /// Whether the value need be neither kept nor made again to be read at `to`.
+    static bool is_there(const eviction_view<>& view, value_id v, step_id to) {
+        const value_id base = view.c.base[v];
+        const node_id maker = view.s[base].producer;
+        if (view.c.resident[base] || view.s.phase_of(maker) != phase::forward) return true;
+        const step_id run = view.history.run_before(maker, to);
+        if (!run.valid()) return true;
+        if (run >= view.peak || view.plan.steps()[run].fused || view.is_forgotten(maker, run, to))
+            return false;
+        return view.plan.live().last_held({run, view.s.output_index(base)}) >= view.peak;
+    }
+
+    std::map<node_id, missing> known_;
+};
+
+} // namespace echo
