@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,8 @@ public:
 
     /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
     /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost;
-    /// where much may still be gained, as much again as `lowest` takes. A limit that is out of reach takes some more,
-    /// to say so of a plan that is hard to go below, and a search at the peak of that plan.
+    /// where much may still be gained, as much again as `lowest` takes, once or twice. A limit that is out of reach
+    /// takes some more, to say so of a plan that is hard to go below, and a search at the peak of that plan.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         rungs_.prepare();
         if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
@@ -122,18 +123,33 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
-    /// Another search, which knows nothing of this one, looks for the least peak at the price of what is known at the
-    /// limit. It comes from elsewhere and goes down rung by rung; what it finds below the limit may cost less, all the
-    /// more once that keeps again what there is room for.
+    /// Another search, which knows nothing of this one, looks for the least peak at a price. It comes from elsewhere and
+    /// goes down rung by rung; what it finds below the limit may cost less, all the more once that keeps again what
+    /// there is room for. The price is one that others ask for, if one is a little lower than what is known at the
+    /// limit, and where that gives nothing, the same as that.
     void ask_the_other_way(std::uint64_t limit) {
         budget_search other(rungs_.evaluate(), anchors_, options_);
         for (const rated_decision& plan : given_) other.know(rungs_.evaluate()(plan.decided));
         const ticks price = known_.within(limit)->recompute;
-        static_cast<void>(other.lowest(price));
-        for (const rated_decision& plan : other.known())
-            if (plan.footprint.peak_bytes <= limit) rungs_.plans().know(plan);
-        rungs_.plans().retain_from_below(limit);
-        if (known_.within(limit)->recompute < price) limits_.swap_while_it_helps(limit);
+        const auto gives_less = [&](ticks most) {
+            static_cast<void>(other.lowest(most));
+            for (const rated_decision& plan : other.known())
+                if (plan.footprint.peak_bytes <= limit) rungs_.plans().know(plan);
+            rungs_.plans().retain_from_below(limit);
+            return known_.within(limit)->recompute < price;
+        };
+        const std::optional<ticks> common = common_price_below(price);
+        if ((common && gives_less(*common)) || gives_less(price)) limits_.swap_while_it_helps(limit);
+    }
+
+    /// The highest of the prices that are asked for often which is below `price`, unless half of it more is.
+    std::optional<ticks> common_price_below(ticks price) const {
+        std::optional<ticks> highest;
+        for (const double part : tuning::common_prices)
+            if (const ticks common = rungs_.evaluate().facts().times.at_most(part);
+                common < price && price <= common + common / 2)
+                highest = common;
+        return highest;
     }
 
     /// From one point of a front to the next: what arrived cheaply there mostly does so here, and what was found there

@@ -124,6 +124,8 @@ inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are sea
 /// Where no plan can be cheaper by more than one part in so many, a search ends; where one may be by more than one in
 /// so many, it goes on.
 inline constexpr ticks proved_part = 400, far_part = 16;
+/// Recomputation that is asked for often, as a part of the graph's time; rising.
+inline constexpr double common_prices[] = {0.01, 0.02, 0.05, 0.1};
 inline constexpr std::size_t cuts_of_proof = 8;       ///< for the bound that says so
 inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
 inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
