@@ -123,8 +123,8 @@ public:
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
 
 private:
-    /// Another search, which knows nothing of this one, looks for the least peak at a price. It comes from elsewhere and
-    /// goes down rung by rung; what it finds below the limit may cost less, all the more once that keeps again what
+    /// Another search, which knows nothing of this one, looks for the least peak at a price. It comes from elsewhere
+    /// and goes down rung by rung; what it finds below the limit may cost less, all the more once that keeps again what
     /// there is room for. The price is one that others ask for, if one is a little lower than what is known at the
     /// limit, and where that gives nothing, the same as that.
     void ask_the_other_way(std::uint64_t limit) {
