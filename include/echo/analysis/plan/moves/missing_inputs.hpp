@@ -8,8 +8,6 @@
 #include <echo/analysis/plan/moves/eviction.hpp>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -30,19 +28,22 @@ public:
         const auto all = view.s.inputs(n);
         if (all.size() <= tuning::few_inputs) return all;
         const node_id place = view.home(to);
-        const auto [found, is_new] = known_.try_emplace(n);
-        missing& known = found->second;
-        if (is_new || place > known.asked_at) {
-            known.asked_at = place;
-            known.values.clear();
-            std::ranges::copy_if(all, std::back_inserter(known.values),
-                                 [&](value_id v) { return !is_there(view, v, to); });
+        auto known = std::lower_bound(known_.begin(), known_.end(), n,
+                                      [](const missing& m, node_id other) { return m.node < other; });
+        const bool is_new = known == known_.end() || known->node != n;
+        if (is_new) known = known_.insert(known, missing{n, place, {}});
+        if (is_new || place > known->asked_at) {
+            known->asked_at = place;
+            known->values.clear();
+            for (const value_id v : all)
+                if (!is_there(view, v, to)) known->values.push_back(v);
         }
-        return known.values;
+        return known->values;
     }
 
 private:
     struct missing {
+        node_id node{};
         node_id asked_at{}; ///< what is there at this place of the graph is there at all before it, too
         std::vector<value_id> values;
     };
@@ -59,7 +60,7 @@ private:
         return view.plan.live().last_held({run, view.s.output_index(base)}) >= view.peak;
     }
 
-    std::map<node_id, missing> known_;
+    std::vector<missing> known_; // by node; where others are put between, the values stay where they are
 };
 
 } // namespace echo
