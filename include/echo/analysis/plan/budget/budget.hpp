@@ -134,7 +134,7 @@ private:
         const auto gives_less = [&](ticks most) {
             static_cast<void>(other.lowest(most));
             for (const rated_decision& plan : other.known())
-                if (plan.footprint.peak_bytes <= limit) rungs_.plans().know(plan);
+                if (plan.footprint.peak_bytes <= limit) rungs_.plans().add(plan);
             rungs_.plans().retain_from_below(limit);
             return known_.within(limit)->recompute < price;
         };
@@ -142,12 +142,12 @@ private:
         if ((common && gives_less(*common)) || gives_less(price)) limits_.swap_while_it_helps(limit);
     }
 
-    /// The highest of the prices that are asked for often which is below `price`, unless half of it more is.
+    /// The highest of the prices that are asked for often which is below `price`, if it is only a little below.
     std::optional<ticks> common_price_below(ticks price) const {
         std::optional<ticks> highest;
         for (const double part : tuning::common_prices)
             if (const ticks common = rungs_.evaluate().facts().times.at_most(part);
-                common < price && price <= common + common / 2)
+                common < price && price <= common + common / tuning::common_price_part)
                 highest = common;
         return highest;
     }

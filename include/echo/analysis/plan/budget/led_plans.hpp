@@ -51,10 +51,10 @@ public:
     const known_plans<>& known() const noexcept { return known_; }
     /// What is led down from.
     const std::vector<rated_decision>& starts() const noexcept { return starts_; }
-    /// Makes the plan known, which another search has found.
-    void know(const rated_decision& plan) { known_.add(plan); }
     /// Makes the plan known.
-    void add(const evaluated_plan& plan) { known_.add(plan.rated()); }
+    void add(const evaluated_plan& plan) { add(plan.rated()); }
+    /// The same.
+    void add(const rated_decision& plan) { known_.add(plan); }
 
     /// A plan to start from, with heavy ops that may run again.
     void start_from(decision decided) {

@@ -41,7 +41,7 @@ struct search_effort {
     bool whole_front() const noexcept { return front_points > 0; }
     /// Whether the graph is so large that less is tried.
     bool is_reduced() const noexcept { return starts < 16; }
-    /// Whether replays take so little time that every way to the lowest plan is tried, and plans below a limit, too.
+    /// Whether replays take so little time that every way to the lowest plan is tried.
     bool is_quick() const noexcept { return size <= 2048; }
 
     /// How many of the lowest starts are led down as far as they go: all of them where replays are quick, since in some

@@ -23,7 +23,8 @@ inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
 /// With more inputs to keep, nothing else is looked for that they serve.
 inline constexpr std::size_t most_kept_searched = 3;
-inline constexpr std::size_t few_inputs = 16; ///< of a node with more it is remembered which are missing
+/// Of a node with more inputs it is remembered which of them may be missing.
+inline constexpr std::size_t few_inputs = 16;
 /// Nodes whose readers are looked at for one eviction, and how many of those readers.
 inline constexpr std::size_t most_sources = 24, most_readers = 64;
 inline constexpr int most_demand_depth = 8;  ///< of what is made again for what is made again
@@ -124,9 +125,11 @@ inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are sea
 /// Where no plan can be cheaper by more than one part in so many, a search ends; where one may be by more than one in
 /// so many, it goes on.
 inline constexpr ticks proved_part = 400, far_part = 16;
-/// Recomputation that is asked for often, as a part of the graph's time; rising.
+inline constexpr std::size_t cuts_of_proof = 8; ///< for the bound that says so
+/// Recomputation that is asked for often, as a part of the graph's time; rising. Where what is found at a limit is
+/// dearer by no more than one part in `common_price_part`, the least peak at that price is looked for as well.
 inline constexpr double common_prices[] = {0.01, 0.02, 0.05, 0.1};
-inline constexpr std::size_t cuts_of_proof = 8;       ///< for the bound that says so
+inline constexpr ticks common_price_part = 2;
 inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
 inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
 inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above each that are led to it
