@@ -126,9 +126,10 @@ inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are sea
 /// so many, it goes on.
 inline constexpr ticks proved_part = 400, far_part = 16;
 inline constexpr std::size_t cuts_of_proof = 8; ///< for the bound that says so
-/// Recomputation that is asked for often, as a part of the graph's time; rising. Where what is found at a limit is
-/// dearer by no more than one part in `common_price_part`, the least peak at that price is looked for as well.
+/// Recomputation that is asked for often, as a part of the graph's time; rising.
 inline constexpr double common_prices[] = {0.01, 0.02, 0.05, 0.1};
+/// Where what is found at a limit is dearer than one of these by no more than one part in so many, the least peak at
+/// that price is looked for as well.
 inline constexpr ticks common_price_part = 2;
 inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
 inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
