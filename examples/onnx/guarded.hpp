@@ -7,6 +7,7 @@
 #include <echo/error.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -15,6 +16,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -54,6 +56,20 @@ inline rlim_t addresses() {
         std::fclose(file);
     }
     return static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+using steady = std::chrono::steady_clock;
+
+/// Whether `from` has bytes, or its other end is closed, before `deadline`.
+inline bool has_more(int from, steady::time_point deadline) {
+    using std::chrono::milliseconds;
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - steady::now()).count();
+        if (left <= 0) return false;
+        pollfd end = {.fd = from, .events = POLLIN, .revents = 0};
+        const int ready = ::poll(&end, 1, static_cast<int>(left));
+        if (ready != 0 && !(ready < 0 && errno == EINTR)) return true;
+    }
 }
 
 inline bool write_all(int to, std::string_view bytes) {
@@ -99,7 +115,8 @@ template <class F>
 } // namespace detail
 
 /// The text that `call()` returns. `what` names the call in messages. Errors: it throws; it ends the process; it takes
-/// more than `room` bytes or `seconds` of processor time.
+/// more than `room` bytes or `seconds` of processor time, or four times as long by the clock. To be called where one
+/// thread runs: the child would wait for a lock that another held when the process was copied.
 template <class F>
 std::string guarded(std::string_view what, F call, std::size_t room = std::size_t{4} << 30,
                     unsigned seconds = 120) {
@@ -119,8 +136,15 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
     ::close(ends[1]);
     std::string answer;
     std::array<char, 1 << 16> part;
-    bool enough = true;
+    bool enough = true, in_time = true;
+    const unsigned longest = 4 * seconds;
+    const auto deadline = detail::steady::now() + std::chrono::seconds(longest);
     for (;;) {
+        in_time = detail::has_more(ends[0], deadline);
+        if (!in_time) {
+            ::kill(child, SIGKILL);
+            break;
+        }
         const ssize_t count = ::read(ends[0], part.data(), part.size());
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
@@ -134,6 +158,8 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     if (!enough) throw std::bad_alloc();
+    if (!in_time)
+        throw refuse("the ONNX library does not come back within " + std::to_string(longest) + " seconds");
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         throw refuse("takes more than " + std::to_string(seconds) + " seconds");
     if (WIFSIGNALED(status))

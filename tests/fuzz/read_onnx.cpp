@@ -15,10 +15,22 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 using namespace echo::format;
 using fuzz::attempt;
 using fuzz::require;
+
+/// The reader copies the process, which must have one thread then; libFuzzer has another for its bound on memory. What
+/// is allocated at once stays bounded.
+extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
+    static char without_thread[] = "-rss_limit_mb=0", at_once[] = "-malloc_limit_mb=2048";
+    static std::vector<char*> all(*arguments, *arguments + *count);
+    all.insert(all.end(), {without_thread, at_once, nullptr});
+    *count += 2;
+    *arguments = all.data();
+    return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const onnx_options asked{.dims = {{"batch", 2}}};
