@@ -753,6 +753,34 @@ TEST_CASE("a plan that comes back is the plan that was made, whatever was made i
     CHECK(fusing > 0);
 }
 
+TEST_CASE("what could be kept runs for a node behind the forward pass, and only there is it looked for",
+          "[budget][law]") {
+    std::size_t found = 0, left_out = 0;
+    support::check(1, [&] {
+        const auto s = support::build(*support::recipes());
+        const auto c = echo::find_candidates(s, {.fuse = *rc::gen::arbitrary<bool>()});
+        echo::evaluator<> evaluate(s, c);
+        auto decided = echo::decision::nothing(s);
+        for (const auto n : s.nodes()) {
+            decided.again[n] = c.rerunnable[n] && *rc::gen::arbitrary<bool>();
+            if (c.rerunnable[n] && c.first_late.index() < s.node_count() && *rc::gen::inRange(0, 4) == 0)
+                decided.forget(
+                    n, echo::node_id(*rc::gen::inRange<std::size_t>(c.first_late.index(), s.node_count())));
+        }
+        const auto plan = evaluate(decided);
+        const auto late = echo::late_steps(c, plan);
+        RC_ASSERT(late.empty() || late[late.size() - 1].index() + 1 == plan.steps().size());
+        for (const auto t : plan.steps().steps())
+            if (echo::can_be_retained(s, plan, t)) {
+                ++found;
+                RC_ASSERT(!late.empty() && t >= late[0]);
+            }
+        left_out += plan.steps().size() - late.size();
+    });
+    CHECK(found > 0);
+    CHECK(left_out > 0);
+}
+
 TEST_CASE("a plan of a large graph that comes back has its own history", "[budget]") {
     toy_graph g;
     value last = g.input(1);

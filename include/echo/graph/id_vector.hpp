@@ -97,7 +97,7 @@ public:
     void resize(std::size_t size) { has_.resize(size); }
     /// Takes out what is not in the other set, which has as many ids. O(ids).
     void keep_only(const id_set& other) {
-        for (std::size_t i = 0; i < has_.size(); ++i) has_[i].is = has_[i].is && other.has_[i].is;
+        for (std::size_t i = 0; i < has_.size(); ++i) has_[i].is &= other.has_[i].is;
     }
     /// Whether any id is in the set. O(ids).
     bool has_any() const noexcept {

@@ -75,9 +75,7 @@ public:
         step_record& added = steps_.add();
         added.node = step.node, added.kind = step.kind, added.fused = step.fused, added.bytes = step.bytes;
         fused_ += step.fused;
-        const std::size_t first = inputs_.size();
-        inputs_.resize(first + inputs);
-        for (std::size_t k = 0; k < inputs; ++k) inputs_[first + k] = copy_at(k);
+        for (std::size_t k = 0; k < inputs; ++k) inputs_.push_back(copy_at(k));
         first_.add() = static_cast<std::uint32_t>(inputs_.size());
         return step_id(steps_.size() - 1);
     }

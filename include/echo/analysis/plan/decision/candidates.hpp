@@ -23,8 +23,9 @@ namespace echo {
 /// Facts for planning, by node or value index. Built once per snapshot, shared by all strategies.
 struct candidates {
     host_abilities host{};
-    id_set<node_id> live;               ///< node: a plan runs it
-    id_set<node_id> rerunnable;         ///< forward node: light or view, and may run again
+    node_id first_late{};       ///< the first node behind the forward pass; their number if there is none
+    id_set<node_id> live;       ///< node: a plan runs it
+    id_set<node_id> rerunnable; ///< forward node: light or view, and may run again
     id_set<node_id> heavy_rerunnable;   ///< forward node: heavy, and may run again
     id_set<node_id> movable;            ///< forward node: its first run may stand later
     id_set<node_id> forward_needed;     ///< forward node: the forward pass itself needs it
@@ -85,6 +86,9 @@ class candidate_finder {
 public:
     candidate_finder(const snapshot& s, const host_abilities& host, const device_model& device) : s_(s) {
         c_.host = host;
+        c_.first_late = node_id(s.node_count());
+        for (std::size_t i = s.node_count(); i-- > 0;)
+            if (runs_after_forward(s.phase_of(node_id(i)))) c_.first_late = node_id(i);
         needed_ = live_nodes(s);
         c_.live = host.erase ? needed_ : id_set<node_id>(s.node_count(), true);
         c_.times = times_of(s, device);

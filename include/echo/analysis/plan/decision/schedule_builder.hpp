@@ -182,9 +182,10 @@ private:
 
     /// Everything the backward node reads that is made again and not there yet, in the order of its inputs.
     void make_inputs(node_id reader) {
-        for (std::size_t k = 0; k < s_.inputs(reader).size(); ++k)
-            if (!settled_.reads_encoding(reader, k, s_.inputs(reader)[k]))
-                make(s_.sources(reader)[k].producer);
+        const auto sources = s_.sources(reader);
+        for (std::size_t k = 0; k < sources.size(); ++k)
+            if (missing(sources[k].producer) && !settled_.reads_encoding(reader, k, s_.inputs(reader)[k]))
+                make(sources[k].producer);
     }
 
     bool missing(node_id n) const { return !copy_[n].valid(); }

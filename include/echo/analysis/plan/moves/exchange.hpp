@@ -97,7 +97,7 @@ private:
     ranking<> by_worth(const evaluated_plan& plan) const {
         const liveness& live = plan.live();
         ranking<> order;
-        for (const auto t : plan.steps().steps()) {
+        for (const auto t : late_steps(c_, plan)) {
             const node_id n = plan.steps()[t].node;
             if (!can_be_retained(s_, plan, t) || savings_[t] <= 0 || tried_[t]) continue;
             std::uint64_t bytes = 1;

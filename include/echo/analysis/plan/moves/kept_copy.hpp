@@ -3,6 +3,7 @@
 /// `kept_copy`: a copy that a plan makes again could be kept instead.
 #pragma once
 
+#include <echo/analysis/plan/decision/candidates.hpp>
 #include <echo/analysis/plan/decision/edge_uses.hpp>
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
 #include <echo/analysis/schedule/run_history.hpp>
@@ -28,6 +29,15 @@ bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run)
     const step_record& step = plan.steps()[run];
     return step.kind != step_kind::encode && !step.fused && s.phase_of(step.node) == phase::forward &&
            runs_after_forward(s.phase_of(plan.homes()[run]));
+}
+
+/// The steps among which all such are: those for the sake of the first node behind the forward pass, or of what follows
+/// it. O(log steps). Errors: none.
+template <class = void>
+id_range<step_id> late_steps(const candidates& c, const evaluated_plan& plan) {
+    const auto homes = plan.homes().values();
+    const auto first = std::lower_bound(homes.begin(), homes.end(), c.first_late) - homes.begin();
+    return {static_cast<std::size_t>(first), homes.size()};
 }
 
 /// What is kept if such a step is left out. `runs`: of the plan. O(1). Errors: none.

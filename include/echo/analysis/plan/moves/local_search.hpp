@@ -105,7 +105,7 @@ private:
     void find_runs(const evaluated_plan& plan) {
         runs_.clear();
         const run_history<>& runs = evaluate_.runs_of(plan);
-        for (const auto t : plan.steps().steps())
+        for (const auto t : late_steps(evaluate_.facts(), plan))
             if (can_be_retained(s_, plan, t)) runs_.push_back(kept_instead(plan, runs, t));
     }
 

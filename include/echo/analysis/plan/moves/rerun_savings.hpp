@@ -21,24 +21,27 @@ namespace echo {
 template <class = void>
 class rerun_savings {
 public:
-    /// O(inputs of steps).
+    /// O(steps + inputs of those behind the forward pass).
     void read(const snapshot& s, const candidates& c, const evaluated_plan& plan) {
         const schedule& steps = plan.steps();
         above_.assign(steps.size(), unread);
         depth_.assign(steps.size(), 0);
         saved_.assign(steps.size(), 0);
-        for (std::size_t i = steps.size(); i-- > 0;) {
+        const auto late = late_steps(c, plan); // none before them is in the tree
+        const std::size_t first = steps.size() - late.size();
+        for (std::size_t i = steps.size(); i-- > first;) {
             const step_id t(i);
             const bool in_tree = can_be_retained(s, plan, t);
             if (!in_tree || steps[t].kind != step_kind::recompute || above_[t] == unread) above_[t] = root;
             if (in_tree) depth_[t] = above_[t] == root ? 1 : depth_[above_[t]] + 1;
             const step_id reader = in_tree ? t : root;
             for (const auto copy : steps.inputs(t)) {
+                if (copy.step.index() < first) continue;
                 step_id& above = above_[copy.step];
                 above = above == unread ? reader : common(above, reader);
             }
         }
-        for (const auto t : steps.steps()) {
+        for (const auto t : late) {
             if (steps[t].kind == step_kind::recompute && !steps[t].fused)
                 saved_[t] += c.times.of_node[steps[t].node];
             if (above_[t] != root) saved_[above_[t]] += saved_[t];

@@ -56,7 +56,7 @@ private:
         room_under room(limit, plan.load());
         if (!has_room_for_any(plan, room)) return false;
         savings_.read(s_, c_, plan);
-        count_reads(steps);
+        count_reads(plan);
         kept_.clear();
         for (const auto i : by_price(plan).descending()) {
             const step_id again(i);
@@ -71,7 +71,7 @@ private:
 
     /// Whether a run could be taken off at all: mostly none can, and nothing else need be known then.
     bool has_room_for_any(const evaluated_plan& plan, room_under& room) {
-        for (const auto t : plan.steps().steps())
+        for (const auto t : late_steps(c_, plan))
             if (can_be_retained(s_, plan, t) && take_room(plan, t, room)) {
                 give_room_back(t, room);
                 return true;
@@ -83,7 +83,7 @@ private:
     ranking<> by_price(const evaluated_plan& plan) const {
         const liveness& live = plan.live();
         ranking<> order;
-        for (const auto t : plan.steps().steps()) {
+        for (const auto t : late_steps(c_, plan)) {
             if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
             std::uint64_t bytes = 1;
             for (std::uint32_t k = 0; k < s_.outputs(plan.steps()[t].node).size(); ++k)
@@ -94,10 +94,12 @@ private:
         return order;
     }
 
-    void count_reads(const schedule& steps) {
+    /// What runs again is read behind the forward pass alone.
+    void count_reads(const evaluated_plan& plan) {
+        const schedule& steps = plan.steps();
         readers_.assign(steps.size(), 0);
         gone_.assign(steps.size());
-        for (const auto t : steps.steps())
+        for (const auto t : late_steps(c_, plan))
             for (const auto c : steps.inputs(t)) ++readers_[c.step];
     }
 
