@@ -14,13 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -60,16 +63,31 @@ inline rlim_t addresses() {
 
 using steady = std::chrono::steady_clock;
 
-/// Whether `from` has bytes, or its other end is closed, before `deadline`.
+/// Whether `from` has bytes, or its other end is closed, by `deadline`: what has come until then counts.
 inline bool has_more(int from, steady::time_point deadline) {
     using std::chrono::milliseconds;
+    constexpr std::int64_t longest = 1'000'000; // one wait; there may be many
     for (;;) {
-        const auto left = std::chrono::ceil<milliseconds>(deadline - steady::now()).count();
-        if (left <= 0) return false;
+        const std::int64_t left = std::chrono::ceil<milliseconds>(deadline - steady::now()).count();
         pollfd end = {.fd = from, .events = POLLIN, .revents = 0};
-        const int ready = ::poll(&end, 1, static_cast<int>(left));
-        if (ready != 0 && !(ready < 0 && errno == EINTR)) return true;
+        const int ready = ::poll(&end, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, longest)));
+        if (ready > 0) return true;
+        if ((ready < 0 && errno != EINTR) || left <= 0) return false;
     }
+}
+
+/// How the child ended; nothing, if by `deadline` it had not, and was killed.
+inline std::optional<int> status_of(pid_t child, steady::time_point deadline) {
+    int status = 0;
+    for (;;) {
+        const pid_t ended = ::waitpid(child, &status, WNOHANG);
+        if (ended != 0 && !(ended < 0 && errno == EINTR)) return status;
+        if (steady::now() >= deadline) break;
+        ::usleep(500);
+    }
+    ::kill(child, SIGKILL);
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return std::nullopt;
 }
 
 inline bool write_all(int to, std::string_view bytes) {
@@ -137,14 +155,11 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
     std::string answer;
     std::array<char, 1 << 16> part;
     bool enough = true, in_time = true;
-    const unsigned longest = 4 * seconds;
+    const std::uint64_t longest = 4 * std::uint64_t{seconds};
     const auto deadline = detail::steady::now() + std::chrono::seconds(longest);
     for (;;) {
         in_time = detail::has_more(ends[0], deadline);
-        if (!in_time) {
-            ::kill(child, SIGKILL);
-            break;
-        }
+        if (!in_time) break;
         const ssize_t count = ::read(ends[0], part.data(), part.size());
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
@@ -155,11 +170,11 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
         }
     }
     ::close(ends[0]);
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    const auto ended = detail::status_of(child, in_time ? deadline : detail::steady::now());
     if (!enough) throw std::bad_alloc();
-    if (!in_time)
+    if (!in_time || !ended)
         throw refuse("the ONNX library does not come back within " + std::to_string(longest) + " seconds");
+    const int status = *ended;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         throw refuse("takes more than " + std::to_string(seconds) + " seconds");
     if (WIFSIGNALED(status))

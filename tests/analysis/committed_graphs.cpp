@@ -6,6 +6,7 @@
 #include "format/read_file.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/budget/budget.hpp>
 #include <echo/analysis/verify.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/graph/snapshot_builder.hpp>
@@ -13,9 +14,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -211,6 +214,20 @@ TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
         };
         CHECK(overhead_at(limit) <= 1.02 * overhead_at(lower));
     }
+}
+
+TEST_CASE("progress goes on where a search also asks the other way round", "[graphs]") {
+    const auto s = read_committed(graph_path("more/inception_v3_b64"));
+    const auto c = echo::find_candidates(s);
+    echo::evaluator<> evaluate(s, c);
+    const echo::anchor_finder<> anchors(s, c);
+    std::vector<double> told;
+    const auto tell = [&](double part) { told.push_back(part); };
+    echo::budget_search<> search(evaluate, anchors, {.progress = tell});
+    static_cast<void>(search.cheapest(1'700'000'000));
+    REQUIRE(told.size() > 1);
+    CHECK(std::ranges::is_sorted(told));
+    CHECK(told.back() < 1);
 }
 
 TEST_CASE("a limit costs no more than a plan within a time whose peak it is", "[graphs]") {

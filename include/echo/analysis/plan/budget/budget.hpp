@@ -42,7 +42,7 @@ public:
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
     void know(const evaluated_plan& plan) {
-        if (!is_reduced()) given_.push_back(plan.rated());
+        if (rungs_.polishing_replays() > 0) given_.push_back(plan.rated());
         limits_.know(plan);
         rungs_.plans().start_from(plan.decided());
         rungs_.plans().add(plan); // as a start it may run heavy nodes again, and be dearer
@@ -128,7 +128,10 @@ private:
     /// there is room for. The price is one that others ask for, if one is a little lower than what is known at the
     /// limit, and where that gives nothing, the same as that.
     void ask_the_other_way(std::uint64_t limit) {
-        budget_search other(rungs_.evaluate(), anchors_, options_);
+        const auto tell = [this](double) { rungs_.plans().tell(); }; // it goes on where this search is
+        budget_options asked = options_;
+        if (asked.progress) asked.progress = tell;
+        budget_search other(rungs_.evaluate(), anchors_, asked);
         for (const rated_decision& plan : given_) other.know(rungs_.evaluate()(plan.decided));
         const ticks price = known_.within(limit)->recompute;
         const auto gives_less = [&](ticks most) {
@@ -142,7 +145,8 @@ private:
         if ((common && gives_less(*common)) || gives_less(price)) limits_.swap_while_it_helps(limit);
     }
 
-    /// The highest of the prices that are asked for often which is below `price`, if it is only a little below.
+    /// The highest of the prices that are asked for often which is below `price`, if that is no more than half as dear
+    /// again.
     std::optional<ticks> common_price_below(ticks price) const {
         std::optional<ticks> highest;
         for (const double part : tuning::common_prices)
@@ -177,7 +181,8 @@ private:
 
     const anchor_finder<>& anchors_;
     budget_options options_;
-    std::vector<rated_decision> given_; ///< plans that the caller knows; of large graphs none
+    std::vector<rated_decision>
+        given_; ///< plans that the caller knows, where another search may ask for them
     rung_search<> rungs_;
     limit_search<> limits_;
     const known_plans<>& known_ = rungs_.known();

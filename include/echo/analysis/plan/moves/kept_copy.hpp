@@ -31,8 +31,8 @@ bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run)
            runs_after_forward(s.phase_of(plan.homes()[run]));
 }
 
-/// The steps among which all such are: those for the sake of the first node behind the forward pass, or of what follows
-/// it. O(log steps). Errors: none.
+/// All steps for which `can_be_retained` may hold, and perhaps others: from the first one whose home is the first node
+/// behind the forward pass, or stands behind that. O(log steps). Errors: none.
 template <class = void>
 id_range<step_id> late_steps(const candidates& c, const evaluated_plan& plan) {
     const auto homes = plan.homes().values();

@@ -22,8 +22,9 @@ public:
     void clear() noexcept { known_.clear(); }
 
     /// The inputs of `n`; where it has many, without those that are there at step `to`, which is behind the peak,
-    /// whatever is given up. Valid until the next call for the same node. O(inputs), or O(those that it returns)
-    /// where the same was asked for a step that stands as late in the graph or later.
+    /// whatever is given up. Valid until the next call for the same node. O(inputs × (runs of each + log forgets)), or
+    /// O(log nodes remembered) where the same was asked for a step that stands as late in the graph or later; the first
+    /// time O(nodes remembered) as well.
     std::span<const value_id> inputs(const eviction_view<>& view, node_id n, step_id to) {
         const auto all = view.s.inputs(n);
         if (all.size() <= tuning::few_inputs) return all;
@@ -44,7 +45,8 @@ public:
 private:
     struct missing {
         node_id node{};
-        node_id asked_at{}; ///< what is there at this place of the graph is there at all before it, too
+        /// Where it was asked, in the graph: what is there for a reader at this place is there for earlier ones.
+        node_id asked_at{};
         std::vector<value_id> values;
     };
 
