@@ -4,9 +4,10 @@
 ///
 ///   bench-regret GRAPH…               files; 40 limits each
 ///   bench-regret random FIRST COUNT   random graphs number FIRST to FIRST + COUNT, 5 of their limits each
+///   bench-regret larger FIRST COUNT   the same of those above 256 nodes, where no whole front is searched
 ///
 /// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
-/// points of the front, every named strategy's plan, the plans within 1, 2, 5 and 10 % of recomputation. To them come
+/// points of the front, every named strategy's plan, the plans within 1, 2, 3, 5, 7 and 10 % of recomputation. To them come
 /// the plans of all limits, so a smaller limit never costs less either. A limit is broken where its plan misses it
 /// though a known plan does not (`missed`), or takes more than 1.02 times the least recomputation of those within it
 /// and 1e-9 of a step; `needless` where that least is nothing. Prints JSON: one object for each file, or one for all
@@ -106,7 +107,7 @@ std::vector<known_plan> other_plans(const echo::snapshot& s) {
     std::vector<known_plan> found;
     for (const auto how : echo::all_strategies)
         found.push_back(planned(s, {.how = how}, std::string(echo::name_of(how))));
-    for (const int percent : {1, 2, 5, 10})
+    for (const int percent : {1, 2, 3, 5, 7, 10})
         found.push_back(planned(s, {.how = echo::strategy::budget, .max_overhead = percent / 100.0},
                                 fmt::format("within {} %", percent)));
     return found;
@@ -184,11 +185,13 @@ void check_file(const std::string& path) {
     std::fflush(stdout);
 }
 
-void check_random(std::uint64_t first, std::uint64_t count) {
+/// Random graphs of up to 140 nodes, or those of 257 to 1,200.
+void check_random(std::uint64_t first, std::uint64_t count, bool larger) {
     outcome all;
     std::size_t broken = 0;
     for (std::uint64_t i = first; i < first + count; ++i) {
-        const auto s = support::numbered_graph(i, i / 3 % 3 == 2 ? 140 : 60);
+        const auto s = support::numbered_graph(i, larger ? 1200 : i / 3 % 3 == 2 ? 140 : 60);
+        if (larger && s.node_count() <= 256) continue;
         const outcome one = check(s, 5, i);
         all.add(one);
         if (one.violations > 0 && ++broken <= 10)
@@ -198,7 +201,7 @@ void check_random(std::uint64_t first, std::uint64_t count) {
 }
 
 int usage() {
-    fmt::print(stderr, "usage: bench-regret GRAPH… | bench-regret random FIRST COUNT\n");
+    fmt::print(stderr, "usage: bench-regret GRAPH… | bench-regret random|larger FIRST COUNT\n");
     return 2;
 }
 
@@ -206,10 +209,12 @@ int usage() {
 
 int main(int arguments, char** argument) {
     const std::vector<std::string> given(argument + 1, argument + arguments);
-    if (given.empty() || (given[0] == "random" && given.size() != 3)) return usage();
+    const bool random = !given.empty() && (given[0] == "random" || given[0] == "larger");
+    if (given.empty() || (random && given.size() != 3)) return usage();
     try {
-        if (given[0] == "random") {
-            check_random(std::strtoull(argument[2], nullptr, 10), std::strtoull(argument[3], nullptr, 10));
+        if (random) {
+            check_random(std::strtoull(argument[2], nullptr, 10), std::strtoull(argument[3], nullptr, 10),
+                         given[0] == "larger");
         } else {
             for (const auto& path : given) check_file(path);
         }

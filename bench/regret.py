@@ -16,6 +16,7 @@ import sys
 import results
 
 SHARE = 10  # random graphs for one process
+LARGER = 150  # random graphs of which those above 256 nodes are checked as well
 
 
 def run(program, *what):
@@ -25,12 +26,12 @@ def run(program, *what):
     return json.loads(done.stdout)
 
 
-def run_share(program, kept, first, count):
+def run_share(program, kept, what, first, count):
     """The counts of random graphs, as kept or anew."""
-    file = kept / f"{first}-{count}.json"
+    file = kept / f"{what}-{first}-{count}.json"
     if not file.exists():
         part = file.with_suffix(".part")
-        part.write_text(json.dumps(run(program, "random", first, count)), encoding="utf-8")
+        part.write_text(json.dumps(run(program, what, first, count)), encoding="utf-8")
         part.rename(file)
     return json.loads(file.read_text(encoding="utf-8"))
 
@@ -69,15 +70,19 @@ def main():
     graphs.sort(key=os.path.getsize, reverse=True)  # what takes longest begins first
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         of_files = [pool.submit(run, program, graph) for graph in graphs]
-        of_random = [pool.submit(run_share, program, kept, first, min(SHARE, count - first))
-                     for first in range(0, count, SHARE)]
+        of_larger, of_random = ([pool.submit(run_share, program, kept, what, first, min(SHARE, most - first))
+                                 for first in range(0, most, SHARE)]
+                                for what, most in (("larger", LARGER), ("random", count)))
         files = sorted((row(pathlib.Path(graph).name.removesuffix(".json.gz"), future.result())
                         for graph, future in zip(graphs, of_files)), key=lambda one: one["graph"])
+        larger = row("random graphs of 257 to 1200 nodes", together([future.result() for future in of_larger]))
         shares = [future.result() for future in of_random]
-    rows, bars = files, [bar("limits of committed graphs where more is recomputed than is known to do", files)]
+    rows = [*files, larger]
+    bars = [bar("limits of committed graphs where more is recomputed than is known to do", files),
+            bar("the same of random graphs of 257 to 1,200 nodes", [larger])]
     if shares:
         drawn = row(f"{count} random graphs", together(shares))
-        rows, bars = [*files, drawn], [*bars, bar("the same of random graphs", [drawn])]
+        rows, bars = [*rows, drawn], [*bars, bar("the same of smaller random graphs", [drawn])]
     results.write("regret", rows, command=f"bench/run regret {count}",
                   broken_random_graphs=sum(one["broken"] for one in shares), bars=bars)
     return 0 if all(one["passed"] for one in bars) else 1

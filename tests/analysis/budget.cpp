@@ -767,9 +767,15 @@ TEST_CASE("what could be kept runs for a node behind the forward pass, and only 
                 decided.forget(
                     n, echo::node_id(*rc::gen::inRange<std::size_t>(c.first_late.index(), s.node_count())));
         }
+        for (const auto v : s.values()) decided.encoded[v] = c.packable[v] && *rc::gen::arbitrary<bool>();
+        for (const auto& f : std::vector(decided.forgets))
+            if (*rc::gen::arbitrary<bool>())
+                decided.make_early(
+                    f.node, echo::node_id(*rc::gen::inRange<std::size_t>(f.at.index(), s.node_count())));
         const auto plan = evaluate(decided);
         const auto late = echo::late_steps(c, plan);
-        RC_ASSERT(late.empty() || late[late.size() - 1].index() + 1 == plan.steps().size());
+        RC_ASSERT(plan.homes().size() == plan.steps().size());
+        RC_ASSERT(std::ranges::is_sorted(plan.homes().values()));
         for (const auto t : plan.steps().steps())
             if (echo::can_be_retained(s, plan, t)) {
                 ++found;

@@ -132,7 +132,7 @@ public:
 
     /// What runs, in this order.
     const schedule& steps() const noexcept { return data().steps; }
-    /// By step: the node in whose place or for whose sake it runs. Ascending; empty where steps were given, not decided.
+    /// By step: the node in whose place or for whose sake it runs. Ascending; empty where steps were given.
     const id_vector<step_id, node_id>& homes() const noexcept { return data().homes; }
     /// What is live when.
     const liveness& live() const noexcept { return data().judged.live; }
