@@ -7,12 +7,12 @@
 ///   bench-regret larger FIRST COUNT   the same of those above 256 nodes, where no whole front is searched
 ///
 /// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
-/// points of the front, every named strategy's plan, the plans within 1, 2, 3, 5, 7 and 10 % of recomputation. To them come
-/// the plans of all limits, so a smaller limit never costs less either. A limit is broken where its plan misses it
-/// though a known plan does not (`missed`), or takes more than 1.02 times the least recomputation of those within it
-/// and 1e-9 of a step; `needless` where that least is nothing. Prints JSON: one object for each file, or one for all
-/// random graphs; the first random graphs that break a limit on standard error. `bench/run regret` splits the work over
-/// the cores and keeps the results.
+/// points of the front, every named strategy's plan, the plans within 1, 2, 3, 5, 7 and 10 % of recomputation. To them
+/// come the plans of all limits, so a smaller limit never costs less either. A limit is broken where its plan misses
+/// it though a known plan does not (`missed`), or takes more than 1.02 times the least recomputation of those within
+/// it and 1e-9 of a step; `needless` where that least is nothing. Prints JSON: one object for each file, or one for
+/// all random graphs; the first random graphs that break a limit on standard error. `bench/run regret` splits the work
+/// over the cores and keeps the results.
 
 #include "format/read_file.hpp"
 #include "support/numbered_graph.hpp"
