@@ -94,8 +94,7 @@ def budget(program, name, *what):
 
 
 def least_times(*rounds):
-    """Of each row the least of each of its times, the default's and the front's as parts of the budget's. A front is measured
-    once where a budget is measured `runs` times."""
+    """Of each row the least of each of its times; the default's and the front's become parts of the budget's."""
     def least(rows):
         what = ("graph", "nodes", "peak/baseline", "met", "overhead")
         if len({tuple(row[key] for key in what) for row in rows}) != 1:

@@ -130,6 +130,43 @@ template <class F>
     ::_exit(write_all(to, answer) ? 0 : 2);
 }
 
+/// What a child writes.
+struct child_answer {
+    std::string text{};
+    bool enough = true;  ///< there was memory for all of it
+    bool in_time = true; ///< it came to its end by the deadline
+};
+
+inline child_answer read_answer(int from, steady::time_point deadline) {
+    child_answer answer;
+    std::array<char, 1 << 16> part;
+    while ((answer.in_time = has_more(from, deadline))) {
+        const ssize_t count = ::read(from, part.data(), part.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        try {
+            if (answer.enough) answer.text.append(part.data(), static_cast<std::size_t>(count));
+        } catch (const std::bad_alloc&) {
+            answer.enough = false; // the child is still to be waited for
+        }
+    }
+    return answer;
+}
+
+/// What went wrong in a child that ended with this status and answer, in one line; empty: nothing.
+inline std::string problem_of(int status, const std::string& answer, unsigned seconds) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        return "takes more than " + std::to_string(seconds) + " seconds";
+    const std::string breaks_down = "the ONNX library breaks down on this model";
+    if (WIFSIGNALED(status)) return breaks_down + " (" + ::strsignal(WTERMSIG(status)) + ")";
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || answer.empty()) return breaks_down;
+    if (answer[0] != '!') return {};
+    std::string problem = answer.substr(1, 600);
+    for (char& c : problem)
+        if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+    return problem.empty() ? breaks_down : problem;
+}
+
 } // namespace detail
 
 /// The text that `call()` returns. `what` names the call in messages. Errors: it throws; it ends the process; it takes
@@ -152,42 +189,16 @@ std::string guarded(std::string_view what, F call, std::size_t room = std::size_
     }
     if (child == 0) detail::run_and_exit(call, parent, ends[1], room, seconds);
     ::close(ends[1]);
-    std::string answer;
-    std::array<char, 1 << 16> part;
-    bool enough = true, in_time = true;
     const std::uint64_t longest = 4 * std::uint64_t{seconds};
     const auto deadline = detail::steady::now() + std::chrono::seconds(longest);
-    for (;;) {
-        in_time = detail::has_more(ends[0], deadline);
-        if (!in_time) break;
-        const ssize_t count = ::read(ends[0], part.data(), part.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        try {
-            if (enough) answer.append(part.data(), static_cast<std::size_t>(count));
-        } catch (const std::bad_alloc&) {
-            enough = false; // the child is still to be waited for
-        }
-    }
+    auto [answer, enough, in_time] = detail::read_answer(ends[0], deadline);
     ::close(ends[0]);
     const auto ended = detail::status_of(child, in_time ? deadline : detail::steady::now());
     if (!enough) throw std::bad_alloc();
     if (!in_time || !ended)
         throw refuse("the ONNX library does not come back within " + std::to_string(longest) + " seconds");
-    const int status = *ended;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
-        throw refuse("takes more than " + std::to_string(seconds) + " seconds");
-    if (WIFSIGNALED(status))
-        throw refuse(std::string("the ONNX library breaks down on this model (") +
-                     ::strsignal(WTERMSIG(status)) + ")");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || answer.empty())
-        throw refuse("the ONNX library breaks down on this model");
-    if (answer[0] == '!') {
-        std::string problem = answer.substr(1, 600);
-        for (char& c : problem)
-            if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+    if (const std::string problem = detail::problem_of(*ended, answer, seconds); !problem.empty())
         throw refuse(problem);
-    }
     answer.erase(0, 1);
     return answer;
 }

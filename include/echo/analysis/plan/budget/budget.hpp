@@ -181,8 +181,7 @@ private:
 
     const anchor_finder<>& anchors_;
     budget_options options_;
-    std::vector<rated_decision>
-        given_; ///< plans that the caller knows, where another search may ask for them
+    std::vector<rated_decision> given_; ///< what the caller knows, where another search may ask for it
     rung_search<> rungs_;
     limit_search<> limits_;
     const known_plans<>& known_ = rungs_.known();
