@@ -1007,7 +1007,7 @@ TEST_CASE("an eviction that must be below a price is the one without it, or none
             CAPTURE(graph, i);
             const auto ask = [&](std::optional<std::uint64_t> below) {
                 list.clear();
-                const auto answer = price(view, idle, sums, i, excess, list, below);
+                const auto answer = price(view, idle, sums, i, excess, list, below).price;
                 CHECK(answer.has_value() == (list.all.size() == 1));
                 return answer;
             };

@@ -7,6 +7,8 @@
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/eviction.hpp>
 #include <echo/analysis/plan/moves/eviction_finder.hpp>
+#include <echo/analysis/plan/moves/eviction_inputs.hpp>
+#include <echo/analysis/plan/moves/node_filter.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -73,104 +75,116 @@ struct cheapest_eviction {
     }
 };
 
+/// What an eviction costs.
+struct eviction_price {
+    /// In ticks per byte, as `tuning::price_parts` counts them; none if there is none, or none below what was asked.
+    std::optional<std::uint64_t> price{};
+    /// It stays the same as long as nothing else is decided about these nodes, and no other of them is locked.
+    node_filter rests_on{};
+};
+
 /// Scratch memory is kept between uses.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class eviction_pricer {
 public:
+    /// Whether freeing `one` may cost less than `below`, if that is a price, going by its own time alone. O(1).
+    static bool may_be_below(const eviction_view<>& view, const excess_sums<>& sums, const evicted_copy& one,
+                             std::int64_t excess, std::optional<std::uint64_t> below) {
+        return cheapest_eviction{.price = below}.is_above(view.cost(one), sums.most_relieved(one, excess));
+    }
+
     /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one at less than the price
-    /// `below`; returns its price in ticks per byte, as `tuning::price_parts` counts them. What its maker reads must be
-    /// there at the next use: still live then, or kept over the peak, or made again as well. Of what would be kept, the
-    /// largest is made again instead, one after the other; and what else can then be made from that is forgotten too.
-    /// `excess`: bytes above the limit.
-    std::optional<std::uint64_t> operator()(const eviction_view<>& view, idle_copies& idle,
-                                            const excess_sums<>& sums, std::size_t which, std::int64_t excess,
-                                            eviction_list& list, std::optional<std::uint64_t> below = {}) {
+    /// `below`, and returns what it costs. What its maker reads must be there at the next use: still live then, or kept
+    /// over the peak, or made again as well. Of what would be kept, the largest is made again instead, one after the
+    /// other; and what else can then be made from that is forgotten too. `excess`: bytes above the limit.
+    eviction_price operator()(const eviction_view<>& view, idle_copies& idle, const excess_sums<>& sums,
+                              std::size_t which, std::int64_t excess, eviction_list& list,
+                              std::optional<std::uint64_t> below = {}) {
         const evicted_copy& one = idle.all[which];
-        const group at{
-            view, idle, sums, list, list.copies.size(), one.to, excess, sums.most_relieved(one, excess)};
+        eviction_price answer;
+        const std::uint64_t most = sums.most_relieved(one, excess);
+        const group at{{view, idle, answer.rests_on, one.to}, sums, list, list.copies.size(), excess, most};
         cheapest_eviction best{.price = below};
-        if (!best.is_above(view.cost(one), at.most)) return std::nullopt;
         grow(at, one, best);
         list.copies.resize(at.first + best.count);
         const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
         if (best.count == 0 ||
             std::any_of(grown, list.copies.end(), [&](auto& e) { return view.is_decided(e); })) {
             list.copies.resize(at.first);
-            return std::nullopt;
+        } else {
+            list.all.push_back({at.first, best.count, best.freed});
+            answer.price = best.price;
         }
-        list.all.push_back({at.first, best.count, best.freed});
-        return best.price;
+        return answer;
     }
 
 private:
-    /// The eviction that grows: its copies are those of the list from `first` on.
-    struct group {
-        const eviction_view<>& view;
-        idle_copies& idle;
+    /// The eviction that grows: its copies are those of the list from `first` on, for the next reader of the first one.
+    struct group : rerun_place {
         const excess_sums<>& sums;
         eviction_list& list;
         std::size_t first;
-        step_id to; ///< where the first of them is read next
         std::int64_t excess;
         std::uint64_t most; ///< that it can relieve, however it grows
     };
 
     /// From one copy on, as long as it can be cheaper than `best`: it takes ever longer.
     void grow(const group& at, const evicted_copy& one, cheapest_eviction& best) {
-        is_demanded_.resize(at.view.s.node_count());
-        is_given_up_.resize(at.view.s.node_count());
-        is_kept_.resize(at.view.s.node_count());
+        inputs_.begin(at.view.s.node_count());
         bytes_ = 0;
         time_ = 0;
+        at.looked_at.insert(one.node);
         add_copy(at, one, true);
         for (std::size_t size = 0; size <= tuning::most_copies_grown && best.is_above(time_, at.most);
              ++size) {
             compare(at, best);
             const std::size_t before = at.list.copies.size();
             // What is kept may serve several; with many to keep, that is not worth the search.
-            for (std::size_t e = 0; kept_.size() <= tuning::most_kept_searched && e < kept_.size(); ++e)
-                add_siblings(at, kept_[e].node);
+            const std::size_t kept = inputs_.kept().size();
+            for (std::size_t e = 0; kept <= tuning::most_kept_searched && e < kept; ++e)
+                add_siblings(at, inputs_.kept()[e].node);
             if (at.list.copies.size() > before) compare(at, best);
             const std::size_t largest = largest_kept(at);
-            if (largest == kept_.size()) break;
-            const evicted_copy also = kept_[largest];
-            const auto at_largest = kept_.begin() + static_cast<std::ptrdiff_t>(largest);
-            std::rotate(at_largest, at_largest + 1, kept_.end());
-            keep_only(at.view, kept_.size() - 1);
+            if (largest == inputs_.kept().size()) break;
+            const evicted_copy also = inputs_.take(at.view, largest);
             add_copy(at, also, false);
             add_siblings(at, also.node);
         }
-        forget(at);
+        inputs_.end(at.view, at.list, at.first);
     }
+    /// Bytes that it frees so far.
+    std::int64_t freed() const { return bytes_ - inputs_.kept_bytes(); }
+
     void compare(const group& at, cheapest_eviction& best) const {
-        const std::int64_t freed = bytes_ - kept_bytes_;
-        if (freed <= 0) return;
-        const std::uint64_t relieved = at.sums.relieved(at.list.copies[at.first], std::min(freed, at.excess));
+        if (freed() <= 0) return;
+        const std::uint64_t relieved =
+            at.sums.relieved(at.list.copies[at.first], std::min(freed(), at.excess));
         if (!best.is_above(time_, relieved)) return;
         best = {detail::mul_div(static_cast<std::uint64_t>(time_), tuning::price_parts, relieved),
-                at.list.copies.size() - at.first, freed};
+                at.list.copies.size() - at.first, freed()};
     }
 
     void give_up(const group& at, const evicted_copy& e) {
         at.list.copies.push_back(e);
-        is_given_up_.insert(e.node);
+        inputs_.give_up(e.node);
     }
     /// `frees`: its storage is live at the peak.
     void add_copy(const group& at, const evicted_copy& e, bool frees) {
         give_up(at, e);
         if (frees) bytes_ += at.view.bytes_of(e.storage);
-        time_ += at.view.cost(e) + demand_inputs(at, e.node, tuning::most_demand_depth);
+        time_ += at.view.cost(e) + inputs_.demand(at, e.node, tuning::most_demand_depth);
     }
 
     /// Of what would be kept and could be forgotten instead; the number of what would be kept if there is none.
     std::size_t largest_kept(const group& at) const {
-        std::size_t largest = kept_.size();
-        for (std::size_t i = 0; i < kept_.size(); ++i) {
-            const evicted_copy& e = kept_[i];
+        const auto& kept = inputs_.kept();
+        std::size_t largest = kept.size();
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+            const evicted_copy& e = kept[i];
             if (at.view.home(e.from) >= at.view.home(at.to) || !at.view.may_run_later(e)) continue;
-            if (largest == kept_.size() ||
-                at.view.bytes_of(e.storage) > at.view.bytes_of(kept_[largest].storage))
+            if (largest == kept.size() ||
+                at.view.bytes_of(e.storage) > at.view.bytes_of(kept[largest].storage))
                 largest = i;
         }
         return largest;
@@ -182,96 +196,35 @@ private:
     void add_siblings(const group& at, node_id source) {
         const snapshot& s = at.view.s;
         sources_.assign(1, source);
-        std::size_t looked_at = 0;
+        std::size_t readers = 0;
         for (std::size_t i = 0; i < sources_.size() && i < tuning::most_sources; ++i)
             for (const auto v : s.outputs(sources_[i]))
                 for (const use& u : s.uses(v)) {
-                    if (++looked_at > tuning::most_readers) return;
+                    if (++readers > tuning::most_readers) return;
                     if (s.phase_of(u.reader) != phase::forward) continue;
                     if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
+                    at.looked_at.insert(u.reader);
                     const std::uint32_t number = at.idle.of[u.reader];
-                    if (number == idle_copies::nobody || is_given_up_[u.reader]) continue;
-                    const std::int64_t freed = bytes_ - kept_bytes_;
-                    if (freed >= at.excess) return;
-                    if (add_sibling(at, at.idle.all[number], freed)) sources_.push_back(u.reader);
+                    if (number == idle_copies::nobody || inputs_.is_given_up(u.reader)) continue;
+                    if (freed() >= at.excess) return;
+                    if (add_sibling(at, at.idle.all[number])) sources_.push_back(u.reader);
                 }
     }
-    /// `freed`: bytes so far.
-    bool add_sibling(const group& at, const evicted_copy& e, std::int64_t freed) {
+    bool add_sibling(const group& at, const evicted_copy& e) {
         const ticks own = at.view.cost(e);
         const std::int64_t share = at.view.bytes_of(e.storage);
-        if (freed > 0 && detail::product(own, freed) > detail::product(time_, share)) return false;
-        const std::size_t kept = kept_.size(), demanded = demanded_.size();
-        if (demand_inputs(at, e.node, tuning::most_sibling_depth) > 0 || kept_.size() > kept) {
-            keep_only(at.view, kept);
-            undemand(demanded);
-            return false;
-        }
+        if (freed() > 0 && detail::product(own, freed()) > detail::product(time_, share)) return false;
+        if (!inputs_.demands_nothing(at, e.node, tuning::most_sibling_depth)) return false;
         give_up(at, e);
         bytes_ += share;
         time_ += own;
         return true;
     }
 
-    /// Adds what making `n` for the next use keeps live over the peak to `kept_`; returns the time of what is not
-    /// there any more and must be made as well.
-    ticks demand_inputs(const group& at, node_id n, int depth) {
-        const eviction_view<>& view = at.view;
-        const snapshot& s = view.s;
-        ticks time = 0;
-        for (const auto v : at.idle.missing.inputs(view, n, at.to)) {
-            const value_id base = view.c.base[v];
-            const node_id maker = s[base].producer;
-            if (view.c.resident[base] || s.phase_of(maker) != phase::forward) continue;
-            if (is_given_up_[maker] || is_kept_[maker]) continue;
-            const step_id run = view.history.run_before(maker, at.to);
-            if (!run.valid()) continue;
-            if (view.is_forgotten(maker, run, at.to) || view.plan.steps()[run].fused) {
-                if (!is_demanded_.add(maker)) continue;
-                demanded_.push_back(maker);
-                if (depth > 0) time += view.c.rerun[maker] + demand_inputs(at, maker, depth - 1);
-                continue;
-            }
-            const copy_id copy{run, s.output_index(base)};
-            const storage_id i = view.plan.live().storage(copy);
-            const step_id last = view.plan.live().last_held(copy);
-            if (last >= view.peak || view.plan.live()[i].first > view.peak) continue;
-            kept_.push_back({maker, i, last, at.to});
-            kept_bytes_ += view.bytes_of(i);
-            is_kept_.insert(maker);
-        }
-        return time;
-    }
-
-    /// No eviction grows any more: nothing is marked for the next one.
-    void forget(const group& at) {
-        for (std::size_t i = at.first; i < at.list.copies.size(); ++i)
-            is_given_up_.erase(at.list.copies[i].node);
-        keep_only(at.view, 0);
-        undemand(0);
-    }
-
-    /// Takes back what would be kept last, but for the first `count`.
-    void keep_only(const eviction_view<>& view, std::size_t count) {
-        for (; kept_.size() > count; kept_.pop_back()) {
-            kept_bytes_ -= view.bytes_of(kept_.back().storage);
-            is_kept_.erase(kept_.back().node);
-        }
-    }
-
-    /// Takes back what was demanded last, but for the first `count`.
-    void undemand(std::size_t count) {
-        for (; demanded_.size() > count; demanded_.pop_back()) is_demanded_.erase(demanded_.back());
-    }
-
-    std::int64_t bytes_ = 0;         // of the eviction that grows: live at the peak
-    ticks time_ = 0;                 // and what making all of it again takes
-    std::vector<evicted_copy> kept_; // what is kept over the peak for it
-    std::int64_t kept_bytes_ = 0;    // and how much that is
+    std::int64_t bytes_ = 0; // of the eviction that grows: live at the peak
+    ticks time_ = 0;         // and what making all of it again takes
+    eviction_inputs<> inputs_;
     std::vector<node_id> sources_;
-    std::vector<node_id> demanded_; // forgotten, and made again for it: each is paid once
-    id_set<node_id> is_demanded_;
-    id_set<node_id> is_given_up_, is_kept_; // by the eviction that grows; over the peak, as `kept_` has it
 };
 
 } // namespace echo

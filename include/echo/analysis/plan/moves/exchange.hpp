@@ -6,7 +6,9 @@
 #pragma once
 
 #include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/moves/dear_evictions.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
+#include <echo/analysis/plan/moves/eviction_choice.hpp>
 #include <echo/analysis/plan/moves/kept_copy.hpp>
 #include <echo/analysis/plan/moves/rerun_savings.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
@@ -82,6 +84,7 @@ private:
         profile_.emplace(plan.load());
         touched_.assign(s_.node_count());
         kept_.assign(s_.node_count());
+        known_.clear();
         std::size_t tries = 0, swaps = 0;
         ranking<> runs = by_worth(plan);
         while (!runs.empty() && tries < tuning::swaps_tried && swaps < tuning::swaps_together) {
@@ -115,12 +118,15 @@ private:
     bool try_swap(const evaluated_plan& plan, step_id run, std::uint64_t limit) {
         const node_id n = plan.steps()[run].node;
         before_ = next_;
+        const std::size_t decided = known_.decided();
         changes_.clear();
         concerned_.assign(1, n);
         kept_.insert(n);
         swap_attempt swap{plan, static_cast<std::int64_t>(limit), savings_[run]};
         bool pays = fill_gap(plan, run);
-        keep_copy(s_, next_, kept_instead(plan, evaluate_.runs_of(plan), run));
+        const kept_copy kept = kept_instead(plan, evaluate_.runs_of(plan), run);
+        keep_copy(s_, next_, kept);
+        known_.keep(n, kept.from, kept.to);
         while (pays && profile_->most() > swap.limit) pays = replace_at(swap, step_id(profile_->peak()));
         if (pays) {
             for (const node_id m : concerned_) touched_.insert(m);
@@ -128,6 +134,7 @@ private:
         }
         for (const change& c : changes_) profile_->add(c.first, c.last, -c.bytes);
         std::swap(next_, before_);
+        known_.undo(decided);
         kept_.erase(n);
         return false;
     }
@@ -148,7 +155,7 @@ private:
         if (!is_own) return false;
         const eviction_view<> view{s_, c_, swap.plan, evaluate_.history_of(swap.plan), kept_, next_, at};
         const std::int64_t excess = profile_->most() - swap.limit;
-        const auto price = find_cheapest(view, excess, swap.most_paid(excess));
+        const auto price = choose_(view, excess, swap.most_paid(excess), known_, touched_, list_);
         if (!price) return false;
         const eviction e = list_.all.back();
         const auto freed = static_cast<std::uint64_t>(std::min(e.freed, excess));
@@ -158,53 +165,19 @@ private:
         for (const evicted_copy& copy : copies) {
             concerned_.push_back(copy.node);
             for (const auto v : s_.inputs(copy.node)) concerned_.push_back(s_[c_.base[v]].producer);
-            if (e.encodes.valid())
-                next_.encoded[e.encodes] = 1;
-            else if (view.in_forward(copy.from))
+            if (e.encodes.valid()) {
+                next_.encoded[e.encodes] = 1; // no price rests on that
+                continue;
+            }
+            const node_id forgotten_at = view.forgotten_at(copy);
+            if (view.in_forward(copy.from))
                 next_.again[copy.node] = 1;
             else
-                next_.forget(copy.node, view.forgotten_at(copy));
+                next_.forget(copy.node, forgotten_at);
+            known_.give_up(copy.node, view.home(copy.from), forgotten_at);
         }
         const auto [first, last] = list_.relieved(e);
         add(first, last, -e.freed);
-        return true;
-    }
-
-    /// Its price, if that is less than `below`; the eviction is the last of the list then.
-    std::optional<std::uint64_t> find_cheapest(const eviction_view<>& view, std::int64_t excess,
-                                               std::optional<std::uint64_t> below) {
-        list_.clear();
-        find_(view, idle_, list_, false); // nothing is run earlier
-        if (take_largest_encoding()) return 0;
-        std::optional<std::uint64_t> best;
-        std::size_t which = 0;
-        for (std::size_t i = 0; i < idle_.all.size(); ++i) {
-            if (touched_[idle_.all[i].node]) continue;
-            const auto price = price_(view, idle_, at_the_peak_, i, excess, list_, best ? best : below);
-            if (!price) continue;
-            const auto copies = list_.copies_of(list_.all.back());
-            const bool is_free = std::none_of(copies.begin(), copies.end(), [&](const evicted_copy& e) {
-                return touched_[e.node] || kept_[e.node];
-            });
-            if (!is_free) continue;
-            best = price;
-            which = list_.all.size() - 1;
-        }
-        if (best) std::swap(list_.all[which], list_.all.back());
-        return best;
-    }
-
-    /// Of a list of encodings, which take no time, the one that frees most and concerns no other swap is the last then.
-    /// Whether there is any.
-    bool take_largest_encoding() {
-        std::size_t largest = list_.all.size();
-        for (std::size_t i = 0; i < list_.all.size(); ++i) {
-            const node_id n = list_.copies[list_.all[i].first].node;
-            if (touched_[n] || kept_[n]) continue;
-            if (largest == list_.all.size() || list_.all[i].freed > list_.all[largest].freed) largest = i;
-        }
-        if (largest == list_.all.size()) return false;
-        std::swap(list_.all[largest], list_.all.back());
         return true;
     }
 
@@ -219,15 +192,13 @@ private:
     evictor<>& evict_;
     retainer<>& retain_;
     rerun_savings<> savings_;
-    eviction_finder<> find_;
-    eviction_pricer<> price_;
-    const excess_sums<> at_the_peak_{}; // of which only the bytes at the peak count
-    idle_copies idle_;
+    eviction_choice<> choose_;
     eviction_list list_;
     std::optional<load_profile> profile_; // with the swaps of the round
     decision next_, before_;              // with the swaps of the round; without the one that is tried
     std::vector<change> changes_;         // of the swap that is tried
     std::vector<node_id> concerned_;      // by it
+    dear_evictions<> known_;              // of the plan, and what it and the others have decided
     id_set<node_id> touched_;             // by the swaps of the round
     id_set<node_id> kept_;                // by them, so that it is not forgotten
     id_set<step_id> tried_;

@@ -21,25 +21,15 @@ public:
     /// Before another peak is looked at, and after anything else is decided.
     void clear() noexcept { known_.clear(); }
 
+    /// Whether a node has many inputs.
+    static bool remembers(const snapshot& s, node_id n) { return s.inputs(n).size() > tuning::few_inputs; }
+
     /// The inputs of `n`; where it has many, without those that are there at step `to`, which is behind the peak,
     /// whatever is given up. Valid until the next call for the same node. O(inputs × (runs of each + log forgets)), or
     /// O(log nodes remembered) where the same was asked for a step that stands as late in the graph or later; the first
     /// time O(nodes remembered) as well.
     std::span<const value_id> inputs(const eviction_view<>& view, node_id n, step_id to) {
-        const auto all = view.s.inputs(n);
-        if (all.size() <= tuning::few_inputs) return all;
-        const node_id place = view.home(to);
-        auto known = std::lower_bound(known_.begin(), known_.end(), n,
-                                      [](const missing& m, node_id other) { return m.node < other; });
-        const bool is_new = known == known_.end() || known->node != n;
-        if (is_new) known = known_.insert(known, missing{n, place, {}});
-        if (is_new || place > known->asked_at) {
-            known->asked_at = place;
-            known->values.clear();
-            for (const value_id v : all)
-                if (!is_there(view, v, to)) known->values.push_back(v);
-        }
-        return known->values;
+        return remembers(view.s, n) ? remembered(view, n, to) : view.s.inputs(n);
     }
 
 private:
@@ -49,6 +39,22 @@ private:
         node_id asked_at{};
         std::vector<value_id> values;
     };
+
+    /// Those that may be missing.
+    std::span<const value_id> remembered(const eviction_view<>& view, node_id n, step_id to) {
+        const node_id place = view.home(to);
+        auto known = std::lower_bound(known_.begin(), known_.end(), n,
+                                      [](const missing& m, node_id other) { return m.node < other; });
+        const bool is_new = known == known_.end() || known->node != n;
+        if (is_new) known = known_.insert(known, missing{n, place, {}});
+        if (is_new || place > known->asked_at) {
+            known->asked_at = place;
+            known->values.clear();
+            for (const value_id v : view.s.inputs(n))
+                if (!is_there(view, v, to)) known->values.push_back(v);
+        }
+        return known->values;
+    }
 
     /// Whether the value need be neither kept nor made again to be read at `to`.
     static bool is_there(const eviction_view<>& view, value_id v, step_id to) {
