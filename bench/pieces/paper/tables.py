@@ -49,7 +49,7 @@ def amounts(parts, least=0.01):
 
 
 def of_bars(result):
-    rows = [(bar["bar"], f"{bar['value']:.2f}" if isinstance(bar["value"], float) else str(bar["value"]), f"≥ {bar['limit']:g}",
+    rows = [(bar["bar"], f"{bar['value']:.2f}" if isinstance(bar["value"], float) else str(bar["value"]), f"{bar['sense']} {bar['limit']:g}",
              "passed" if bar["passed"] else "**failed**") for bar in result["bars"]]
     return table(("bar", "measured", "asked", ""), rows)
 
