@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // One cut at one anchor distance, or whole searches, on one graph: for half the baseline's peak, by default, and for
-// the front. bench/scaling.py runs it, one process for each measurement.
+// the front; or the default alone, and the memory of the process. bench/scaling.py runs it, one process for each
+// measurement.
 //
-//   bench-scaling cut|budget GRAPH [NODES]
+//   bench-scaling cut|budget|default GRAPH [NODES]
 //
 // Prints one JSON object. Times are processor times, each the least of several (of one where the graph is large, and
 // of one front), the caches emptied before each cut: a graph is planned once, among other work. Of the anchor
@@ -23,6 +24,7 @@
 #include <echo/vocabulary/aten.hpp>
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -269,17 +271,33 @@ void measure_budget(const echo::snapshot& s) {
         front / nodes);
 }
 
+/// The memory is the most that the process had, tiling and all, its blocks given back as echo-plan gives them back.
+void measure_default(const echo::snapshot& s) {
+    std::optional<echo::plan> made;
+    const double us = least_us(1, [&] { made.emplace(echo::make_plan(s)); });
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    std::printf(
+        "{\"nodes\": %zu, \"s\": %.2f, \"MB\": %.0f, \"of the baseline's peak\": %.4f, \"overhead\": %.4f, "
+        "\"notes\": %zu}\n",
+        s.node_count(), us / 1e6, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6,
+        static_cast<double>(made->report().peak_bytes) /
+            static_cast<double>(made->report().baseline_peak_bytes),
+        made->report().recompute_time_ratio, made->report().notes.size());
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
     const std::string_view what = argc > 1 ? argv[1] : "";
-    if (argc < 3 || argc > 4 || (what != "cut" && what != "budget")) {
-        std::fputs("usage: bench-scaling cut|budget GRAPH [NODES]\n", stderr);
+    if (argc < 3 || argc > 4 || (what != "cut" && what != "budget" && what != "default")) {
+        std::fputs("usage: bench-scaling cut|budget|default GRAPH [NODES]\n", stderr);
         return 2;
     }
+    if (what == "default") mallopt(M_MMAP_THRESHOLD, 4 << 20);
     try {
         const auto s = load(argv[2], argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);
-        what == "cut" ? measure_cut(s) : measure_budget(s);
+        what == "cut" ? measure_cut(s) : what == "budget" ? measure_budget(s) : measure_default(s);
     } catch (const std::exception& e) {
         std::fprintf(stderr, "bench-scaling: %s: %s\n", argv[2], e.what());
         return 1;

@@ -14,6 +14,7 @@ one cut  `min_cut` at one anchor distance, laid out and replayed, on committed g
 budgets  the strategy `budget` at half the baseline's peak, on the committed graphs as they are, on tiled ones and on the
          nmt shape; where that is not met, the time is of the whole search that failed. Beside it, as often as one such
          search takes, the default and a whole front
+defaults the default on committed graphs tiled to a million nodes, and the memory of the whole process
 bars     the worst of each against its bar. An exponent is the slope of log time over log nodes, by least squares: of each
          tiled graph from 10^4 nodes on, and of the nmt shape over all lengths; of budgets over its lengths from 100 words on,
          below which a budget is searched for longer"""
@@ -34,6 +35,7 @@ ROUNDS = {1_000: 9, 10_000: 5, 100_000: 3, 1_000_000: 1}
 TILED_GRAPHS = ("resnet50_b64", "bert_base_b32_t128", "gpt2_b8_t512", "nmt_b128_t50")
 TILED = (10_000, 100_000, 1_000_000)
 TILED_BUDGET = (10_000, 100_000)
+TILED_DEFAULT = ("resnet50_b64", "mobilenet_v3_large_b64", "nmt_b128_t50", "more/efficientnet_b4_b16")  # to SIZES[-1]
 WORDS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 WORDS_BUDGET = (50, 100, 200, 500)
 SEARCHED_ALIKE = 10_000  # nodes: of all larger graphs here budgets are searched from as many starts
@@ -120,13 +122,18 @@ def tiled_budgets(program):
              for name in TILED_GRAPHS for size in TILED_BUDGET]]
 
 
+def tiled_defaults(program):
+    return [{"graph": f"{os.path.basename(name)}, tiled"} | bench(program, "default", GRAPHS / f"{name}.json.gz", SIZES[-1])
+            for name in TILED_DEFAULT]
+
+
 def exponent(family):
     x, y = [math.log(row["nodes"]) for row in family], [math.log(row["nodes"] * row["us per node"]) for row in family]
     x0, y0 = sum(x) / len(x), sum(y) / len(y)
     return sum((a - x0) * (b - y0) for a, b in zip(x, y)) / sum((a - x0) ** 2 for a in x)
 
 
-def bars(shapes, families, searches, lstm):
+def bars(shapes, families, searches, lstm, defaults):
     def bar(what, limit, measured):
         value, worst = max((value, name) for name, value in measured)
         return {"bar": what, "value": round(value, 3), "limit": limit, "passed": value <= limit, "on": worst}
@@ -152,7 +159,9 @@ def bars(shapes, families, searches, lstm):
             bar("a front, of the time of one budget", 10.0, named(all_searches, "front/budget")),
             bar("a million nodes by default: s", 60.0, [(row["shape"], row["s by default"]) for row in shapes]),
             bar("a million nodes by default: MB, with the reader", 1000.0,
-                [(row["shape"], row["MB by default"]) for row in shapes])]
+                [(row["shape"], row["MB by default"]) for row in shapes]),
+            bar("the same, tiled graphs: s", 60.0, named(defaults, "s")),
+            bar("the same, tiled graphs: MB, with the graph", 1000.0, named(defaults, "MB"))]
 
 
 def main():
@@ -178,10 +187,10 @@ def main():
         rounds[measured].append(measured(program))
     families = quietest(*rounds[one_cuts])
     (committed, lstm), (tiled,) = (least_times(*rounds[measured]) for measured in (budgets, tiled_budgets))
-    searches = committed + tiled
+    searches, defaults = committed + tiled, tiled_defaults(program)
     results.write("scaling", rows, exponent=f"of the pass with min_cut from {SIZES[0]} to {EXPONENT_TO} nodes",
                   **{"one cut": [row for family in families for row in family], "budgets": searches + lstm,
-                     "bars": bars(rows, families, searches, lstm)})
+                     "defaults": defaults, "bars": bars(rows, families, searches, lstm, defaults)})
 
 
 if __name__ == "__main__":

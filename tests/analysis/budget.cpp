@@ -913,9 +913,11 @@ TEST_CASE("the start that has led to a limit is led first to the next, and then 
     REQUIRE(plans.starts().size() == 3);
     const std::uint64_t peak = plans.starts().front().footprint.peak_bytes;
     REQUIRE(peak == 1108);
-    CHECK(plans.search_within(peak - 500, time(heavy) + time(dear) + time(cheap))); // from the second alone
+    const auto stops = [] { return false; };
+    CHECK(plans.search_within(peak - 500, time(heavy) + time(dear) + time(cheap),
+                              stops)); // from the second alone
     CHECK_FALSE(plans.knows_within(peak - 100, time(cheap)));
-    CHECK(plans.search_within(peak - 100, time(cheap))); // from the first alone
+    CHECK(plans.search_within(peak - 100, time(cheap), stops)); // from the first alone
 }
 
 TEST_CASE("a rung is the last that is not below some bytes", "[budget]") {
@@ -1287,6 +1289,37 @@ TEST_CASE("a search within a time knows what lies below", "[budget]") {
     for (const auto& t : search.known()) below += t.footprint.peak_bytes < lowest;
     INFO("below " << below);
     CHECK(below > effort.neighbours);
+}
+
+TEST_CASE("of a large graph no more is tried once its nodes times the replays come to so many", "[budget]") {
+    const auto s = layers(2800);
+    REQUIRE(echo::search_effort::of(s).is_reduced());
+    const auto c = echo::find_candidates(s);
+    const echo::anchor_finder<> anchors(s, c);
+    const auto most = c.times.total / 50;
+    struct done {
+        std::uint64_t peak;
+        std::size_t replays;
+        bool spent;
+    };
+    const auto lowest = [&](std::size_t work) {
+        echo::evaluator<> evaluate(s, c);
+        echo::budget_search<> search(evaluate, anchors, {.most_work = work});
+        const auto found = search.lowest(most);
+        CHECK(found.recompute() <= most);
+        return done{found.peak_bytes(), evaluate.count(), search.is_spent()};
+    };
+    const done whole = lowest(echo::tuning::most_work), little = lowest(1);
+    CHECK(!whole.spent);
+    CHECK(little.spent);
+    CHECK(little.peak >= whole.peak);
+    // Half of what was done in excess of the least is enough for part of the way.
+    const done half = lowest((whole.replays + little.replays) / 2 * echo::search_effort::of(s).size);
+    CHECK(half.spent);
+    CHECK(little.replays < half.replays);
+    CHECK(half.replays < whole.replays);
+    CHECK(half.peak <= little.peak);
+    CHECK(half.peak >= whole.peak);
 }
 
 TEST_CASE("at the points of a front there is no room left to keep what is made again", "[budget]") {

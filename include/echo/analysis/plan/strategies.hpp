@@ -73,7 +73,9 @@ private:
     };
 
     budget_options search_options() const {
-        return {options_.encode, options_.local_search_replays, progress_.of_search()};
+        return {.encode = options_.encode,
+                .local_search_replays = options_.local_search_replays,
+                .progress = progress_.of_search()};
     }
 
     evaluated_plan propose_budget(std::vector<std::string>& notes) {
@@ -81,11 +83,21 @@ private:
         tell_what_is_known(search);
         if (search.is_reduced())
             notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
+        if (options_.budget != any_peak) return propose_cheapest(search);
+        auto plan = propose_lowest(search);
+        if (search.is_spent())
+            notes.emplace_back("the search was cut short, since the graph is large and takes long: a lower "
+                               "peak may be possible");
+        return plan;
+    }
+    evaluated_plan propose_cheapest(budget_search<>& search) {
+        if (!options_.allocator) return search.cheapest(options_.budget);
+        return allocator_choice<>(evaluate_, options_.allocator, search).cheapest(options_.budget);
+    }
+    evaluated_plan propose_lowest(budget_search<>& search) {
         const ticks most = c_.times.at_most(options_.max_overhead);
-        const bool limited = options_.budget != any_peak;
-        if (!options_.allocator) return limited ? search.cheapest(options_.budget) : search.lowest(most);
-        allocator_choice<> choose(evaluate_, options_.allocator, search);
-        return limited ? choose.cheapest(options_.budget) : choose.smallest(most);
+        if (!options_.allocator) return search.lowest(most);
+        return allocator_choice<>(evaluate_, options_.allocator, search).smallest(most);
     }
 
     /// No search does worse than the strategies that name no figure, with what is rolled back of them. Of large graphs

@@ -79,7 +79,7 @@ public:
             rungs_.plans().start_from(*known_.within_time(most));
             const std::uint64_t least = rungs_.least_bytes_within(most);
             const std::size_t last = rungs_.last_rung_within(most, least);
-            rungs_.search_rung(last);
+            if (!rungs_.is_spent()) rungs_.search_rung(last);
             rungs_.search_neighbours(last);
             limits_.walk_to(last);
             lowest_peak<>(rungs_).polish(most, least);
@@ -121,6 +121,8 @@ public:
     bool knows_all() const noexcept { return rungs_.knows_all(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
+    /// Whether the last search for the least peak within a time was cut short, so that a large graph takes no longer.
+    bool is_spent() noexcept { return rungs_.is_spent(); }
 
 private:
     /// Another search, which knows nothing of this one, looks for the least peak at a price. It comes from elsewhere

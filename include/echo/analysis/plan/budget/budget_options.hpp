@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/decision/tuning.hpp>
 
 #include <cstddef>
 
@@ -15,6 +16,8 @@ struct budget_options {
     /// Replays spent on local search at most.
     std::size_t local_search_replays = 4000;
     progress_callback progress{};
+    /// Of a large graph: what nodes times replays may come to where the least peak within a time is looked for.
+    std::size_t most_work = tuning::most_work;
 };
 
 } // namespace echo

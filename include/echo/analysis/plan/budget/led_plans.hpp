@@ -157,9 +157,10 @@ public:
         known_.add(ruin_and_recreate(evaluate_, evict_, retain_, evaluate_(found->decided), limit).rated());
     }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
-    /// first, and no further than to the first of them.
-    bool search_within(std::uint64_t limit, ticks most) {
-        for (std::size_t k = 0; k < starts_.size() && !knows_within(limit, most); ++k) {
+    /// first, and no further than to the first of them, nor once `stops` says so.
+    template <class Stops>
+    bool search_within(std::uint64_t limit, ticks most, const Stops& stops) {
+        for (std::size_t k = 0; k < starts_.size() && !knows_within(limit, most) && !stops(); ++k) {
             const std::size_t which = k == 0 ? favourite_ : k <= favourite_ ? k - 1 : k;
             static_cast<void>(lead(starts_[which], limit, 2 * most));
             if (knows_within(limit, most)) favourite_ = which;

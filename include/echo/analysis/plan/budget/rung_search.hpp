@@ -33,7 +33,7 @@ public:
         : evaluate_(evaluate), plans_(evaluate, options.progress),
           cuts_(evaluate, anchors, options.encode, plans_.effort().distances), down_(plans_, cuts_),
           front_(plans_, options.local_search_replays), bounds_(evaluate, options.encode),
-          replays_(options.local_search_replays), encode_(options.encode) {
+          replays_(options.local_search_replays), most_work_(options.most_work), encode_(options.encode) {
         plans_.start_from(decision::nothing(evaluate.graph()));
         ladder_ = limit_ladder(known_.all().front().footprint.peak_bytes);
     }
@@ -63,6 +63,12 @@ public:
     bool knows_all() const noexcept { return plans_.effort().whole_front(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
     bool is_reduced() const noexcept { return plans_.effort().is_reduced(); }
+    /// Whether so much was done for a large graph that it is searched no further for the least peak within a time.
+    bool is_spent() noexcept {
+        const std::size_t work =
+            evaluate_.count() * plans_.effort().size + plans_.evict().priced() * tuning::nodes_per_price;
+        return is_reduced() && work > most_work_;
+    }
 
     /// Replays for local search at one of the last limits of a search; where there are none, neither are there swaps.
     std::size_t polishing_replays() const noexcept {
@@ -139,7 +145,7 @@ private:
         plans_.tell();
         if (plans_.knows_within(limit, most)) return true;
         if (limit < least || ladder_.was_visited(i)) return false;
-        if (plans_.search_within(limit, most)) return true;
+        if (plans_.search_within(limit, most, [this] { return is_spent(); })) return true;
         if (polishing_replays() == 0 && !is_reduced()) plans_.lead_from_above(limit, tuning::led_to_limit);
         return plans_.knows_within(limit, most);
     }
@@ -164,6 +170,7 @@ private:
     whole_front<> front_;
     search_bounds<> bounds_;
     std::size_t replays_;
+    std::size_t most_work_;
     bool encode_;
     std::uint64_t least_bytes_ = 0;
     bool is_prepared_ = false;

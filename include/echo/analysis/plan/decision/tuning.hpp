@@ -147,6 +147,9 @@ inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
 inline constexpr std::size_t first_rungs_down = 4; ///< doubled until a rung is not reached
 /// Nodes of a graph whose starts are all led to each limit.
 inline constexpr std::size_t searched_anew_below = 161;
+/// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
+/// come to so many; an eviction that is priced takes as long as the replay of some nodes.
+inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
 /// Of what is left: how many searches there will be is not known.
 inline constexpr double progress_part = 1.0 / 16;
 

@@ -65,7 +65,7 @@ public:
                                   gained * (options.rounds - round) < peak - limit;
             const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
                                  evict_once(plan, limit, options.everywhere, locked);
-            if (!lowest || plan.better_than(*lowest)) lowest = std::move(plan);
+            keep_better(lowest, std::move(plan));
             if (!goes_on) break;
             before = peak;
             plan = evaluate_(next_);
@@ -119,7 +119,16 @@ public:
         return found;
     }
 
+    /// Evictions priced so far.
+    std::size_t priced() const noexcept { return priced_; }
+
 private:
+    /// The other of the two is gone then, so that the next plan can take its memory: of large graphs a plan is as large
+    /// as the graph.
+    static void keep_better(std::optional<evaluated_plan>& best, evaluated_plan plan) {
+        if (!best || plan.better_than(*best)) best = std::move(plan);
+    }
+
     static constexpr std::int64_t no_excess = std::numeric_limits<std::int64_t>::max();
 
     /// Leaves in `next_` what is decided then. Whether anything was evicted.
@@ -154,6 +163,7 @@ private:
             cheapest.add(static_cast<std::uint32_t>(i), ~price, i);
         };
         for (std::size_t i = 0; i < list_.all.size(); ++i) found(i, 0);
+        priced_ += idle_.all.size();
         for (std::size_t i = 0; i < idle_.all.size(); ++i)
             if (const auto price = price_(view, idle_, sums_, i, excess, list_).price)
                 found(list_.all.size() - 1, *price);
@@ -209,6 +219,7 @@ private:
     eviction_list list_;
     id_set<node_id> touched_;     // by evictions of the round
     std::vector<turn> forgotten_; // by those at one peak
+    std::size_t priced_ = 0;
     const id_set<node_id> nothing_locked_{};
 };
 
