@@ -86,8 +86,8 @@ private:
         if (options_.budget != any_peak) return propose_cheapest(search);
         auto plan = propose_lowest(search);
         if (search.is_spent())
-            notes.emplace_back("the search was cut short, since the graph is large and takes long: a lower "
-                               "peak may be possible");
+            notes.push_back("the search was cut short, since the graph is large and takes long: a lower peak "
+                            "may be possible");
         return plan;
     }
     evaluated_plan propose_cheapest(budget_search<>& search) {
