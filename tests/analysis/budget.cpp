@@ -913,11 +913,11 @@ TEST_CASE("the start that has led to a limit is led first to the next, and then 
     REQUIRE(plans.starts().size() == 3);
     const std::uint64_t peak = plans.starts().front().footprint.peak_bytes;
     REQUIRE(peak == 1108);
-    const auto stops = [] { return false; };
-    CHECK(plans.search_within(peak - 500, time(heavy) + time(dear) + time(cheap),
-                              stops)); // from the second alone
+    const auto never = [] { return false; };
+    const auto all = time(heavy) + time(dear) + time(cheap);
+    CHECK(plans.search_within(peak - 500, all, never)); // from the second alone
     CHECK_FALSE(plans.knows_within(peak - 100, time(cheap)));
-    CHECK(plans.search_within(peak - 100, time(cheap), stops)); // from the first alone
+    CHECK(plans.search_within(peak - 100, time(cheap), never)); // from the first alone
 }
 
 TEST_CASE("a rung is the last that is not below some bytes", "[budget]") {
@@ -1313,7 +1313,7 @@ TEST_CASE("of a large graph no more is tried once its nodes times the replays co
     CHECK(!whole.spent);
     CHECK(little.spent);
     CHECK(little.peak >= whole.peak);
-    // Half of what was done in excess of the least is enough for part of the way.
+    // As much work as lies half-way between the two leads part of the way.
     const done half = lowest((whole.replays + little.replays) / 2 * echo::search_effort::of(s).size);
     CHECK(half.spent);
     CHECK(little.replays < half.replays);

@@ -86,8 +86,8 @@ private:
         if (options_.budget != any_peak) return propose_cheapest(search);
         auto plan = propose_lowest(search);
         if (search.is_spent())
-            notes.push_back("the search was cut short, since the graph is large and takes long: a lower peak "
-                            "may be possible");
+            notes.push_back(
+                "a search of so large a graph ends after so much work: a lower peak may be possible");
         return plan;
     }
     evaluated_plan propose_cheapest(budget_search<>& search) {

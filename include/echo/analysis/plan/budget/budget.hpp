@@ -121,7 +121,7 @@ public:
     bool knows_all() const noexcept { return rungs_.knows_all(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
     bool is_reduced() const noexcept { return rungs_.is_reduced(); }
-    /// Whether the last search for the least peak within a time was cut short, so that a large graph takes no longer.
+    /// Whether so much was done by now for a large graph that `lowest` tries no more. O(1).
     bool is_spent() noexcept { return rungs_.is_spent(); }
 
 private:

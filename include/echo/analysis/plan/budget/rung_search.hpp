@@ -63,7 +63,7 @@ public:
     bool knows_all() const noexcept { return plans_.effort().whole_front(); }
     /// Whether the size of the graph has made the search do less than it would for a small one.
     bool is_reduced() const noexcept { return plans_.effort().is_reduced(); }
-    /// Whether so much was done for a large graph that it is searched no further for the least peak within a time.
+    /// Whether so much was done by now for a large graph that no more rungs are tried. O(1).
     bool is_spent() noexcept {
         const std::size_t work =
             evaluate_.count() * plans_.effort().size + plans_.evict().priced() * tuning::nodes_per_price;
