@@ -72,12 +72,17 @@ def source_name(node: fx.Node) -> str:
 
 
 def function_of(nodes: Sequence[fx.Node]) -> str:
-    """The user's function that was compiled, as "forward (train.py:12)"; "" if no node knows."""
+    """The user's function that was compiled, as "forward (train.py:12)", else the module's class; "" if no node knows."""
     for node in nodes:
         if frames := _frames(node):
             file, line, function = frames[0]
             return f"{function} ({os.path.basename(file)}:{line})"
-    return ""
+    stacks = (node.meta.get("nn_module_stack") for node in nodes)
+    return next((_class_name(next(iter(stack.values()))[1]) for stack in stacks if stack), "")
+
+
+def _class_name(kind: Any) -> str:
+    return str(getattr(kind, "__name__", kind)).rpartition(".")[2]
 
 
 def _frames(node: fx.Node) -> list[tuple[str, str, str]]:
