@@ -33,18 +33,24 @@ def backend(**options: Any) -> Callable[..., Any]:
 
 
 def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
-    from echo_torch import hooks
+    from echo_torch import hooks, outside
 
     hooks.require("aot_autograd", "boxed_nop", *hooks.TO_PARTITION)
 
     def echo_backend(graph: Any, inputs: Any, *, options: dict[str, Any] | None = None, **_: Any) -> Any:
+        watched = outside.graph_of(graph)
         compile_it = hooks.aot_autograd(
-            fw_compiler=hooks.boxed_nop,
-            partition_fn=partition_fn(**options) if options else divide,
+            fw_compiler=watched.forward,
+            bw_compiler=watched.backward,
+            inference_compiler=hooks.boxed_nop,
+            partition_fn=watched.divide(partition_fn(**options) if options else divide),
             keep_inference_input_mutations=True,
         )
-        return compile_it(graph, inputs)
+        with outside.traceable(graph):
+            return compile_it(graph, inputs)
 
+    echo_backend.is_echo = True  # type: ignore[attr-defined]
+    outside.listen()
     return echo_backend
 
 

@@ -33,9 +33,11 @@ _PARTS = {
     "profiler_end": "torch.autograd:_disable_profiler_legacy",
     "profiler_runs": "torch.autograd:_profiler_enabled",
     "Saved": "torch._functorch.partitioners:SavedForBackwardsAOTOutput",
+    "callback_handler": "torch._dynamo.callback:callback_handler",
+    "autograd_node": "torch._C:_current_autograd_node",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-_OPTIONAL = ("Saved", "SavedUnchecked")
+_OPTIONAL = ("Saved", "SavedUnchecked", "callback_handler", "autograd_node")
 
 
 def _look_up(path: str) -> Any:

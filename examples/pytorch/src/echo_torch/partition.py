@@ -19,6 +19,7 @@ from echo_torch.agree import Agreement
 from echo_torch.graph import Needless, Unknown, gathers
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
+from echo_torch.steps import HalfPeaks, halves_of
 
 STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -87,6 +88,8 @@ class Report:
     default_overhead: float = 0.0
     recomputed: int = 0
     nodes: int = 0
+    default_halves: HalfPeaks | None = None  # of PyTorch's default partition, by half
+    halves: HalfPeaks | None = None  # of the plan
     cached: bool = False
     reason: str | None = None  # why PyTorch's own partition is used
     notes: list[str] = field(default_factory=list)
@@ -216,6 +219,7 @@ def plan_for(
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
         report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
+        report.default_halves = halves_of(graph, host.calls, host.tangents, order, plan=False)
         key = host.digest(facts, order, options)
     report.cached = key in _plans
     if not report.cached:
@@ -232,6 +236,7 @@ def plan_for(
     if isinstance(plan, Unknown):
         raise plan
     watch.lap("planning")
+    report.halves = halves_of(graph, host.calls, host.tangents, [call for call, *_ in plan.steps], plan=True)
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
     report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, plan.notes
     _check_budget(options, report)
