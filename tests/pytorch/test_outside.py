@@ -231,10 +231,63 @@ class Outside(Watched):
             self.assertTrue(step.outside[0].cure)
 
     def test_a_loss_that_is_not_compiled(self) -> None:
-        targets = words().flatten()
-        text = self.said(Words(), loss=lambda y: F.cross_entropy(y.flatten(0, 1).exp().sin(), targets))
+        targets = words(64).flatten()
+        text = self.said(Words(), words(64), loss=lambda y: F.cross_entropy(y.flatten(0, 1).exp().sin(), targets))
         self.assertIn("the loss", text)
         self.assertIn("returns the loss", text)
+
+    def test_graphs_in_which_nothing_can_be_planned(self) -> None:
+        class Cut(Words):
+            def between(self, x: torch.Tensor) -> torch.Tensor:
+                for layer in self.inner:
+                    torch._dynamo.graph_break()
+                    x = layer(x)
+                return x
+
+        text = self.said(Cut(), words(64))
+        self.assertIn("0 of", text)
+
+    def test_little_is_no_warning(self) -> None:
+        with self.assertNoLogs("echo_torch", logging.WARNING):
+            self.train(Disabled(), words(1))
+        self.assertEqual(len(outside.steps[0].outside), 1)
+
+    def test_a_lightning_module_that_logs(self) -> None:
+        try:
+            import lightning
+        except ImportError:
+            self.skipTest("lightning is not there")
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+        class Logs(lightning.LightningModule):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = layers(1)
+
+            def training_step(self, batch: list[torch.Tensor], _: int) -> torch.Tensor:
+                loss = mean_square(self.inner(batch[0]))
+                self.log("loss", loss)
+                return loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        class Cured(Logs):
+            log = torch.compiler.disable(lightning.LightningModule.log)
+
+        def fit(module: Logs) -> None:
+            quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+            trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **dict.fromkeys(quiet, False))
+            data = torch.utils.data.TensorDataset(torch.randn(16, WIDTH))
+            compiled = torch.compile(module, backend=echo_torch.backend(measure=False))
+            trainer.fit(compiled, torch.utils.data.DataLoader(data, batch_size=8))
+
+        with self.assertLogs("echo_torch", logging.WARNING) as logged, self.assertRaises(Exception):  # noqa: B017
+            fit(Logs())
+        self.assertIn("torch.compiler.disable(LightningModule.log)", "\n".join(logged.output))
+        self.setUp()
+        fit(Cured())
+        self.assertTrue(echo_torch.reports()[-1].nodes)
 
     def test_what_is_whole_is_no_warning(self) -> None:
         with self.assertNoLogs("echo_torch", logging.WARNING):

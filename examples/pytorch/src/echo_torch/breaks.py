@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 TORCH = str(Path(torch.__file__).parent)
+INSTALLED = tuple({str(Path(path)) for path in (TORCH, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))})
 RECURRENT = "TorchDynamo does not trace nn.LSTM, nn.GRU and nn.RNN"
 RECURRENT_CURE = (
     "set torch._dynamo.config.allow_rnn = True before compiling: less memory, but its steps run one by one and take "
@@ -53,6 +55,12 @@ KNOWN = (
         "a function is marked by torch.compiler.disable",
         "remove the mark where the function can be traced",
     ),
+    (
+        r"is_param_in_hook_signature|lightning.* log",
+        "TorchDynamo cannot trace Lightning's self.log",
+        "define it in the module as `log = torch.compiler.disable(LightningModule.log)`, or compile the network in the "
+        "module instead",
+    ),
     (r"[Ll]ogger", "a logger is called", "log outside of the compiled function"),
 )
 
@@ -77,10 +85,12 @@ class Break:
 def read(text: str, stack: Iterable[traceback.FrameSummary]) -> Break:
     """What a reason of TorchDynamo's with its stack says to a user."""
     frames = list(stack)
-    own = [frame for frame in frames if not frame.filename.startswith(TORCH)]
+    own = [frame for frame in frames if not frame.filename.startswith(INSTALLED)]
+    own = own or [frame for frame in frames if not frame.filename.startswith(TORCH)]
     where = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
     lines = text.strip().splitlines() or ["TorchDynamo gives no reason"]
     inner = [f"{frame.name} {frame.line or ''}" for frame in frames[-2:]]
+    inner += [f"lightning: {frame.name}" for frame in frames if "lightning" in Path(frame.filename).parts]
     said = "\n".join([*inner, lines[0], *(line for line in lines[1:] if "Explanation:" in line)])
     way = tuple((frame.filename, frame.lineno or 0) for frame in frames)
     for pattern, reason, cure in KNOWN:

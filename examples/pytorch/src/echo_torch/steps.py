@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 MUCH = 0.1  # of a step's time or of what it keeps: from here on what lies outside is worth a warning
+LITTLE = 1e6  # bytes: nobody runs out of memory by less
 
 
 class HalfPeaks(NamedTuple):
@@ -74,8 +75,9 @@ class Step:
         leave graphs in which nothing can be planned.
         """
         trained = self.outside_time > MUCH and any(part.parameters for part in self.outside)
-        cut = self.graphs > 1 and not self.planned
-        return bool(self.outside) and (trained or cut or self.saved_part_outside > MUCH)
+        beside = self.saved_outside > LITTLE and (trained or self.saved_part_outside > MUCH)
+        cut = self.saved_inside > LITTLE and self.graphs > 1 and not self.planned
+        return bool(self.outside) and (beside or cut)
 
     def take(self, other: Step) -> None:
         """Joins what was seen when the same graphs ran once more: the quicker run, and the larger need."""
