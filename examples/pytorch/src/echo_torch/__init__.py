@@ -46,7 +46,7 @@ def _backend(divide: Callable[..., Any]) -> Callable[..., Any]:
             partition_fn=watched.divide(partition_fn(**options) if options else divide),
             keep_inference_input_mutations=True,
         )
-        with outside.traceable(graph):
+        with outside.traceable(graph, inputs):
             return compile_it(graph, inputs)
 
     echo_backend.is_echo = True  # type: ignore[attr-defined]

@@ -68,12 +68,13 @@ def graph_of(graph: fx.GraphModule) -> Graph:
 
 
 @contextlib.contextmanager
-def traceable(graph: fx.GraphModule) -> Iterator[None]:
-    """Within it `torch.lstm` is traced step by step. On a CPU it would be one operator of oneDNN's, traced as for
-    inference, whose backward pass fails.
+def traceable(graph: fx.GraphModule, inputs: Any) -> Iterator[None]:
+    """Within it `torch.lstm` is traced step by step where it is trained. On a CPU, PyTorch traces oneDNN's layer as for
+    inference where the layer's input needs no gradient, and the backward pass then fails.
     """
     recurrent = any(getattr(node.target, "__name__", "") == "lstm" for node in graph.graph.nodes)
-    with mkldnn(False if recurrent else torch.backends.mkldnn.enabled):
+    trained = torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in inputs)
+    with mkldnn(False) if recurrent and trained else contextlib.nullcontext():
         yield
 
 
