@@ -11,6 +11,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ranges>
 
@@ -235,6 +236,35 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_o
     return found;
 }
 
+/// Bytes above the inputs: peak of the forward half, what it keeps for the backward half, peak of the backward half,
+/// what is left at its end.
+using half_peaks = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+/// Of a step whose first `boundary` entries of `order` are the forward half. The inputs `handed` are there from the
+/// backward half's begin on, and free after their last reader.
+half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
+                  const std::vector<std::uint32_t>& handed, bool writes_over) {
+    if (boundary == 0 || boundary >= order.size())
+        throw echo::error({}, "boundary", "leaves one half empty", "give the first step of the backward half");
+    const echo::snapshot s = read(g, writes_over);
+    const echo::schedule steps = scheduled(s, order);
+    const auto judged = echo::replay{}(s, steps);
+    std::vector<std::uint64_t> load{judged.load().begin(), judged.load().end()};
+    std::uint64_t kept = 0, end = 0;
+    for (const auto i : judged.live.storages()) {
+        const auto& storage = judged.live[i];
+        if (!storage.resident && storage.last.index() >= boundary) {
+            if (storage.first.index() < boundary) kept += storage.bytes;
+            if (storage.last.index() + 1 >= order.size()) end += storage.bytes;
+        }
+        const std::uint32_t maker = steps[storage.maker.step].node.index();
+        if (storage.resident && storage.last_read.valid() && std::ranges::count(handed, maker) != 0)
+            for (std::size_t t = boundary; t <= storage.last_read.index(); ++t) load[t] += storage.bytes;
+    }
+    const auto first = load.begin() + static_cast<std::ptrdiff_t>(boundary);
+    return {*std::max_element(load.begin(), first), kept, *std::max_element(first, load.end()), end};
+}
+
 std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
     const watch watching{std::chrono::duration<double>(seconds)};
     std::vector<std::pair<std::uint64_t, double>> all;
@@ -268,5 +298,6 @@ NB_MODULE(_core, m) {
         .def("result", &result)
         .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a, unlocked)
         .def("replay", &replay, "order"_a, "writes_over"_a, unlocked)
+        .def("halves", &halves, "order"_a, "boundary"_a, "handed"_a, "writes_over"_a, unlocked)
         .def("front", &front, "points"_a, "seconds"_a, unlocked);
 }
