@@ -16,6 +16,10 @@ from echo_torch.graph import Call
 from echo_torch.host import Host
 
 
+def require() -> None:
+    program()
+
+
 def program() -> str:
     """`echo-plan`, by ECHO_PLAN or from PATH. FileNotFoundError: there is none."""
     found = os.environ.get("ECHO_PLAN") or shutil.which("echo-plan")

@@ -7,35 +7,42 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import fx, nn
 
-from echo_torch import drawing
+from echo_torch import drawing, optimizers
 from echo_torch.agree import Agreement
-from echo_torch.capture import joint_graph
+from echo_torch.capture import joint_graph, tensors_of, unwrapped
+from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
+from echo_torch.optimizers import bytes_of
+from echo_torch.partition import BudgetError, Options, Report, Watch, default_partition, plan_for, said
 
-# Tensors of a parameter's size that an optimiser keeps for each parameter.
-OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
+UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
 
 @dataclass
 class Estimate:
-    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients included."""
+    """Bytes, and times as parts of a step's. A peak counts all that a step holds above parameters, inputs and the
+    optimizer's state, its gradients included. PyTorch's column is `torch.compile(backend="aot_eager")`.
+    """
 
-    parameters: int
-    inputs: int
-    optimizer: int
-    gradients: int
-    default_peak: int  # by PyTorch's default partition
+    parameters: int  # and buffers, and other tensors that the model and the loss hold
+    inputs: int  # and labels
+    optimizer: int  # its state
+    gradients: int  # of parameters
+    default_peak: int  # by PyTorch's default partition, with the checkpoints of the model
     echo_peak: int
     bound: int  # no plan of this kind needs less
-    overhead: float  # part of a step's time, by the model of a device that the plan counted with
+    overhead: float  # how much longer Echo's step takes than PyTorch's, as a part of it, by the costs planned with
+    default_overhead: float = 0.0  # what PyTorch's recomputation adds to a step without any
     front: list[tuple[int, float]] = field(default_factory=list)  # peak and overhead, from plan to plan
     at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
+    optimizer_name: str = ""
+    measured: bool = False  # costs are those of this device; else those of a model
     reason: str | None = None  # why the default partition would stay
 
     @property
@@ -51,77 +58,162 @@ class Estimate:
         return json.dumps(asdict(self) | totals, indent=1)
 
     def __str__(self) -> str:
-        def row(name: str, *amounts: int) -> str:
-            return f"{name:28}" + "".join(f"{amount / 1e6:14,.1f}" for amount in amounts)
+        largest = max(self.default_total, self.echo_total)
+        unit, size, digits = next((u for u in UNITS if largest >= 10 * u[1]), UNITS[-1])
 
+        def amount(number: int) -> str:
+            return f"{number / size:,.{digits}f}"
+
+        def row(name: str, *numbers: int) -> str:
+            return f"{name:36}" + "".join(f"{amount(number):>14}" for number in numbers)
+
+        costs = "measured on this device" if self.measured else "by a model of a device; measure=True measures"
         rows = [
-            f"{'MB':28}{'PyTorch':>14}{'Echo':>14}",
-            row("parameters", self.parameters, self.parameters),
-            row("inputs", self.inputs, self.inputs),
-            row("optimiser", self.optimizer, self.optimizer),
-            row("peak above these", self.default_peak, self.echo_peak),
-            row("  of it gradients", self.gradients, self.gradients),
-            row("whole step", self.default_total, self.echo_total),
-            f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}",
+            f"{unit + ' of one training step':36}{'PyTorch':>14}{'Echo':>14}",
+            row("parameters and buffers", self.parameters, self.parameters),
+            row("inputs and labels", self.inputs, self.inputs),
+            row(f"optimizer state ({self.optimizer_name or 'none'})", self.optimizer, self.optimizer),
+            row("peak of activations and gradients", self.default_peak, self.echo_peak),
+            row("  gradients of parameters", self.gradients, self.gradients),
+            row("in all", self.default_total, self.echo_total),
+            "",
+            f"Echo's step takes {_longer(self.overhead)} PyTorch's ({costs}).",
+            f"No plan has a peak of activations and gradients below {amount(self.bound)} {unit}.",
         ]
-        rows += [f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time" for peak, part in self.front]
-        rows += [row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()]
-        return "\n".join([*rows, self.reason] if self.reason else rows)
+        rows += ["", "peak of activations and gradients, and the time of a step against PyTorch's"] if self.front else []
+        rows += [f"{amount(peak):>14} {unit} {100 * part:+8.1f} %" for peak, part in self.front]
+        rows += ["", f"{unit} at Echo's peak, by the module that made them"] if self.at_peak else []
+        rows += [row("  " + (name or "(inputs, loss and their gradients)"), held) for name, held in self.at_peak.items()]
+        return "\n".join([*rows, "", f"PyTorch's own partition would stay: {self.reason}"] if self.reason else rows)
+
+
+def _longer(part: float) -> str:
+    return f"{100 * abs(part):.1f} % {'less' if part < 0 else 'longer'} than"
 
 
 def estimate(
-    module: torch.nn.Module,
-    inputs: Sequence[Any] | Mapping[str, Any],
-    loss_fn: Callable[..., torch.Tensor],
-    labels: Sequence[torch.Tensor] = (),
+    module: nn.Module,
+    inputs: torch.Tensor | Sequence[Any] | Mapping[str, Any],
+    loss_fn: Callable[..., Any] | None = None,
+    labels: Any = (),
     *,
-    optimizer: str = "adamw",
+    optimizer: optimizers.Asked = "adamw",
     points: int = 0,
     report: str | Path | None = None,
-    **options: Any,
+    budget: int | float | str | None = None,
+    max_overhead: float = Options.max_overhead,
+    keep: str | Sequence[str] = (),
+    checkpoints: Literal["replace", "keep"] = "replace",
+    strategy: str = Options.strategy,
+    strict: bool = Options.strict,
+    measure: bool = False,
+    seconds: float = Options.seconds,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a name of OPTIMIZERS;
-    `points` asks for that many points of the front of peak against time; `report` names a folder for a report of the
-    plan, for a browser (`echo_torch.drawing`). Other options are those of `backend`; costs are modelled, not measured,
-    unless `measure=True`. Unknown: PyTorch's own partition does what Echo cannot replay.
+    Nothing is allocated and no data read: tensors may be on the device "meta".
+
+    Args:
+        module: the model, also one that `torch.compile` has wrapped; call `.train()` first.
+        inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments.
+        loss_fn: makes the loss of what the model returns and of the labels; without it the model returns its loss: one
+            number, `.loss`, ["loss"], a dict of losses, which are added, or the first of a tuple.
+        labels: a tensor, or a sequence of arguments for `loss_fn`.
+        optimizer: a `torch.optim.Optimizer`, its class or its name; None: none.
+        points: how many points of the front of peak against time to find.
+        report: a folder for a page that shows the plan in a browser, REPORT/index.html.
+        budget: what the peak should not exceed: bytes, "8GB", or a ratio of PyTorch's peak.
+        max_overhead: without a budget, how much longer than PyTorch's a step may take, as a part of it.
+        keep: patterns of module paths whose values are not made again.
+        checkpoints: "replace" lets Echo choose within regions of `torch.utils.checkpoint`; "keep" leaves them as they are.
+        strategy: how to plan; see `echo_torch.partition.STRATEGIES`.
+        strict: a budget that cannot be met is a BudgetError.
+        measure: measure what operators cost on this device, instead of a model of them.
+        seconds: how long planning may take.
+
+    StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}")
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"estimate takes a torch.nn.Module first, not {type(module).__name__}")
+    asked = {"budget": budget, "max_overhead": max_overhead, "keep": keep, "strategy": strategy, "strict": strict}
+    if checkpoints != "replace":
+        asked["checkpoints"] = checkpoints
+    settings = Options(**asked, measure=measure, seconds=seconds)
+    arguments: Any = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    answers = tuple(labels) if isinstance(labels, list | tuple) else (labels,)
+    if not isinstance(arguments, Mapping | list | tuple):
+        raise ValueError(f"inputs= takes a tensor, a sequence or a mapping, not {type(inputs).__name__}")
     if report is not None:
-        drawing.program()  # said at once where there is none
-    settings = Options(**({"measure": False} | options))
-    joint, _, count = joint_graph(module, loss_fn, inputs, labels)
-    default = default_partition(joint, (), num_fwd_outputs=count)
-    host, found = Host(joint, count, keep=settings.keep), Report()
-    plan = None
-    try:
-        plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
-    except Unknown as unknown:
-        found.reason = str(unknown)
-    graph = host.core(host.facts())
-    order = [node for node, *_ in plan.steps] if plan else host.order_of(default)
+        drawing.require()  # said at once where it cannot be drawn
+    module = unwrapped(module)
+    trained = list({p: None for part in (module, loss_fn) for p in _trained(part)})
+    state = optimizers.state_bytes(optimizer, trained)
+    joint, _, count = joint_graph(module, loss_fn, arguments, answers)
+    step = _planned(joint, count, settings)
     if report is not None:
-        drawing.draw(host, plan, order, type(module).__name__, report)
-    by_module: Counter[str] = Counter()
-    for node, _, size in graph.replay(order, writes_over=plan is not None)[2]:
-        by_module[host.calls[node].layer] += size
-    trained = [p for p in module.parameters() if p.requires_grad]
+        drawing.draw(step.host, step.plan, step.order, type(module).__name__, report)
+    found = step.report
+    held = [tensors_of(module), tensors_of(loss_fn), [getattr(joint, n.target) for n in joint.graph.find_nodes(op="get_attr")]]
     return Estimate(
-        parameters=sum(_bytes(t) for t in (*module.parameters(), *module.buffers())),
-        inputs=sum(_bytes(t) for t in torch.utils._pytree.tree_leaves((inputs, labels))),
-        optimizer=OPTIMIZERS[optimizer] * sum(_bytes(p) for p in trained),
-        gradients=sum(_bytes(p) for p in trained),
+        parameters=bytes_of(held),
+        inputs=bytes_of([arguments if not isinstance(arguments, Mapping) else dict(arguments), answers]),
+        optimizer=state,
+        gradients=sum(p.numel() * p.element_size() for p in trained),
         default_peak=found.default_peak or 0,
-        echo_peak=(found.peak if plan else found.default_peak) or 0,
+        echo_peak=(found.peak if step.plan else found.default_peak) or 0,
         bound=found.bound or 0,
-        overhead=found.overhead if plan else 0.0,
-        front=graph.front(points, settings.seconds) if points else [],
-        at_peak=dict(by_module.most_common(10)),
+        overhead=_beside(found.overhead, found) if step.plan else 0.0,
+        default_overhead=found.default_overhead,
+        front=[(peak, _beside(part, found)) for peak, part in step.graph.front(points, seconds)] if points else [],
+        at_peak=step.at_peak(),
+        optimizer_name=optimizers.name_of(optimizer),
+        measured=measure,
         reason=found.reason,
     )
 
 
-def _bytes(value: Any) -> int:
-    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+def _beside(overhead: float, found: Report) -> float:
+    """The overhead of a step beside PyTorch's, whose own recomputation is in its time."""
+    return (1 + overhead) / (1 + found.default_overhead) - 1
+
+
+def _trained(part: Any) -> list[nn.Parameter]:
+    return [p for p in part.parameters() if p.requires_grad] if isinstance(part, nn.Module) else []
+
+
+@dataclass
+class _Planned:
+    """A step as Echo reads it, and what came of planning it."""
+
+    host: Host
+    graph: Any
+    plan: Any  # None: PyTorch's own partition stays
+    order: list[int]
+    report: Report
+
+    def at_peak(self) -> dict[str, int]:
+        """The bytes at the peak by module, the ten largest."""
+        by_module: Counter[str] = Counter()
+        for node, _, size in self.graph.replay(self.order, writes_over=self.plan is not None)[2]:
+            by_module[self.host.calls[node].layer] += size
+        return dict(by_module.most_common(10))
+
+
+def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
+    """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
+    found, plan = Report(), None
+    try:
+        default = default_partition(joint, (), num_fwd_outputs=count)
+        host = Host(joint, count, keep=settings.keep)
+        try:
+            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
+        except Unknown as unknown:
+            if found.default_peak is None:
+                raise
+            found.reason = str(unknown)
+        order = [node for node, *_ in plan.steps] if plan else host.order_of(default)
+        return _Planned(host, host.core(host.facts()), plan, order, found)
+    except BudgetError:
+        raise
+    except Exception as fault:
+        raise StepError(f"the step is traced, but cannot be planned: {said(fault)}") from fault

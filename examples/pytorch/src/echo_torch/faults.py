@@ -1,0 +1,72 @@
+"""Why a step could not be traced, in one sentence: where in the user's program, what is wrong, what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import nn
+
+# What PyTorch calls the parts of its tracers: no user's program holds them.
+PRIVATE = re.compile(r"Fake|Functional|SymInt|SymNode|Sym(Bool|Float)|meta tensor|primals_|tangents_|\b[us]\d+\b|[Pp]roxy|dispatch")
+DATA = {"DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"}
+ELSEWHERE = (os.path.dirname(torch.__file__), os.path.dirname(__file__))  # no code of the user's
+
+
+class StepError(ValueError):
+    """The step cannot be traced or planned; the text says where, why, and what to do."""
+
+
+def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
+    """What was raised while a step was traced, as a user can read it; its cause, where that is of the user's own code."""
+    where, kinds = _place(fault, paths), {kind.__name__ for kind in type(fault).__mro__}
+    lines = str(fault).strip().splitlines()
+    text = f": {lines[0]}" if lines else ""
+    if "UnsupportedOperatorException" in kinds:
+        made = StepError(
+            f"{where}: the operator {getattr(fault, 'func', '')} cannot be traced, since nobody has said what it returns: "
+            "register that with torch.library.register_fake"
+        )
+    elif kinds & DATA or PRIVATE.search(text):
+        made = StepError(
+            f"{where}: the step reads the data of a tensor here, and it is traced without data: compute it by operators "
+            "alone (torch.where instead of if, a mask instead of indices), give it as a number, or estimate a part of the "
+            "model that does not read data"
+        )
+    else:
+        made = StepError(f"{where}: the step raised {type(fault).__name__}{text}")
+        made.__cause__ = fault
+    made.__suppress_context__ = True
+    return made
+
+
+def _place(fault: Exception, paths: Mapping[nn.Module, str]) -> str:
+    """The last line of the user's code that was running, and the innermost module."""
+    line, module = "", None
+    for frame, number in traceback.walk_tb(fault.__traceback__):
+        file = frame.f_code.co_filename
+        if not file.startswith(ELSEWHERE) and not file.startswith("<"):
+            line = f"{_short(file)}:{number}"
+        module = _module_of(frame, paths) or module
+    if module is None:
+        return line or "loss_fn"
+    name = f"'{paths[module]}' ({type(module).__name__})" if paths[module] else type(module).__name__
+    return f"{line}, in {name}" if line else f"in {name}"
+
+
+def _module_of(frame: FrameType, paths: Mapping[nn.Module, str]) -> nn.Module | None:
+    own = frame.f_locals.get("self")
+    return own if isinstance(own, nn.Module) and own in paths else None
+
+
+def _short(file: str) -> str:
+    """The path from the current folder or from the installed packages on."""
+    for start in (Path.cwd(), Path(torch.__file__).parents[1]):
+        if Path(file).is_relative_to(start):
+            return str(Path(file).relative_to(start))
+    return file
