@@ -61,6 +61,7 @@ def layers_recorded(module: nn.Module) -> Iterator[None]:
             registered.callback(submodule.register_forward_pre_hook(hook, prepend=True).remove)
             registered.callback(submodule.register_forward_hook(leave, always_call=True).remove)
         registered.enter_context(traceback.preserve_node_meta())
+        registered.callback(lambda: [leave() for _ in [*open_calls]])  # of modules that raised
         yield
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import fx, nn
 
-from echo_torch import drawing, optimizers
+from echo_torch import costs, drawing, optimizers
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
 from echo_torch.faults import StepError
@@ -151,7 +151,7 @@ def estimate(
     joint, _, count = joint_graph(module, loss_fn, arguments, answers)
     step = _planned(joint, count, settings)
     if report is not None:
-        drawing.draw(step.host, step.plan, step.order, type(module).__name__, report)
+        drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
     found = step.report
     held = [tensors_of(module), tensors_of(loss_fn), [getattr(joint, n.target) for n in joint.graph.find_nodes(op="get_attr")]]
     return Estimate(
@@ -181,6 +181,12 @@ def _trained(part: Any) -> list[nn.Parameter]:
     return [p for p in part.parameters() if p.requires_grad] if isinstance(part, nn.Module) else []
 
 
+def _mode_of(joint: fx.GraphModule) -> Any:
+    """The mode of the fake tensors that a graph was traced with."""
+    values = (node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder"))
+    return next(mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None)
+
+
 @dataclass
 class _Planned:
     """A step as Echo reads it, and what came of planning it."""
@@ -188,13 +194,14 @@ class _Planned:
     host: Host
     graph: Any
     plan: Any  # None: PyTorch's own partition stays
-    order: list[int]
+    default: list[int]  # the order in which PyTorch's own partition runs the nodes
     report: Report
 
     def at_peak(self) -> dict[str, int]:
         """The bytes at the peak by module, the ten largest."""
         by_module: Counter[str] = Counter()
-        for node, _, size in self.graph.replay(self.order, writes_over=self.plan is not None)[2]:
+        order = [node for node, *_ in self.plan.steps] if self.plan else self.default
+        for node, _, size in self.graph.replay(order, writes_over=self.plan is not None)[2]:
             by_module[self.host.calls[node].layer] += size
         return dict(by_module.most_common(10))
 
@@ -203,7 +210,8 @@ def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
     """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
     found, plan = Report(), None
     try:
-        default = default_partition(joint, (), num_fwd_outputs=count)
+        with _mode_of(joint):  # states of random numbers, too, are only described
+            default = default_partition(joint, (), num_fwd_outputs=count)
         host = Host(joint, count, keep=settings.keep)
         try:
             plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
@@ -211,8 +219,8 @@ def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
             if found.default_peak is None:
                 raise
             found.reason = str(unknown)
-        order = [node for node, *_ in plan.steps] if plan else host.order_of(default)
-        return _Planned(host, host.core(host.facts()), plan, order, found)
+        graph = host.core(host.facts(costs.alignment_of(host)))
+        return _Planned(host, graph, plan, host.order_of(default), found)
     except BudgetError:
         raise
     except Exception as fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import traceback
@@ -15,7 +16,7 @@ from torch import nn
 # What PyTorch calls the parts of its tracers: no user's program holds them.
 PRIVATE = re.compile(r"Fake|Functional|SymInt|SymNode|Sym(Bool|Float)|meta tensor|primals_|tangents_|\b[us]\d+\b|[Pp]roxy|dispatch")
 DATA = {"DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"}
-ELSEWHERE = (os.path.dirname(torch.__file__), os.path.dirname(__file__))  # no code of the user's
+ELSEWHERE = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))  # no code of the user's
 
 
 class StepError(ValueError):
@@ -34,9 +35,9 @@ def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
         )
     elif kinds & DATA or PRIVATE.search(text):
         made = StepError(
-            f"{where}: the step reads the data of a tensor here, and it is traced without data: compute it by operators "
-            "alone (torch.where instead of if, a mask instead of indices), give it as a number, or estimate a part of the "
-            "model that does not read data"
+            f"{where}: the step depends on the values of a tensor, and an estimate knows shapes alone. Use operators whose "
+            "results have fixed shapes there (torch.where, masks), estimate the part of the model that reads no values (its "
+            'backbone), or train a step with backend="echo" and read echo_torch.reports()'
         )
     else:
         made = StepError(f"{where}: the step raised {type(fault).__name__}{text}")
@@ -51,7 +52,8 @@ def _place(fault: Exception, paths: Mapping[nn.Module, str]) -> str:
     for frame, number in traceback.walk_tb(fault.__traceback__):
         file = frame.f_code.co_filename
         if not file.startswith(ELSEWHERE) and not file.startswith("<"):
-            line = f"{_short(file)}:{number}"
+            code = linecache.getline(file, number).strip()
+            line = f"{_short(file)}:{number}" + (f" ({code[:60]})" if code else "")
         module = _module_of(frame, paths) or module
     if module is None:
         return line or "loss_fn"
