@@ -1,4 +1,5 @@
-"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, no data.
+"""The joint forward and backward graph of a training step, traced with fake tensors: no memory, and no data unless the
+step reads it (`tape.py`).
 
 The step is traced as `torch.compile` traces it, but by running its Python code once: regions of `torch.utils.checkpoint`
 carry the marks that TorchDynamo would give them, code that asks `torch.compiler.is_compiling()` is told so, and compiled
@@ -12,6 +13,7 @@ import copy
 import functools
 import itertools
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,9 +22,10 @@ import torch
 import torch.utils.checkpoint as checkpoints
 from torch import fx, nn
 from torch.fx import traceback
+from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
-from echo_torch import hooks
+from echo_torch import hooks, tape
 from echo_torch.faults import StepError, explained
 
 
@@ -40,7 +43,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 def paths_of(module: nn.Module) -> dict[nn.Module, str]:
     """The path of each submodule, without what `torch.compile` puts into it."""
-    return {submodule: path.replace("_orig_mod.", "") for path, submodule in module.named_modules()}
+    return {submodule: re.sub(r"(^|\.)_orig_mod(?=\.|$)", "", path) for path, submodule in module.named_modules()}
 
 
 @contextlib.contextmanager
@@ -209,47 +212,94 @@ def joint_graph(
     """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it to a partitioner.
 
     Without `loss_fn` the module returns its loss: see `loss_of`. Also the paths of the parameters and buffers that are
-    its first placeholders, and how many outputs are the forward half's. StepError: the step cannot be traced, or no
+    its first placeholders, and how many outputs are the forward half's. A step that reads its data is run forward once,
+    and the graph has "reads_data" in its `meta`: it is that of these data. StepError: the step cannot be traced, or no
     parameter requires a gradient; it says where and why.
     """
     module = unwrapped(module)
-    model, loss = _Part(module), _Part(loss_fn or _first)
-    args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    real = (model.tensors(), loss.tensors(), args, kwargs, tuple(labels))
-    leaves, spec = pytree.tree_flatten(real)
-    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-
-    def step(*tensors: torch.Tensor) -> torch.Tensor:
-        for place, tensor in zip(places, tensors, strict=True):
-            leaves[place] = tensor
-        of_model, of_loss, args, kwargs, labels = pytree.tree_unflatten(leaves, spec)
-        result = loss.run(of_loss, (model.run(of_model, args, kwargs), *labels), {})
-        return loss_of(result, "loss_fn" if loss_fn else f"the model ({type(module).__name__})")
-
-    def hand_over(joint: fx.GraphModule, *_: Any, num_fwd_outputs: int, **__: Any) -> None:
-        raise _Captured(joint, num_fwd_outputs)
-
-    mode = hooks.FakeTensorMode(allow_non_fake_inputs=True)  # such as what the loss captures
-    fake = [_fake(leaves[place], mode) for place in places]
+    step = _Step(module, loss_fn, inputs, labels)
     try:
-        with contextlib.ExitStack() as held:
-            for context in (attributes_kept(module), attributes_kept(loss.module), mode, layers_recorded(module)):
-                held.enter_context(context)
-            held.enter_context(checkpoints_marked())
-            held.enter_context(_as_compiled())
-            hooks.aot_function(step, hooks.boxed_nop, partition_fn=hand_over)(*fake)
-    except _Captured as captured:
-        joint, num_fwd_outputs = captured.args
-        _number_regions(joint)
-        return joint, [*real[0][0], *real[0][1]], num_fwd_outputs
-    except StepError:
-        raise
-    except Exception as fault:
-        raise explained(fault, paths_of(module))  # noqa: B904 - whether the cause helps is told there
-    raise StepError(
-        "no gradient is asked for: the loss depends on no parameter that requires one; "
-        "look for requires_grad=False, torch.no_grad() and .detach()"
-    )
+        return step.joint(hooks.FakeTensorMode(allow_non_fake_inputs=True))  # such as what the loss captures
+    except StepError as fault:
+        if not fault.on_data or not step.has_data():
+            raise
+        first = fault
+    try:
+        traced = step.joint(tape.replaying(step.record()))
+    except StepError as fault:
+        raise first if fault.on_data else fault  # the first names the line that reads
+    traced[0].meta["reads_data"] = True
+    return traced
+
+
+class _Step:
+    """A step, which runs on any tensors in place of its own."""
+
+    def __init__(self, module: nn.Module, loss_fn: Any, inputs: Any, labels: Sequence[Any]) -> None:
+        self.model, self.loss = _Part(module), _Part(loss_fn or _first)
+        self.who = "loss_fn" if loss_fn else f"the model ({type(module).__name__})"
+        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+        real = (self.model.tensors(), self.loss.tensors(), args, kwargs, tuple(labels))
+        self.paths = [*real[0][0], *real[0][1]]
+        self.leaves, self.spec = pytree.tree_flatten(real)
+        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [self.leaves[place] for place in self.places]
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The loss; what the step sets on its modules is undone."""
+        leaves = [*self.leaves]
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        of_model, of_loss, args, kwargs, labels = pytree.tree_unflatten(leaves, self.spec)
+        with attributes_kept(self.model.module), attributes_kept(self.loss.module):
+            result = self.loss.run(of_loss, (self.model.run(of_model, args, kwargs), *labels), {})
+            return loss_of(result, self.who)
+
+    def has_data(self) -> bool:
+        return all(tensor.device.type != "meta" and not hasattr(tensor, "fake_mode") for tensor in self.tensors())
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What goes wrong is told in one sentence."""
+        try:
+            with _as_compiled():
+                yield
+        except (StepError, _Captured):
+            raise
+        except Exception as fault:
+            raise explained(fault, paths_of(self.model.module))  # noqa: B904 - whether the cause helps is told there
+
+    def record(self) -> list[tape.Entry]:
+        """What the step reads of its data, by running it once on copies of all but its parameters."""
+        own = [t if isinstance(t, nn.Parameter) else t.clone() for t in self.tensors()]
+        with self._explained():
+            return tape.recorded(lambda: self.run(own))
+
+    def joint(self, mode: Any) -> tuple[fx.GraphModule, list[str], int]:
+        def step(*tensors: torch.Tensor) -> torch.Tensor:
+            mode.at = 0  # the tracer runs it more than once
+            return self.run(tensors)
+
+        def hand_over(joint: fx.GraphModule, *_: Any, num_fwd_outputs: int, **__: Any) -> None:
+            raise _Captured(joint, num_fwd_outputs)
+
+        fake = [_fake(tensor, mode) for tensor in self.tensors()]
+        # A number that the tracer knows by itself is read in the recording alone.
+        limit = 0 if hasattr(mode, "entries") else proxy_tensor.CONSTANT_NUMEL_LIMIT
+        constants = _replaced(proxy_tensor, CONSTANT_NUMEL_LIMIT=limit)
+        try:
+            with self._explained(), mode, constants, layers_recorded(self.model.module), checkpoints_marked():
+                hooks.aot_function(step, hooks.boxed_nop, partition_fn=hand_over)(*fake)
+        except _Captured as captured:
+            joint, num_fwd_outputs = captured.args
+            _number_regions(joint)
+            return joint, self.paths, num_fwd_outputs
+        raise StepError(
+            "no gradient is asked for: the loss depends on no parameter that requires one; "
+            "look for requires_grad=False, torch.no_grad() and .detach()"
+        )
 
 
 def _first(result: Any) -> Any:

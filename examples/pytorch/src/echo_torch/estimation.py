@@ -43,6 +43,7 @@ class Estimate:
     at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
     optimizer_name: str = ""
     measured: bool = False  # costs are those of this device; else those of a model
+    reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
 
     @property
@@ -84,6 +85,8 @@ class Estimate:
         rows += [f"{amount(peak):>14} {unit} {100 * part:+8.1f} %" for peak, part in self.front]
         rows += ["", f"{unit} at Echo's peak, by the module that made them"] if self.at_peak else []
         rows += [row("  " + (name or "(inputs, loss and their gradients)"), held) for name, held in self.at_peak.items()]
+        if self.reads_data:
+            rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
         return "\n".join([*rows, "", f"PyTorch's own partition would stay: {self.reason}"] if self.reason else rows)
 
 
@@ -111,7 +114,8 @@ def estimate(
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta".
+    Nothing is allocated and no data read: tensors may be on the device "meta". A step that reads its data, as detectors
+    do, is run forward once, without gradients, on the inputs that are given.
 
     Args:
         module: the model, also one that `torch.compile` has wrapped; call `.train()` first.
@@ -168,6 +172,7 @@ def estimate(
         at_peak=step.at_peak(),
         optimizer_name=optimizers.name_of(optimizer),
         measured=measure,
+        reads_data=joint.meta.get("reads_data", False),
         reason=found.reason,
     )
 

@@ -14,7 +14,10 @@ import torch
 from torch import nn
 
 # What PyTorch calls the parts of its tracers: no user's program holds them.
-PRIVATE = re.compile(r"Fake|Functional|SymInt|SymNode|Sym(Bool|Float)|meta tensor|primals_|tangents_|\b[us]\d+\b|[Pp]roxy|dispatch")
+PRIVATE = re.compile(
+    r"[Ff]ake|Functional|Sym(Int|Node|Bool|Float)|meta tensor|subclass|primals_|tangents_|\b[us]\d+\b|[Pp]roxy|dispatch"
+)
+UNDESCRIBED = re.compile(r"no fake impl registered for \D*?([\w.:]+)\)?>?\.")
 DATA = {"DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"}
 ELSEWHERE = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))  # no code of the user's
 
@@ -22,15 +25,20 @@ ELSEWHERE = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__f
 class StepError(ValueError):
     """The step cannot be traced or planned; the text says where, why, and what to do."""
 
+    on_data = False  # the step reads values, which a trace does not have
+
 
 def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
     """What was raised while a step was traced, as a user can read it; its cause, where that is of the user's own code."""
     where, kinds = _place(fault, paths), {kind.__name__ for kind in type(fault).__mro__}
     lines = str(fault).strip().splitlines()
     text = f": {lines[0]}" if lines else ""
-    if "UnsupportedOperatorException" in kinds:
+    operator = getattr(fault, "func", None) if "UnsupportedOperatorException" in kinds else None
+    if undescribed := UNDESCRIBED.search(text):
+        operator = undescribed[1].replace("::", ".")
+    if operator is not None:
         made = StepError(
-            f"{where}: the operator {getattr(fault, 'func', '')} cannot be traced, since nobody has said what it returns: "
+            f"{where}: the operator {operator} cannot be traced, since nobody has said what it returns: "
             "register that with torch.library.register_fake"
         )
     elif kinds & DATA or PRIVATE.search(text):
@@ -39,6 +47,7 @@ def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
             "results have fixed shapes there (torch.where, masks), estimate the part of the model that reads no values (its "
             'backbone), or train a step with backend="echo" and read echo_torch.reports()'
         )
+        made.on_data = True
     else:
         made = StepError(f"{where}: the step raised {type(fault).__name__}{text}")
         made.__cause__ = fault

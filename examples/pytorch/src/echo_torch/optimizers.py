@@ -46,7 +46,7 @@ def state_bytes(asked: Asked, parameters: Sequence[torch.Tensor]) -> int:
 
     ValueError: there is no optimizer of that name, or its state cannot be found.
     """
-    if asked is None:
+    if asked is None or not (parameters or isinstance(asked, Optimizer)):
         return 0
     if isinstance(asked, Optimizer):
         while isinstance(inner := getattr(asked, "optimizer", None), Optimizer):  # as accelerate wraps it
