@@ -9,14 +9,15 @@ import re
 import unittest
 from contextlib import redirect_stderr
 
-import echo_torch
 import torch
-from echo_torch.capture import joint_graph
-from echo_torch.faults import PRIVATE, StepError
 from support import Case, default_backend, min_cut_rematerialization_partition
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+import echo_torch
+from echo_torch.capture import joint_graph
+from echo_torch.faults import PRIVATE, StepError
 
 
 def square(y):
@@ -109,7 +110,8 @@ class Arguments(unittest.TestCase):
         self.assertEqual(self.peaks(Model(8, 4), self.x)[:2], added[:2])
 
     def test_what_is_no_loss_is_said(self):
-        with self.assertRaisesRegex(StepError, r"\(Linear\) returned no loss but a tensor of shape \(32, 4\): give loss_fn="):
+        got = r"\(Linear\) returned no loss but a tensor of shape \(32, 4\): give loss_fn="
+        with self.assertRaisesRegex(StepError, got):
             echo_torch.estimate(self.model, self.x)
         with self.assertRaisesRegex(StepError, r"loss_fn returned no loss but NoneType: return one number"):
             echo_torch.estimate(self.model, self.x, lambda y: None)
@@ -312,6 +314,43 @@ class Models(Case):
             self.assertTrue(str(echo_torch.estimate(model, x, square)).startswith(f"{unit} of one training step"))
 
 
+    def test_checkpoints_that_are_kept(self):
+        model, x = Blocks(lambda block, x: checkpoint(block, x, use_reentrant=False)), torch.randn(256, 64)
+        planned, kept = (echo_torch.estimate(model, x, square, checkpoints=how) for how in ("replace", "keep"))
+        self.assertEqual(kept.default_peak, planned.default_peak)
+        self.assertEqual(kept.echo_peak, kept.default_peak)
+        self.assertIn("checkpoints='keep'", str(kept))
+        self.assertIsNone(planned.reason)
+        self.assertLess(planned.overhead, 0)  # PyTorch recomputes all of a region
+
+    def test_checkpoints_with_dropout_and_attention(self):
+        class Attention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.project, self.drop = nn.Linear(32, 96), nn.Dropout(0.1)
+
+            def forward(self, x):
+                q, k, v = self.project(x).chunk(3, -1)
+                return self.drop(functional.scaled_dot_product_attention(q, k, v))
+
+        class Model(nn.Module):
+            def __init__(self, how):
+                super().__init__()
+                self.how, self.blocks = how, nn.ModuleList(Attention() for _ in range(4))
+
+            def forward(self, x):
+                for block in self.blocks:
+                    x = self.how(block, x)
+                return x
+
+        model = Model(lambda block, x: checkpoint(block, x, use_reentrant=False))
+        found = echo_torch.estimate(model, torch.randn(4, 2, 64, 32), square)
+        self.assertIsNone(found.reason)
+        self.assertGreater(found.default_overhead, 0.1)
+        self.assertLess(found.echo_peak, found.default_peak)
+        self.assertLess(found.overhead, 0)
+
+
 class DataThatIsRead(unittest.TestCase):
     """Models whose graph depends on their inputs, as detectors are: estimated for those that are given."""
 
@@ -382,12 +421,15 @@ class Transformers(unittest.TestCase):
 
     def test_checks_of_data_are_named(self):
         config = self.library.Wav2Vec2Config(
-            hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64, conv_dim=(32,), conv_stride=(5,),
-            conv_kernel=(10,), num_feat_extract_layers=1, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+            hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64, num_feat_extract_layers=1,
+            conv_dim=(32,), conv_stride=(5,), conv_kernel=(10,),
+            num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
         )
         model = self.library.Wav2Vec2ForCTC(config).train()
-        inputs = {"input_values": torch.empty(2, 4000, device="meta"), "labels": torch.ones(2, 5, device="meta", dtype=torch.long)}
-        with self.assertRaisesRegex(StepError, r"modeling_wav2vec2\.py:\d+ \(.*\), in '?.*Wav2Vec2.*depends on the values"):
+        with torch.device("meta"):
+            inputs = {"input_values": torch.empty(2, 4000), "labels": torch.ones(2, 5, dtype=torch.long)}
+        said = r"modeling_wav2vec2\.py:\d+ \(.*\), in '?.*Wav2Vec2.*depends on the values"
+        with self.assertRaisesRegex(StepError, said):
             echo_torch.estimate(model, inputs)
 
 

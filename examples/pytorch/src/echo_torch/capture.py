@@ -1,9 +1,9 @@
 """The joint forward and backward graph of a training step, traced with fake tensors: no memory, and no data unless the
 step reads it (`tape.py`).
 
-The step is traced as `torch.compile` traces it, but by running its Python code once: regions of `torch.utils.checkpoint`
-carry the marks that TorchDynamo would give them, code that asks `torch.compiler.is_compiling()` is told so, and compiled
-modules run as they were before. Whatever the step sets on its modules is undone.
+The step is traced as `torch.compile` traces it, but by running its Python code: regions of `torch.utils.checkpoint`
+carry the marks that TorchDynamo would give them, code that asks `torch.compiler.is_compiling()` is told so, and
+compiled modules run as they were before. Whatever the step sets on its modules is undone.
 """
 
 from __future__ import annotations
@@ -58,13 +58,17 @@ def layers_recorded(module: nn.Module) -> Iterator[None]:
     def leave(*_: Any) -> None:
         open_calls.pop().close()
 
+    def leave_all() -> None:  # also the modules that raised
+        while open_calls:
+            leave()
+
     with contextlib.ExitStack() as registered:
         for submodule, path in paths_of(module).items():
             hook = functools.partial(enter, path)
             registered.callback(submodule.register_forward_pre_hook(hook, prepend=True).remove)
             registered.callback(submodule.register_forward_hook(leave, always_call=True).remove)
         registered.enter_context(traceback.preserve_node_meta())
-        registered.callback(lambda: [leave() for _ in [*open_calls]])  # of modules that raised
+        registered.callback(leave_all)
         yield
 
 
@@ -73,7 +77,7 @@ def layers_recorded(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def attributes_kept(module: nn.Module) -> Iterator[None]:
-    """Undoes what is set, added or taken away on the submodules while this is open, also within their lists and dicts."""
+    """Undoes what is set, added or taken away on the submodules, and in lists and dicts of theirs."""
     owners = [vars(submodule) for submodule in module.modules()]
     kinds = (dict, OrderedDict, list, set)
     held = {id(value): value for owner in owners for value in owner.values() if type(value) in kinds}
@@ -192,7 +196,8 @@ def _as_compiled() -> Iterator[None]:
 
 def _fake(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     if tensor.device.type != "meta":
-        return mode.from_tensor(tensor, static_shapes=True)
+        made: torch.Tensor = mode.from_tensor(tensor, static_shapes=True)
+        return made
     with mode:  # autograd does not trace what is on no device
         made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
     return made.requires_grad_(tensor.requires_grad)
@@ -213,8 +218,9 @@ def joint_graph(
 
     Without `loss_fn` the module returns its loss: see `loss_of`. Also the paths of the parameters and buffers that are
     its first placeholders, and how many outputs are the forward half's. A step that reads its data is run forward once,
-    and the graph has "reads_data" in its `meta`: it is that of these data. StepError: the step cannot be traced, or no
-    parameter requires a gradient; it says where and why.
+    and the graph has "reads_data" in its `meta`: it is that of these data. There, too, are the places of parameters and
+    buffers among the placeholders, by the name that AOTAutograd has for them. StepError: the step cannot be traced, or
+    no parameter requires a gradient; it says where and why.
     """
     module = unwrapped(module)
     step = _Step(module, loss_fn, inputs, labels)
@@ -227,7 +233,7 @@ def joint_graph(
     try:
         traced = step.joint(tape.replaying(step.record()))
     except StepError as fault:
-        raise first if fault.on_data else fault  # the first names the line that reads
+        raise (first if fault.on_data else fault) from None  # the first names the line that reads
     traced[0].meta["reads_data"] = True
     return traced
 
@@ -241,21 +247,23 @@ class _Step:
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
         real = (self.model.tensors(), self.loss.tensors(), args, kwargs, tuple(labels))
         self.paths = [*real[0][0], *real[0][1]]
+        held = {id(t) for parameters, buffers, _ in real[:2] for t in (*parameters.values(), *buffers.values())}
         self.leaves, self.spec = pytree.tree_flatten(real)
         self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.static = {at for at, tensor in enumerate(self.tensors()) if id(tensor) in held}
 
     def tensors(self) -> list[torch.Tensor]:
         return [self.leaves[place] for place in self.places]
 
-    def run(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    def run(self, tensors: Sequence[torch.Tensor]) -> Any:
         """The loss; what the step sets on its modules is undone."""
         leaves = [*self.leaves]
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         of_model, of_loss, args, kwargs, labels = pytree.tree_unflatten(leaves, self.spec)
         with attributes_kept(self.model.module), attributes_kept(self.loss.module):
-            result = self.loss.run(of_loss, (self.model.run(of_model, args, kwargs), *labels), {})
-            return loss_of(result, self.who)
+            made = self.model.run(of_model, args, kwargs)
+            return loss_of(self.loss.run(of_loss, (made, *labels), {}), self.who)
 
     def has_data(self) -> bool:
         return all(tensor.device.type != "meta" and not hasattr(tensor, "fake_mode") for tensor in self.tensors())
@@ -278,7 +286,7 @@ class _Step:
             return tape.recorded(lambda: self.run(own))
 
     def joint(self, mode: Any) -> tuple[fx.GraphModule, list[str], int]:
-        def step(*tensors: torch.Tensor) -> torch.Tensor:
+        def step(*tensors: torch.Tensor) -> Any:
             mode.at = 0  # the tracer runs it more than once
             return self.run(tensors)
 
@@ -295,6 +303,7 @@ class _Step:
         except _Captured as captured:
             joint, num_fwd_outputs = captured.args
             _number_regions(joint)
+            joint.meta["static_lifetime_input_indices"] = self.static
             return joint, self.paths, num_fwd_outputs
         raise StepError(
             "no gradient is asked for: the loss depends on no parameter that requires one; "
@@ -318,11 +327,12 @@ def loss_of(result: Any, who: str) -> torch.Tensor:
     if isinstance(found, torch.Tensor) and found.numel() == 1 and found.is_floating_point():
         return found
     got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else type(result).__name__
-    advice = (
-        "return one number, such as the mean"
-        if who == "loss_fn"
-        else "give loss_fn=, such as torch.nn.functional.cross_entropy, and labels=, or the inputs that let it return its loss"
-    )
+    advice = "return one number, such as the mean"
+    if who != "loss_fn":
+        advice = (
+            "give loss_fn= (such as torch.nn.functional.cross_entropy) and labels=, "
+            "or the inputs with which the model returns its loss (such as labels=)"
+        )
     raise StepError(f"{who} returned no loss but {got}: {advice}")
 
 

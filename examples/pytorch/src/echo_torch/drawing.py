@@ -10,9 +10,9 @@ from typing import Any
 
 def require() -> None:
     """ImportError: the package was built without the library that draws the page's charts."""
-    from echo_torch import _core
+    from echo_torch._core import can_draw
 
-    if not _core.can_draw:
+    if not can_draw:
         raise ImportError(
             "report= cannot be drawn: echo_torch was built without uPlot, the library of its charts; "
             "install the package anew where pip can download (pip install --force-reinstall --no-cache-dir)"

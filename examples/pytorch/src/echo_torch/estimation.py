@@ -17,9 +17,11 @@ from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
 from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
-from echo_torch.host import Host
+from echo_torch.host import Host, lent_inputs
 from echo_torch.optimizers import bytes_of
-from echo_torch.partition import BudgetError, Options, Report, Watch, default_partition, plan_for, said
+from echo_torch.options import Amount, BudgetError, Options
+from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
+from echo_torch.report import Report, Watch
 
 UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
@@ -76,15 +78,18 @@ class Estimate:
             row(f"optimizer state ({self.optimizer_name or 'none'})", self.optimizer, self.optimizer),
             row("peak of activations and gradients", self.default_peak, self.echo_peak),
             row("  gradients of parameters", self.gradients, self.gradients),
-            row("in all", self.default_total, self.echo_total),
+            row("whole step", self.default_total, self.echo_total),
             "",
             f"Echo's step takes {_longer(self.overhead)} PyTorch's ({costs}).",
-            f"No plan has a peak of activations and gradients below {amount(self.bound)} {unit}.",
         ]
-        rows += ["", "peak of activations and gradients, and the time of a step against PyTorch's"] if self.front else []
+        if self.bound:
+            rows.append(f"No plan has a peak of activations and gradients below {amount(self.bound)} {unit}.")
+        if self.front:
+            rows += ["", "peak of activations and gradients, and the time of a step against PyTorch's"]
         rows += [f"{amount(peak):>14} {unit} {100 * part:+8.1f} %" for peak, part in self.front]
-        rows += ["", f"{unit} at Echo's peak, by the module that made them"] if self.at_peak else []
-        rows += [row("  " + (name or "(inputs, loss and their gradients)"), held) for name, held in self.at_peak.items()]
+        if self.at_peak:
+            rows += ["", f"{unit} at Echo's peak, by the module that made them"]
+        rows += [row("  " + (name or "(inputs, loss and gradients)"), held) for name, held in self.at_peak.items()]
         if self.reads_data:
             rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
         return "\n".join([*rows, "", f"PyTorch's own partition would stay: {self.reason}"] if self.reason else rows)
@@ -103,14 +108,14 @@ def estimate(
     optimizer: optimizers.Asked = "adamw",
     points: int = 0,
     report: str | Path | None = None,
-    budget: int | float | str | None = None,
-    max_overhead: float = Options.max_overhead,
+    budget: Amount | None = None,
+    max_overhead: float | str = Options.max_overhead,
+    checkpoints: Literal["replace", "keep"] = Options.checkpoints,
     keep: str | Sequence[str] = (),
-    checkpoints: Literal["replace", "keep"] = "replace",
-    strategy: str = Options.strategy,
     strict: bool = Options.strict,
     measure: bool = False,
     seconds: float = Options.seconds,
+    strategy: str = Options.strategy,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
@@ -126,23 +131,20 @@ def estimate(
         optimizer: a `torch.optim.Optimizer`, its class or its name; None: none.
         points: how many points of the front of peak against time to find.
         report: a folder for a page that shows the plan in a browser, REPORT/index.html.
-        budget: what the peak should not exceed: bytes, "8GB", or a ratio of PyTorch's peak.
-        max_overhead: without a budget, how much longer than PyTorch's a step may take, as a part of it.
-        keep: patterns of module paths whose values are not made again.
-        checkpoints: "replace" lets Echo choose within regions of `torch.utils.checkpoint`; "keep" leaves them as they are.
-        strategy: how to plan; see `echo_torch.partition.STRATEGIES`.
+        budget: the most that a step may take above parameters and inputs: bytes ("8GB"), or a part of PyTorch's (0.5).
+        max_overhead: without a budget, the most time that recomputation may add to PyTorch's step ("7%", 0.07).
+        checkpoints: "replace" plans regions of `torch.utils.checkpoint` like all else; "keep" leaves them as marked.
+        keep: patterns of module paths whose activations are not recomputed.
         strict: a budget that cannot be met is a BudgetError.
-        measure: measure what operators cost on this device, instead of a model of them.
-        seconds: how long planning may take.
+        measure: time every operator on this device, instead of by a model.
+        seconds: the most time that planning may take.
+        strategy: how to search; see `echo_torch.options.STRATEGIES`.
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
     if not isinstance(module, nn.Module):
         raise ValueError(f"estimate takes a torch.nn.Module first, not {type(module).__name__}")
-    asked = {"budget": budget, "max_overhead": max_overhead, "keep": keep, "strategy": strategy, "strict": strict}
-    if checkpoints != "replace":
-        asked["checkpoints"] = checkpoints
-    settings = Options(**asked, measure=measure, seconds=seconds)
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
     arguments: Any = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     answers = tuple(labels) if isinstance(labels, list | tuple) else (labels,)
     if not isinstance(arguments, Mapping | list | tuple):
@@ -157,16 +159,16 @@ def estimate(
     if report is not None:
         drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
     found = step.report
-    held = [tensors_of(module), tensors_of(loss_fn), [getattr(joint, n.target) for n in joint.graph.find_nodes(op="get_attr")]]
+    captured = [getattr(joint, str(node.target)) for node in joint.graph.find_nodes(op="get_attr")]
     return Estimate(
-        parameters=bytes_of(held),
+        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), captured]),
         inputs=bytes_of([arguments if not isinstance(arguments, Mapping) else dict(arguments), answers]),
         optimizer=state,
         gradients=sum(p.numel() * p.element_size() for p in trained),
         default_peak=found.default_peak or 0,
         echo_peak=(found.peak if step.plan else found.default_peak) or 0,
         bound=found.bound or 0,
-        overhead=_beside(found.overhead, found) if step.plan else 0.0,
+        overhead=found.slowdown - 1,
         default_overhead=found.default_overhead,
         front=[(peak, _beside(part, found)) for peak, part in step.graph.front(points, seconds)] if points else [],
         at_peak=step.at_peak(),
@@ -217,15 +219,18 @@ def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
     try:
         with _mode_of(joint):  # states of random numbers, too, are only described
             default = default_partition(joint, (), num_fwd_outputs=count)
-        host = Host(joint, count, keep=settings.keep)
+        lent = lent_inputs(joint, default[1], static_inputs(joint, (), joint.meta))
+        host = Host(joint, count, keep=settings.keep, replaces=settings.checkpoints == "replace", lent=lent)
+        order = host.order_of(default)
         try:
+            _replaces(joint, settings)
             plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
         except Unknown as unknown:
-            if found.default_peak is None:
-                raise
             found.reason = str(unknown)
         graph = host.core(host.facts(costs.alignment_of(host)))
-        return _Planned(host, graph, plan, host.order_of(default), found)
+        if found.default_peak is None:
+            found.default_peak, found.default_overhead, _ = graph.replay(order, writes_over=False)
+        return _Planned(host, graph, plan, order, found)
     except BudgetError:
         raise
     except Exception as fault:

@@ -19,7 +19,7 @@ PRIVATE = re.compile(
 )
 UNDESCRIBED = re.compile(r"no fake impl registered for \D*?([\w.:]+)\)?>?\.")
 DATA = {"DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"}
-ELSEWHERE = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))  # no code of the user's
+ELSEWHERE = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 
 
 class StepError(ValueError):
@@ -29,7 +29,7 @@ class StepError(ValueError):
 
 
 def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
-    """What was raised while a step was traced, as a user can read it; its cause, where that is of the user's own code."""
+    """What was raised while a step was traced, as a user can read it; with its cause where that is the user's code."""
     where, kinds = _place(fault, paths), {kind.__name__ for kind in type(fault).__mro__}
     lines = str(fault).strip().splitlines()
     text = f": {lines[0]}" if lines else ""
@@ -43,9 +43,9 @@ def explained(fault: Exception, paths: Mapping[nn.Module, str]) -> StepError:
         )
     elif kinds & DATA or PRIVATE.search(text):
         made = StepError(
-            f"{where}: the step depends on the values of a tensor, and an estimate knows shapes alone. Use operators whose "
-            "results have fixed shapes there (torch.where, masks), estimate the part of the model that reads no values (its "
-            'backbone), or train a step with backend="echo" and read echo_torch.reports()'
+            f"{where}: the step depends on the values of a tensor, and an estimate knows shapes alone. Use operators "
+            "whose results have fixed shapes there (torch.where, masks), estimate the part of the model that reads no "
+            'values (its backbone), or train a step with backend="echo" and read echo_torch.reports()'
         )
         made.on_data = True
     else:

@@ -89,7 +89,8 @@ def _made(kind: Any, options: dict[str, Any], fakes: list[torch.Tensor]) -> Opti
     try:
         made: Optimizer = kind(fakes, **options)
     except Exception as fault:
-        raise ValueError(f"optimizer {kind.__name__} cannot be made without options ({fault}): give the object") from None
+        text = f"optimizer {kind.__name__} cannot be made without options ({fault}): give the object"
+        raise ValueError(text) from None
     return made
 
 
@@ -130,7 +131,7 @@ def _after_a_step(optimizer: Optimizer, name: str) -> int:
         return 0
     try:
         with mode, torch.no_grad():
-            optimizer.step(lambda: torch.ones(()))
+            optimizer.step(lambda: 1.0)
     except Exception as fault:
         raise ValueError(
             f"the state of the optimizer {name} cannot be found without a step ({type(fault).__name__}): "

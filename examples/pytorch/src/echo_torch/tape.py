@@ -1,8 +1,8 @@
 """What a step reads of its data: recorded by running it once, given back while it is traced without data.
 
-A model whose Python code depends on values, as detectors do, has one graph for each set of inputs. Run forward once, on
-the inputs that are given, it tells the values that it reads and the shapes that depend on them; the tracer then goes the
-same way.
+A model whose Python code depends on values, as that of detectors does, has one graph for each set of inputs. Run
+forward once, on the inputs that are given, it tells the values that it reads and the shapes that depend on them; the
+tracer then goes the same way.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def depends_on_data(operator: Any) -> bool:
     return any(tag in TAGS for tag in operator.tags) or operator.namespace not in PYTORCHS
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down what operators return whose results depend on data."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.entries: list[Entry] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -89,6 +89,7 @@ def replaying(entries: list[Entry]) -> Any:
 
 def recorded(step: Callable[[], Any]) -> list[Entry]:
     """Runs a step without gradients, and leaves random generators as they were."""
-    with torch.random.fork_rng(), torch.no_grad(), Recorder() as recorder:
+    recorder = Recorder()
+    with torch.random.fork_rng(), torch.no_grad(), recorder:
         step()
     return recorder.entries
