@@ -119,8 +119,7 @@ def estimate(
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta". A step that reads its data, as detectors
-    do, is run forward once, without gradients, on the inputs that are given.
+    Nothing is allocated: tensors may be on the device "meta". Only a step that reads data is run forward once on them.
 
     Args:
         module: the model, also one that `torch.compile` has wrapped; call `.train()` first.
@@ -142,50 +141,45 @@ def estimate(
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"estimate takes a torch.nn.Module first, not {type(module).__name__}")
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
-    arguments: Any = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
-    answers = tuple(labels) if isinstance(labels, list | tuple) else (labels,)
-    if not isinstance(arguments, Mapping | list | tuple):
-        raise ValueError(f"inputs= takes a tensor, a sequence or a mapping, not {type(inputs).__name__}")
     if report is not None:
         drawing.require()  # said at once where it cannot be drawn
-    module = unwrapped(module)
-    trained = list({p: None for part in (module, loss_fn) for p in _trained(part)})
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
+    asked, module = _arguments(module, inputs, labels), unwrapped(module)
+    trained = _trained(module, loss_fn)
     state = optimizers.state_bytes(optimizer, trained)
-    joint, _, count = joint_graph(module, loss_fn, arguments, answers)
-    step = _planned(joint, count, settings)
+    step = _planned(*joint_graph(module, loss_fn, *asked), settings)
     if report is not None:
         drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
-    found = step.report
-    captured = [getattr(joint, str(node.target)) for node in joint.graph.find_nodes(op="get_attr")]
     return Estimate(
-        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), captured]),
-        inputs=bytes_of([arguments if not isinstance(arguments, Mapping) else dict(arguments), answers]),
+        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), _captured(step.host.joint)]),
+        inputs=bytes_of(asked),
         optimizer=state,
         gradients=sum(p.numel() * p.element_size() for p in trained),
-        default_peak=found.default_peak or 0,
-        echo_peak=(found.peak if step.plan else found.default_peak) or 0,
-        bound=found.bound or 0,
-        overhead=found.slowdown - 1,
-        default_overhead=found.default_overhead,
-        front=[(peak, _beside(part, found)) for peak, part in step.graph.front(points, seconds)] if points else [],
-        at_peak=step.at_peak(),
+        front=step.front(points, seconds) if points else [],
         optimizer_name=optimizers.name_of(optimizer),
-        measured=measure,
-        reads_data=joint.meta.get("reads_data", False),
-        reason=found.reason,
+        **step.figures(),
     )
 
 
-def _beside(overhead: float, found: Report) -> float:
-    """The overhead of a step beside PyTorch's, whose own recomputation is in its time."""
-    return (1 + overhead) / (1 + found.default_overhead) - 1
+def _arguments(module: Any, inputs: Any, labels: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The arguments of the model, and those of the loss after what the model returned. ValueError: they are none."""
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"estimate takes a torch.nn.Module first, not {type(module).__name__}")
+    if not isinstance(inputs, torch.Tensor | Mapping | list | tuple):
+        raise ValueError(f"inputs= takes a tensor, a sequence or a mapping, not {type(inputs).__name__}")
+    given = dict(inputs) if isinstance(inputs, Mapping) else (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    return given, tuple(labels) if isinstance(labels, list | tuple) else (labels,)
 
 
-def _trained(part: Any) -> list[nn.Parameter]:
-    return [p for p in part.parameters() if p.requires_grad] if isinstance(part, nn.Module) else []
+def _captured(joint: fx.GraphModule) -> list[torch.Tensor]:
+    """Tensors that are no attributes of the model or the loss, such as those that a function has in its closure."""
+    return [getattr(joint, str(node.target)) for node in joint.graph.find_nodes(op="get_attr")]
+
+
+def _trained(*parts: Any) -> list[nn.Parameter]:
+    """The parameters of modules that require a gradient, each once."""
+    every = (p for part in parts if isinstance(part, nn.Module) for p in part.parameters())
+    return list(dict.fromkeys(p for p in every if p.requires_grad))
 
 
 def _mode_of(joint: fx.GraphModule) -> Any:
@@ -203,6 +197,27 @@ class _Planned:
     plan: Any  # None: PyTorch's own partition stays
     default: list[int]  # the order in which PyTorch's own partition runs the nodes
     report: Report
+    measures: bool  # costs are those of this device
+
+    def figures(self) -> dict[str, Any]:
+        """What an estimate takes from it as it stands."""
+        found = self.report
+        return {
+            "default_peak": found.default_peak or 0,
+            "echo_peak": found.best_peak or 0,
+            "bound": found.bound or 0,
+            "overhead": found.slowdown - 1,
+            "default_overhead": found.default_overhead,
+            "at_peak": self.at_peak(),
+            "measured": self.measures,
+            "reads_data": self.host.joint.meta.get("reads_data", False),
+            "reason": found.reason,
+        }
+
+    def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
+        """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
+        own = 1 + self.report.default_overhead
+        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds)]
 
     def at_peak(self) -> dict[str, int]:
         """The bytes at the peak by module, the ten largest."""
@@ -213,7 +228,7 @@ class _Planned:
         return dict(by_module.most_common(10))
 
 
-def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
+def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _Planned:
     """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
     found, plan = Report(), None
     try:
@@ -230,7 +245,7 @@ def _planned(joint: fx.GraphModule, count: int, settings: Options) -> _Planned:
         graph = host.core(host.facts(costs.alignment_of(host)))
         if found.default_peak is None:
             found.default_peak, found.default_overhead, _ = graph.replay(order, writes_over=False)
-        return _Planned(host, graph, plan, order, found)
+        return _Planned(host, graph, plan, order, found, settings.measure)
     except BudgetError:
         raise
     except Exception as fault:
