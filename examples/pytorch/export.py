@@ -53,7 +53,7 @@ def capture_joint(
 ) -> Joint:
     """The joint graph of one training step, as in `export_module`.
 
-    Every tensor that the loss reads must be a label: one that it captures is refused by the tracer.
+    Tensors that change from step to step must be inputs or labels: what the loss captures is a constant.
     """
     captured, paths, _ = joint_graph(module, loss_fn, inputs, labels)
     # PyTorch's own partitioners do both first: the names of their halves are those of this graph.
