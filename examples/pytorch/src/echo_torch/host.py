@@ -5,6 +5,8 @@ Two operators are planned as two calls each, because their parts may run again o
 update: never);
 - dropout: `mask` (draws random numbers) and `product` (does not, so it may run again without the
 generator).
+
+What draws random numbers and may run again reads the `state` of the generator, a call of its own that runs once.
 """
 
 from __future__ import annotations
@@ -173,7 +175,8 @@ class Host:
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
-            if draws and not backward and last_draw is not None:
+            may_draw = draws or not (graph.is_own(node.target) or is_collective(node))
+            if may_draw and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
             if draws and (backward or self.traced):
                 call.rerun = "never"
@@ -190,10 +193,12 @@ class Host:
                 if call.kind == "view":
                     written.add(node)
                 call.rerun = "never"
+            if call.rerun == "seeded":
+                self._append_state(call)
             for part in self._split(call) if splits else (call,):
                 self._append(part)
-            if draws and not backward:
-                last_draw = self.parts[node][0]
+            if may_draw and not backward:
+                last_draw = next(i for i in self.parts[node] if self.calls[i].part != "state")
             if not backward:
                 guarded += [i for i in self.parts[node] if self.calls[i].rerun != "pure"]
         self._guard(guarded)
@@ -201,6 +206,16 @@ class Host:
     def _append(self, call: Call) -> None:
         self.parts.setdefault(call.node, []).append(len(self.calls))
         self.calls.append(call)
+
+    def _append_state(self, call: Call) -> None:
+        """The state of the generator as a call of its own, which this one reads. To run again it also keeps the state
+        that it finds.
+        """
+        size = state_bytes(str(graph.device_of(call.node)))
+        call.inputs, call.workspace = [*call.inputs, (len(self.calls), 0)], call.workspace + size
+        made, control = [graph.Value([size], "u8", size, exact=True)], [*call.control]
+        state = Call(call.node, call.phase, [], made, rerun="never", layer=call.layer, control=control)
+        self._append(dataclasses.replace(state, part="state", made=(), time_us=0.0))
 
     def _may_split(self, node: fx.Node) -> bool:
         if node.target is DROPOUT:
@@ -213,10 +228,11 @@ class Host:
         part, first = functools.partial(dataclasses.replace, call), len(self.calls)
         if call.node.target is DROPOUT:
             made, mask = call.outputs
-            read, inputs = [*call.reads, call.node], [*call.inputs, (first, 0)]
+            read, inputs = [*call.reads, call.node], [*call.inputs[: len(call.reads)], (first, 0)]
+            again = functools.partial(part, rerun="pure", control=[], workspace=0)
             return (
-                part(part="mask", made=(1,), outputs=[mask], workspace=made.bytes),
-                part(part="product", made=(0,), inputs=inputs, outputs=[made], rerun="pure", reads=read, control=[]),
+                part(part="mask", made=(1,), outputs=[mask], workspace=call.workspace + made.bytes),
+                again(part="product", made=(0,), inputs=inputs, outputs=[made], reads=read),
             )
         read = [read for read in call.node.args[:3] if read in call.reads]  # not the old statistics
         inputs, new = [self.place_of(node) for node in read], [(first, 1)]  # the new ones come with the first run
@@ -300,7 +316,7 @@ class Host:
                         f"PyTorch's default draws the random numbers of {self.named(node)} in the {phase} pass, "
                         "and Echo would draw them earlier or later than that"
                     )
-                order += by_name[name]
+                order += [i for i in by_name[name] if phase == "forward" or self.calls[i].part != "state"]
         return order
 
 
@@ -454,6 +470,15 @@ def get_state(device: str) -> torch.Tensor:
     """The state of the default generator of a device, whatever mode of the user's is open."""
     with hooks.without_modes():
         return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
+
+
+@functools.cache
+def state_bytes(device: str) -> int:
+    """The bytes of the state of a device's default generator; 0 where that device is not there."""
+    try:
+        return get_state(device).nbytes
+    except Exception:
+        return 0
 
 
 def set_state(device: str, state: torch.Tensor) -> None:

@@ -176,7 +176,7 @@ def plan_for(
     report.nodes = len(host.calls)
     order = host.order_of(default)
     if options.measure:
-        report.measured = costs.fill(host, ranks.share)
+        report.measured, report.notes = costs.fill(host, ranks.share)
     watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
