@@ -95,19 +95,31 @@ def job_of(call: Call) -> Job | str | None:
     return target, args, kwargs
 
 
-def fill(host: Host, share: Callable[[Any], Any]) -> tuple[int, list[str]]:
-    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table.
+class Filled(NamedTuple):
+    """What became of the costs of a graph."""
 
-    Returns how many operators were not known yet, and what the user should know of the prediction.
-    """
+    new: int  # operators that were not known yet
+    notes: list[str]  # what the user should know of the prediction
+    file: Path
+    keys: frozenset[str]  # in that file
+
+    def forget(self) -> None:
+        """Drops these costs from the file, so that they are measured again when a graph needs them next."""
+        known = _load(self.file)
+        _save(self.file, {key: cost for key, cost in known.items() if key not in self.keys})
+
+
+def fill(host: Host, share: Callable[[Any], Any]) -> Filled:
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
     device = next((device_of(call.node) for call in host.calls if call.phase != "input"), torch.device("cpu"))
     jobs = {index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None}
-    found = {index: job for index, job in jobs.items() if isinstance(job, str)}
-    keys = {index: _key(job) for index, job in jobs.items() if index not in found}
+    found: dict[int, Cost | str] = {index: job for index, job in jobs.items() if isinstance(job, str)}
+    measurable = {index: job for index, job in jobs.items() if not isinstance(job, str)}
+    keys = {index: _key(job) for index, job in measurable.items()}
     own = {key for index, key in keys.items() if is_own(host.calls[index].node.target)}
     path = _path(device)
     known = _load(path)
-    missing = {key: jobs[index] for index, key in keys.items() if key not in known and key not in _of_users}
+    missing = {key: measurable[index] for index, key in keys.items() if key not in known and key not in _of_users}
 
     def table() -> dict[str, Cost | str]:
         users = _measure_apart({key: job for key, job in missing.items() if key not in own}, str(device))
@@ -122,7 +134,7 @@ def fill(host: Host, share: Callable[[Any], Any]) -> tuple[int, list[str]]:
     shared = _costs(share(table))
     found |= {index: shared[key] for index, key in keys.items() if key in shared}
     _apply(host, {index: cost for index, cost in found.items() if not isinstance(cost, str)})
-    return len(missing), _notes(host, found)
+    return Filled(len(missing), _notes(host, found), path, frozenset(keys.values()))
 
 
 def _key(job: Job) -> str:
@@ -144,7 +156,7 @@ def _apply(host: Host, found: dict[int, Cost]) -> None:
     # What could not be measured is modelled; the model's times are brought to this device's scale.
     modelled = [_model(call) for call in host.calls]
     timed = [index for index in found if host.calls[index].time_us is not None]
-    scale = sum(host.calls[i].time_us for i in timed) / (sum(modelled[i] for i in timed) or 1.0)
+    scale = sum(host.calls[i].time_us or 0.0 for i in timed) / (sum(modelled[i] for i in timed) or 1.0)
     for call, microseconds in zip(host.calls, modelled, strict=True):
         if call.time_us is None:
             call.time_us = scale * microseconds
@@ -244,7 +256,7 @@ def _measured_on_cpu(run: Callable[[], Any], job: Job) -> Cost:
     if not is_own(job[0]):
         run()  # what it makes once and keeps
     first, most, left = _held(run, clock)
-    seconds = first if first > ENOUGH_SECONDS else min(first, _shortest(run, clock))
+    seconds = min(first, _shortest(run, clock))
     least = most
     if _depends_on_data(job[0]):
         with contextlib.suppress(Exception):  # such as of a matrix that has no inverse

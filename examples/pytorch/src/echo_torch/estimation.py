@@ -15,9 +15,10 @@ from torch import fx, nn
 from echo_torch import costs, drawing, optimizers
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
+from echo_torch.defaults import lent_inputs
 from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
-from echo_torch.host import Host, lent_inputs
+from echo_torch.host import Host
 from echo_torch.optimizers import bytes_of
 from echo_torch.options import Amount, BudgetError, Options
 from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs

@@ -16,14 +16,14 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 MOST_LOST = 2  # children that are given up before the rest is not tried
 
-Tasks = dict[str, Callable[[], Any]]
+Tasks = Mapping[str, Callable[[], Any]]
 
 
 def is_possible() -> bool:

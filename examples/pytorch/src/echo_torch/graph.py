@@ -53,12 +53,14 @@ FLOP_FORMULAS = flop_registry | {
 # Results that were as large as the largest argument before they were made smaller: their storage still is, which
 # tracing does not know.
 SHRUNK = defaults_of(aten.mse_loss, aten.smooth_l1_loss, aten.soft_margin_loss, aten.binary_cross_entropy, aten.col2im)
-# What makes other bits under a mode of `__torch_dispatch__`, such as AOTAutograd opens for the first call of a graph: the
-# kernel is made of other operators, reads complex views in them, and they do not resolve these there. `operators.py`
-# looks for more of them.
+# What makes other bits under a mode of `__torch_dispatch__`, such as AOTAutograd opens for the first call of a graph:
+# the kernel is made of other operators, reads complex views in them, and they do not resolve these there.
+# `operators.py` looks for more of them.
 OTHER_BITS = (aten.linalg_pinv.atol_rtol_tensor,)
 # What its schema calls new and what lies on an argument of that name: the sparse tensor keeps what it is made of.
 MADE_OF = {aten._sparse_coo_tensor_with_dims_and_tensors.default: "values"}
+# Views that their schemas call copies.
+HIDDEN_VIEWS = (aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 # What copies the whole storage on which its first argument lies, although that is a part of it.
 WHOLE = defaults_of(aten.copy, aten.slice_scatter, aten.select_scatter, aten.diagonal_scatter, aten.as_strided_scatter)
 
@@ -334,3 +336,14 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
     call.flops = count_flops(node)
     call.writes = _written(node, names) if writes else []
     return call
+
+
+def is_hidden_view(node: fx.Node) -> bool:
+    """Whether the results lie on the argument's storage although the schema calls it a copy."""
+    waits = is_collective(node) and node.target._opname == "wait_tensor"
+    return waits or node.target in HIDDEN_VIEWS
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether the operator draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from echo_torch import hooks, reuse
+from echo_torch.defaults import storage_of
 from echo_torch.graph import (
     Place,
     Unknown,
@@ -20,7 +21,7 @@ from echo_torch.graph import (
     is_getitem,
     leaves,
 )
-from echo_torch.host import Host, get_state, set_state, state_bytes, storage_of
+from echo_torch.host import Host, get_state, set_state, state_bytes
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
 Halves = tuple[fx.GraphModule, fx.GraphModule]

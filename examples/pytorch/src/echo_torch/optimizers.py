@@ -6,7 +6,7 @@ import difflib
 import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.optim import Optimizer
@@ -16,14 +16,14 @@ from echo_torch import hooks
 
 aten = torch.ops.aten
 READS = (aten._local_scalar_dense.default, aten.item.default, aten.is_nonzero.default)
-Asked = Optimizer | type[Optimizer] | str | None
+Asked: TypeAlias = Optimizer | type[Optimizer] | str | None
 
 
 @functools.cache
 def _kind_of_mode() -> Any:
     """A mode of fake tensors from which numbers can be read: 0.5, 1 or False, since no state's size depends on them."""
 
-    class Readable(hooks.FakeTensorMode):  # type: ignore[misc]
+    class Readable(hooks.FakeTensorMode):
         def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func is aten.is_nonzero.default:
                 return False
@@ -49,9 +49,10 @@ def state_bytes(asked: Asked, parameters: Sequence[torch.Tensor]) -> int:
     if asked is None or not (parameters or isinstance(asked, Optimizer)):
         return 0
     if isinstance(asked, Optimizer):
-        while isinstance(inner := getattr(asked, "optimizer", None), Optimizer):  # as accelerate wraps it
-            asked = inner
-        return bytes_of(asked.state.values()) or _after_a_step(_on_fakes(asked), name_of(asked))
+        real: Any = asked
+        while isinstance(inner := getattr(real, "optimizer", None), Optimizer):  # as accelerate wraps it
+            real = inner
+        return bytes_of(real.state.values()) or _after_a_step(_on_fakes(real), name_of(real))
     kind, options = _named(asked) if isinstance(asked, str) else (asked, {})
     mode = _kind_of_mode()()
     return _after_a_step(_made(kind, options, [_fake(p, mode) for p in parameters]), kind.__name__)
@@ -108,7 +109,7 @@ def _on_fakes(optimizer: Optimizer) -> Optimizer:
     made.param_groups = [
         {**group, "params": [_fake(p, mode) for p in group["params"]]} for group in optimizer.param_groups
     ]
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _fake(parameter: torch.Tensor, mode: Any) -> torch.Tensor:

@@ -189,6 +189,7 @@ class Watch:
         self.told: list[Break] = []
         self.seen: Seen | None = None
         self.whole: dict[tuple[int, ...], Step] = {}
+        self.of_step: dict[tuple[int, ...], list[Graph]] = {}
         self.measured = self.tried = 0
         self.kinds: set[type] = set()  # of autograd's nodes: one for each graph
         self.known: dict[int, weakref.ref[torch.Tensor]] = {}  # parameters that are trained, by id
@@ -313,7 +314,7 @@ class Watch:
             if key in self.whole:
                 self.whole[key].take(step)
             else:
-                self.whole[key] = step
+                self.whole[key], self.of_step[key] = step, [run.graph for run in runs]
                 steps.append(step)
             self.measured += 1
         if self.measured >= MEASURED or self.tried >= AT_MOST:
@@ -326,10 +327,18 @@ class Watch:
                 log.warning("echo: %s", step.table())
             else:
                 log.info("echo: a whole step: %s", step)
+        if any(step.contradicts_costs for step in self.whole.values()):
+            self._measure_again()
         known = {(part.reason, part.where) for step in self.whole.values() for part in step.outside}
         for found in self.breaks:
             if found.trains and found not in self.told and (found.reason, found.where) not in known:
                 self._say(found)
+
+    def _measure_again(self) -> None:
+        log.info("echo: a step takes much less than its operators were measured to: they will be measured again")
+        for graph in {graph for step in self.of_step.values() for graph in step}:
+            if graph.report is not None and graph.report.costs is not None:
+                graph.report.costs.forget()
 
     def _step(self, seen: Seen, runs: list[Run], ended: Any) -> Step:
         graphs = list(dict.fromkeys(run.graph for run in runs))
@@ -337,6 +346,11 @@ class Watch:
         step = Step(len(graphs), len(planned), gradients=runs[0].gradients)
         step.seconds = seconds(runs[0].begun, ended)
         step.inside_time = min(sum(seconds(run.begun, run.ended) for run in runs) / (step.seconds or 1.0), 1.0)
+        step.planned_seconds = sum(
+            g.report.time_us * (1 + (g.report.overhead if g in planned else g.report.default_overhead)) / 1e6
+            for g in (run.graph for run in runs if run.forward)
+            if g.report is not None
+        )
         step.saved_inside = sum(size for key, size in seen.kept.items() if key not in seen.inputs)
         found = seen.beside or Beside()
         step.saved_outside = found.saved
@@ -372,7 +386,7 @@ def now(device: torch.device) -> Any:
         return time.thread_time()
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("the step is captured")
-    mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    mark = torch.cuda.Event(enable_timing=True)
     mark.record()
     return mark
 

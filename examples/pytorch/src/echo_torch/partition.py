@@ -13,9 +13,10 @@ from torch import fx
 
 from echo_torch import costs, hooks, say
 from echo_torch.agree import Agreement
+from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
-from echo_torch.host import Host, checkpoints_of, lent_inputs
+from echo_torch.host import Host
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Report, Reports, Watch
 from echo_torch.say import EchoWarning, log, warn_once
@@ -176,7 +177,8 @@ def plan_for(
     report.nodes = len(host.calls)
     order = host.order_of(default)
     if options.measure:
-        report.measured, report.notes = costs.fill(host, ranks.share)
+        report.costs = costs.fill(host, ranks.share)
+        report.measured, report.notes = report.costs.new, report.costs.notes
     watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from echo_torch.steps import HalfPeaks, Step
 
@@ -33,6 +34,7 @@ class Report:
     where: str = ""  # the function that was compiled, and where it stands
     time_us: float = 0.0  # of one step's operators, without recomputation
     measured: int = 0  # operators that were timed for this graph
+    costs: Any = field(default=None, repr=False)  # those of its operators: see `costs.Filled`
     checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from echo_torch import hooks
-from echo_torch.graph import MADE_OF, Call, Place, defaults_of, argument_names, aten, is_own, number
+from echo_torch.graph import MADE_OF, Call, Place, argument_names, aten, defaults_of, is_own, number
 
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
 _ACTIVATIONS = "threshold gelu silu sigmoid tanh leaky_relu elu hardtanh hardsigmoid softplus".split()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 MUCH = 0.1  # of a step's time or of what it keeps: from here on what lies outside is worth a warning
+BADLY = 1.5  # times what the graphs took: costs that add up to more are measured again
 LITTLE = 1e6  # bytes: nobody runs out of memory by less
 
 
@@ -50,6 +51,7 @@ class Step:
     planned: int  # graphs that run by a plan of Echo's
     seconds: float = 0.0  # of processor time, or of the device's; the optimizer's are not among them
     inside_time: float = 0.0  # part of them that the graphs take
+    planned_seconds: float = 0.0  # that the graphs should take, by the costs of their operators
     outside: list[Outside] = field(default_factory=list)
     saved_inside: int = 0  # that its graphs keep for their backward halves
     saved_outside: int = 0  # that autograd keeps beside them
@@ -78,6 +80,13 @@ class Step:
         beside = self.saved_outside > LITTLE and (trained or self.saved_part_outside > MUCH)
         cut = self.saved_inside > LITTLE and self.graphs > 1 and not self.planned
         return bool(self.outside) and (beside or cut)
+
+    @property
+    def contradicts_costs(self) -> bool:
+        """Whether the graphs took so much less than the sum of their operators that these were measured badly, as on a
+        machine that had other work.
+        """
+        return self.planned_seconds > BADLY * self.inside_time * self.seconds
 
     def take(self, other: Step) -> None:
         """Joins what was seen when the same graphs ran once more: the quicker run, and the larger need."""

@@ -28,11 +28,11 @@ def depends_on_data(operator: Any) -> bool:
     return any(tag in TAGS for tag in operator.tags) or operator.namespace not in PYTORCHS
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(TorchDispatchMode):
     """Writes down what operators return whose results depend on data."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.entries: list[Entry] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -52,7 +52,7 @@ def unlike() -> StepError:
 
 @functools.cache
 def _kind_of_mode() -> Any:
-    class Replaying(hooks.FakeTensorMode):  # type: ignore[misc]
+    class Replaying(hooks.FakeTensorMode):
         """Fake tensors, with the results of a recorder where they depend on data."""
 
         entries: list[Entry] = []
