@@ -2,10 +2,12 @@
 
     python programs.py [--first SEED] [--count N]
 
-Each draws operators of many kinds, among them transpositions, views, writes in place, random numbers
-and statistics, and lets each read what others made. Losses, gradients, buffers and results must be
-the same bits, whatever is asked of the plan. What differs is printed, one line for each, and so is why
-a graph was left to PyTorch. A program takes some seconds; `test_programs.py` trains a few.
+Each draws operators of many kinds, among them transpositions, views, writes in place, random numbers,
+statistics, operators of a user's own and checkpoints, and lets each read what others made. Some programs
+have batches of several sizes; and with some the caller writes into an input, or into a result, between
+the forward and the backward pass. Losses, gradients, buffers and results must be the same bits, whatever
+is asked of the plan. What differs is printed, one line for each, and so is why a graph was left to
+PyTorch. A program takes some seconds; `test_programs.py` trains a few.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from program_operators import BINARY, OF_INPUT, UNARY
 from support import default_backend
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import echo_torch
 from echo_torch import reuse
@@ -39,49 +43,14 @@ ASKED = (
 # Why PyTorch's own partition may stay without a fault.
 EXPECTED = ("found nothing below", "fits the budget")
 
-UNARY = (
-    torch.tanh, torch.sigmoid, torch.sin, torch.abs, torch.neg, torch.clone, torch.atan, torch.erf,
-    F.relu, F.gelu, F.silu, F.softplus, F.leaky_relu, F.hardswish, F.hardsigmoid, F.hardtanh, F.elu,
-    F.mish, F.logsigmoid, F.relu6, F.selu, F.softsign,
-    lambda x: x.clamp(-2, 2).exp(),
-    lambda x: x.clamp(-3, 3).square(),
-    lambda x: (x.abs() + 1).rsqrt(),
-    lambda x: x.double().sin().float(),
-    lambda x: x.bfloat16().tanh().float(),
-    lambda x: x * 0.5 + 1.0,
-    lambda x: F.threshold(x, 0.1, 0.0),
-    lambda x: x.detach() * 0.5 + x,
-    lambda x: x + x[:1].expand_as(x).tanh(),
-    lambda x: F.dropout(x, 0.2),
-    lambda x: F.dropout1d(x, 0.3) if x.dim() == 3 else F.dropout(x, 0.5),
-    lambda x: x * torch.rand_like(x),
-    lambda x: x + torch.randn(x.shape),
-    lambda x: x * torch.bernoulli(torch.full_like(x, 0.7)),
-    lambda x: x * (torch.rand(x.shape[:1] + (1,) * (x.dim() - 1)) > 0.2),
-)  # fmt: skip
-
-BINARY = (
-    torch.add, torch.sub, torch.maximum, torch.minimum, torch.logaddexp,
-    lambda a, b: a * b.tanh(),
-    lambda a, b: torch.where(a > b, a, b * 0.5),
-    lambda a, b: torch.lerp(a, b, 0.3),
-    lambda a, b: torch.addcmul(a, a, b.tanh(), value=0.5),
-    lambda a, b: a / (b.abs() + 1),
-    lambda a, b: torch.sqrt(a * a + b * b + 1),
-    lambda a, b: a.masked_fill(b > 0.5, 0.0),
-    lambda a, b: (a * 1.5).add_(b),
-    lambda a, b: (a * b.sigmoid() * 1.5).relu_(),
-    lambda a, b: F.dropout(a * b.sigmoid(), 0.2, inplace=True),
-)  # fmt: skip
-
 Reading = Callable[["Values"], Tensor]
 
 
 class Values:
-    """What a program has at hand while it runs: what it made, parameters, buffers."""
+    """What a program has at hand while it runs: what it made, an input, parameters, buffers."""
 
-    def __init__(self, made: list[Tensor], parameters: Any, buffers: list[Tensor]) -> None:
-        self.made, self.parameters, self.buffers = made, parameters, buffers
+    def __init__(self, made: list[Tensor], given: Tensor, parameters: Any, buffers: Any) -> None:
+        self.made, self.given, self.parameters, self.buffers = made, given, parameters, buffers
 
 
 class Program:
@@ -90,13 +59,16 @@ class Program:
     def __init__(self, seed: int) -> None:
         self.seed, self.draw = seed, random.Random(seed)
         self.shape = self.draw.choice(SHAPES)
+        self.batches = self.draw.choice((None, None, None, "seen", "marked"))  # of several sizes?
+        self.written = self.draw.choice((None, None, "given", "given", "result"))  # by the caller
         self.parameters: list[tuple[int, ...]] = []
         self.buffers: list[int] = []
         self.calls: list[Reading] = []
         torch.manual_seed(seed)
         self.shapes = [self.shape] * 2
-        made = [torch.randn(self.shape) for _ in range(2)]
+        made, self.given = [torch.randn(self.shape) for _ in range(2)], torch.randn(self.shape)
         kinds = [self._unary, self._binary, self._layout, self._part, self._reduced, self._layer]
+        kinds += [self._input, self._checkpoint] if self.draw.random() < 0.6 else []
         for _ in range(self.draw.randrange(40, 160)):
             sizes = len(self.parameters), len(self.buffers)
             back = self.draw.choice((2, 4, 20))
@@ -118,7 +90,7 @@ class Program:
             return None
         parameters = [torch.full(shape, 0.5) for shape in self.parameters]
         try:
-            value = call(Values(made, parameters, [torch.ones(n) for n in self.buffers]))
+            value = call(Values(made, self.given, parameters, [torch.ones(n) for n in self.buffers]))
         except (RuntimeError, IndexError):  # the shapes do not fit
             return None
         return value.detach() if bool(torch.isfinite(value).all()) else None
@@ -131,7 +103,33 @@ class Program:
         self.buffers.append(length)
         return len(self.buffers) - 1
 
+    def _dim(self, shape: tuple[int, ...]) -> int:
+        """A dimension; not that of the batch where it has several sizes."""
+        return self.draw.randrange(1 if self.batches else 0, len(shape))
+
     # ---- Kinds of operators, each of what was made at a place, of a shape
+
+    def _input(self, at: int, shape: tuple[int, ...]) -> Reading:
+        function = self.draw.choice(OF_INPUT)
+        return lambda v: function(v.made[at], v.given.reshape(v.made[at].shape))
+
+    def _checkpoint(self, at: int, shape: tuple[int, ...]) -> Reading | None:
+        """Some operators in a row, which the user wants to be run again in the backward pass."""
+        kinds = [self._unary, self._unary, self._linear]
+        kinds += [self._attention] if len(shape) == 3 else []
+        if shape[-1] > 256:
+            kinds = kinds[:2]
+        calls = [self.draw.choice(kinds)(0, shape) for _ in range(self.draw.randrange(2, 6))]
+
+        def part(v: Values) -> Tensor:
+            def run(x: Tensor) -> Tensor:
+                for call in calls:
+                    x = call(Values([x], v.given, v.parameters, v.buffers))
+                return x
+
+            return checkpoint(run, v.made[at], use_reentrant=False)
+
+        return part
 
     def _unary(self, at: int, shape: tuple[int, ...]) -> Reading:
         function = self.draw.choice(UNARY)
@@ -144,6 +142,9 @@ class Program:
 
     def _layout(self, at: int, shape: tuple[int, ...]) -> Reading:
         order = self.draw.sample(range(len(shape)), len(shape))
+        if self.batches:
+            order = [0, *(dim for dim in order if dim)]
+            return lambda v: v.made[at].permute(order)
         wanted = self.draw.choice((*SHAPES, (SIZE,), (32, 8, 16), (2, 2048), (4, 64, 16)))
         return self.draw.choice(
             (
@@ -155,7 +156,7 @@ class Program:
         )
 
     def _part(self, at: int, shape: tuple[int, ...]) -> Reading:
-        dim = self.draw.randrange(len(shape))
+        dim = self._dim(shape)
         places = torch.tensor([self.draw.randrange(shape[dim]) for _ in range(shape[dim])])
 
         def halves(v: Values) -> Tensor:
@@ -184,7 +185,7 @@ class Program:
         )
 
     def _reduced(self, at: int, shape: tuple[int, ...]) -> Reading:
-        dim = self.draw.randrange(len(shape))
+        dim = self._dim(shape)
         length = self._buffer(shape[-1])
 
         def averaged(v: Values) -> Tensor:
@@ -258,7 +259,7 @@ class Program:
             weights = F.softmax(torch.einsum("bqhd,bkhd->bqhk", q, q) * 0.2, -1)
             weights = weights.masked_fill(weights > 0.9, 0.0)
             product = F.dropout(weights, 0.1).transpose(1, 2) @ q.transpose(1, 2)
-            return product.transpose(1, 2).reshape(shape)
+            return product.transpose(1, 2).flatten(2)
 
         def plain(v: Values) -> Tensor:
             weights = v.made[at] @ v.made[at].transpose(1, 2) * 0.1
@@ -298,18 +299,29 @@ class Module(nn.Module):
         super().__init__()
         torch.manual_seed(program.seed + 1)
         self.program = program
-        self.scale = nn.Parameter(torch.randn(program.shape))
+        self.scale = nn.Parameter(torch.randn(program.shape[1:]))
         self.own = nn.ParameterList([nn.Parameter(torch.randn(shape)) for shape in program.parameters])
         self.kept = nn.Module()
         for k, length in enumerate(program.buffers):
             self.kept.register_buffer(str(k), torch.ones(length))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        values = Values([x, x * self.scale], list(self.own), list(self.kept.buffers()))
+    def forward(self, x: Tensor, given: Tensor) -> tuple[Tensor, ...]:
+        values = Values([x, x * self.scale], given, list(self.own), list(self.kept.buffers()))
         for call in self.program.calls:
             values.made.append(call(values))
         loss = sum(values.made[k].square().mean() for k in self.program.read)
-        return (loss, values.made[self.program.read[0]]) if self.program.returns_more else (loss,)
+        returned = values.made[self.program.read[0]]
+        return (loss, returned * 1.0) if self.program.returns_more else (loss,)
+
+
+def inputs_of(program: Program, step: int) -> tuple[Tensor, Tensor]:
+    rows = program.shape[0] + (5 * step if program.batches else 0)
+    shape = (rows, *program.shape[1:])
+    x, given = torch.randn(shape, requires_grad=program.seed % 2 == 0), torch.randn(shape)
+    if program.batches == "marked":
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.mark_dynamic(given, 0)
+    return x, given
 
 
 def train(program: Program, backend: Any, steps: int = 2) -> list[Tensor]:
@@ -318,15 +330,19 @@ def train(program: Program, backend: Any, steps: int = 2) -> list[Tensor]:
     module = Module(program)
     compiled = torch.compile(module, backend=backend)
     found: list[Tensor] = []
-    for step in range(steps):
+    for step in range(steps + 1 if program.batches else steps):
         torch.manual_seed(program.seed + 7 + step)
-        x = torch.randn(program.shape, requires_grad=program.seed % 2 == 0)
-        results = compiled(x)
+        x, given = inputs_of(program, step)
+        results = compiled(x, given)
+        found += [value.detach().clone() for value in results]
         loss = results[0]
         if program.seed % 3 == 0:
             loss = loss + sum(value.sum() * 0.01 for value in results[1:])
+        if program.written == "given":
+            given.mul_(0.5).add_(1.0)
+        elif program.written == "result" and program.returns_more:
+            results[1].detach().zero_()
         loss.backward()
-        found += [value.detach().clone() for value in results]
         found += [p.grad for p in (x, *module.parameters()) if p.grad is not None]
         found += [buffer.clone() for buffer in module.buffers()]
         module.zero_grad(set_to_none=True)
@@ -347,8 +363,13 @@ def faults(
     """What goes wrong when Echo trains the program."""
     for options in asked:
         before = len(echo_torch.reports())
-        with unittest.mock.patch.object(reuse, "LEAST_BYTES", 1):
-            found = train(program, echo_torch.backend(measure=False, **options))
+        try:
+            with unittest.mock.patch.object(reuse, "LEAST_BYTES", 1):
+                found = train(program, echo_torch.backend(measure=False, **options))
+        except Exception as fault:
+            told = str(fault).splitlines()[0][:160]
+            yield f"{program.seed} {options}: does not train: {type(fault).__name__}: {told}"
+            continue
         for report in echo_torch.reports()[before:]:
             if report.reason and not any(part in report.reason for part in EXPECTED):
                 yield f"{program.seed} {options}: left to PyTorch: {report.reason}"
