@@ -38,7 +38,7 @@ ASKED = (
     {"budget": 0.5},
     {"budget": 0.05},
     {"max_overhead": 0.0},
-    {"max_overhead": 1.0},
+    {"max_overhead": "100%"},
 )
 # Why PyTorch's own partition may stay without a fault.
 EXPECTED = ("found nothing below", "fits the budget")

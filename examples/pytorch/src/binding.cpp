@@ -149,14 +149,19 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
     return options;
 }
 
-/// The input whose storage the first output of a step takes; none where it gets its own.
+/// The input whose storage the first output of a step takes; none where it gets its own. Who writes over an argument
+/// first asks whether somebody else holds it, which takes time: so a step does it only where two storages at that moment
+/// would raise the peak.
 std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::schedule& steps,
-                                          const echo::liveness& live, echo::step_id t) {
+                                          const echo::replayed& judged, echo::step_id t) {
     const auto outputs = s.outputs(steps[t].node);
     if (std::ranges::empty(outputs)) return {};
-    const std::uint32_t k = s[*std::ranges::begin(outputs)].inplace;
-    const bool takes = k != echo::no_input && live.storage({t, 0}) == live.storage(steps.inputs(t)[k]);
-    return takes ? std::optional(k) : std::nullopt;
+    const echo::value_record& made = s[*std::ranges::begin(outputs)];
+    const std::uint32_t k = made.inplace;
+    const echo::liveness& live = judged.live;
+    if (k == echo::no_input || live.storage({t, 0}) != live.storage(steps.inputs(t)[k])) return {};
+    const bool fits_beside = judged.load()[t.index()] + made.bytes <= judged.footprint.peak_bytes;
+    return fits_beside ? std::nullopt : std::optional(k);
 }
 
 /// What Python reads of a plan.
@@ -173,12 +178,12 @@ planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64
     echo::verify(s, made);
     planned result{made.report()};
     const echo::schedule& steps = made.steps();
-    const auto live = echo::liveness_analysis{}(s, steps);
+    const auto judged = echo::replay{}(s, steps);
     for (const auto t : steps.steps()) {
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
         result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads), written_over(s, steps, live, t));
+                                  std::move(reads), written_over(s, steps, judged, t));
     }
     return result;
 }

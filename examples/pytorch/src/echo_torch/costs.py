@@ -19,7 +19,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from echo_torch import hooks
+from echo_torch import hooks, say
 from echo_torch.graph import Call, aten, device_of, is_own, number, runs_for_effect, tensor_arguments
 from echo_torch.host import Host, get_state, set_state
 
@@ -75,8 +75,11 @@ def job_of(call: Call) -> Job | None:
     return target, args, kwargs
 
 
-def fill(host: Host, share: Callable[[Any], Any]) -> None:
-    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
+def fill(host: Host, share: Callable[[Any], Any]) -> int:
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table.
+
+    Returns how many operators were not known yet.
+    """
     device = next((device_of(call.node) for call in host.calls if call.phase != "input"), torch.device("cpu"))
     jobs = {index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None}
     keys = {index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()}
@@ -93,6 +96,7 @@ def fill(host: Host, share: Callable[[Any], Any]) -> None:
 
     found = share(table)
     _apply(host, {index: found[key] for index, key in keys.items() if found.get(key)})
+    return len(missing)
 
 
 def _apply(host: Host, found: dict[int, Cost]) -> None:
@@ -129,9 +133,11 @@ def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
     with hooks.without_modes(), torch.no_grad(), hooks.without_autocast():
         state = get_state(device)
         try:
-            for key, job in jobs.items():
-                with contextlib.suppress(Exception):
-                    found[key] = measured(_make(job))
+            with say.busy("measuring operators, once on this machine:", len(jobs)) as progress:
+                for key, job in jobs.items():
+                    with contextlib.suppress(Exception):
+                        found[key] = measured(_make(job))
+                    progress.done += 1
         finally:
             set_state(device, state)
         if device != "cpu":

@@ -117,7 +117,7 @@ def number(value: Any) -> int:
     if not isinstance(value, torch.SymInt):
         return int(value)
     if value.node.hint is None:
-        raise Unknown(f"the size {value} depends on data")
+        raise Unknown("a tensor's size depends on data, as that of nonzero() does, so its bytes are not known ahead")
     return int(value.node.hint)
 
 

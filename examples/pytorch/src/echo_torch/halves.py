@@ -19,9 +19,8 @@ from echo_torch.graph import (
     holds_memory,
     is_getitem,
     leaves,
-    viewed_argument,
 )
-from echo_torch.host import Host, get_state, is_hidden_view, set_state
+from echo_torch.host import Host, get_state, set_state, storage_of
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -67,7 +66,7 @@ class Builder:
         self.steps = steps
         phases = [host.calls[node].phase for node, *_ in steps]
         if "backward" not in phases:
-            raise Unknown("the plan has no backward half")
+            raise Unknown("the plan runs nothing in the backward pass")
         self.boundary = phases.index("backward")
         self.forward, self.backward = _Half(), _Half()
         self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
@@ -86,7 +85,7 @@ class Builder:
             self._run(self.forward, t)
         for index in self.host.guarded:
             if index not in self.latest:
-                raise Unknown(f"the plan runs '{self.host.calls[index].node}' late")
+                raise Unknown(f"the plan runs {self.host.named(self.host.calls[index].node)} after the forward pass")
         self._cross()
         self._constants(self.backward)
         for t in range(self.boundary, len(self.steps)):
@@ -202,7 +201,7 @@ class Builder:
             return half.copies[copy]
         if half is self.backward and place in self.saved:
             return self.saved[place]
-        raise Unknown(f"the plan reads '{self.host.calls[place[0]].node}', which is not there")
+        raise Unknown(f"the plan reads the result of {self.host.named(self.host.calls[place[0]].node)} before it is made")
 
     def _number(self, half: _Half, node: fx.Node) -> fx.Node:
         """A size or the like, made here if it has not been yet; of a tensor, its latest copy."""
@@ -211,7 +210,7 @@ class Builder:
             return self._copy(half, (self.latest.get(index, -1), output))
         if node not in half.numbers:
             if node.op == "placeholder":
-                raise Unknown(f"'{node}' is not at hand in the backward half")
+                raise Unknown(f"{self.host.named(node)} is not at hand in the backward pass")
             half.numbers[node] = half.graph.node_copy(node, lambda read: self._number(half, read))
         return half.numbers[node]
 
@@ -314,16 +313,3 @@ class Builder:
 def _is_unchecked(node: fx.Node) -> bool:
     """Whether PyTorch saves it without a check of its version; those stand behind the others."""
     return bool(node.meta.get("saved_tensor_with_no_vc_check", False))
-
-
-def storage_of(node: fx.Node) -> fx.Node:
-    """The node of a half that made the storage on which a value lies, as far as schemas tell."""
-    while node.op == "call_function":
-        if node.target is reuse.run_over or is_getitem(node):
-            node = node.args[0]
-            continue
-        viewed = viewed_argument(node.target, 0)
-        if viewed is None and not is_hidden_view(node):
-            break
-        node = argument(node, viewed) if viewed else node.args[0]
-    return node

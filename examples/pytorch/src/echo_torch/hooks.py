@@ -32,10 +32,12 @@ _PARTS = {
     "profiler_begin": "torch.autograd:_enable_profiler_legacy",
     "profiler_end": "torch.autograd:_disable_profiler_legacy",
     "profiler_runs": "torch.autograd:_profiler_enabled",
+    "compile_id": "torch._guards:CompileContext.current_compile_id",
+    "ShortenTraceback": "torch._dynamo.exc:ShortenTraceback",
     "Saved": "torch._functorch.partitioners:SavedForBackwardsAOTOutput",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-_OPTIONAL = ("Saved", "SavedUnchecked")
+_OPTIONAL = ("Saved", "SavedUnchecked", "ShortenTraceback", "compile_id")
 
 
 def _look_up(path: str) -> Any:

@@ -14,7 +14,7 @@ import fnmatch
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,20 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import graph, hooks, reuse
-from echo_torch.graph import Call, Needless, Place, Unknown, aten, holds_memory, is_collective, is_getitem, leaves
+from echo_torch.graph import (
+    Call,
+    Needless,
+    Place,
+    Unknown,
+    argument,
+    aten,
+    holds_memory,
+    is_collective,
+    is_getitem,
+    leaves,
+    viewed_argument,
+)
+from echo_torch.where import function_of, layer_of, named
 
 KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 BATCH_NORM, DROPOUT = aten._native_batch_norm_legit_functional.default, aten.native_dropout.default
@@ -43,16 +56,27 @@ class Host:
     """The calls of a joint graph in the order in which they are planned, and where each value stands.
 
     `traced`: the halves are traced once more before they run, so that generators and storages are out of reach. `keep`:
-    patterns of module paths whose values are kept.
+    patterns of module paths whose values are kept. `replaces`: marks of `torch.utils.checkpoint` mean nothing. `lent`:
+    the inputs that may change once the forward half is through, so that nothing that reads them runs again. `names`:
+    how the user's code calls the inputs.
     """
 
     writes_anywhere = False  # operators may write to arguments, not only at the end of a half
 
     def __init__(
-        self, joint: fx.GraphModule, num_fwd_outputs: int, *, traced: bool = False, keep: Sequence[str] = ()
+        self,
+        joint: fx.GraphModule,
+        num_fwd_outputs: int,
+        *,
+        traced: bool = False,
+        keep: Sequence[str] = (),
+        replaces: bool = False,
+        lent: Collection[fx.Node] = (),
+        names: Sequence[str] = (),
     ) -> None:
         self.joint, self.num_fwd_outputs = joint, num_fwd_outputs
-        self.traced, self.keep = traced, tuple(keep)
+        self.traced, self.keep, self.replaces = traced, tuple(keep), replaces
+        self.lent, self.named = lent, functools.partial(named, names=names)
         self.calls: list[Call] = []
         self.place: dict[fx.Node, Place] = {}
         self.parts: dict[fx.Node, list[int]] = {}  # the calls of an operator
@@ -60,6 +84,7 @@ class Host:
         self.outputs = list(leaves(output.args[0]))
         self.descriptions = list(leaves(output.meta.get("desc", [None] * len(self.outputs))))
         self.placeholders = joint.graph.find_nodes(op="placeholder")
+        self.is_dynamic = any(isinstance(node.meta.get("val"), torch.SymInt) for node in self.placeholders)
         self.tangents = [node for node in self.placeholders if "tangents" in str(node.target)]
         copies = [] if self.writes_anywhere else joint.graph.nodes
         self.writes = [node for node in copies if node.target is aten.copy_.default]  # to inputs, at the end of a half
@@ -75,10 +100,13 @@ class Host:
         found = {node.args[0] for node in self.writes}
         for description in self.descriptions[: self.num_fwd_outputs]:
             if description is None:
-                raise Unknown("the outputs of the graph are not described")
+                raise Unknown(
+                    f"PyTorch does not tell which inputs {function_of(self.outputs) or 'a nested region'} writes to: "
+                    "a nested_compile_region is planned where it is no region of its own"
+                )
             mutated = getattr(description, "mutated_input", None)
             if mutated is not None and mutated not in by_description:
-                raise Unknown(f"an input that is overwritten is not found: {mutated}")
+                raise Unknown("the model writes to an input that PyTorch's graph does not hold")
             if mutated is not None:
                 found.add(by_description[mutated])
         return found
@@ -102,7 +130,7 @@ class Host:
                 needed.add(node)
                 open_nodes += node.all_input_nodes
         if needed & late:
-            raise Unknown(f"an output of the forward half depends on a gradient: {next(iter(needed & late))}")
+            raise Unknown(f"a result of the forward pass depends on a gradient: {named(next(iter(needed & late)))}")
         forward: list[fx.Node] = []
         backward: list[fx.Node] = []
         begun = False
@@ -119,16 +147,16 @@ class Host:
             return self.place[node]
         maker, output = node.args if is_getitem(node) else (node, 0)
         if not isinstance(maker, fx.Node) or maker not in self.parts:
-            raise Unknown(f"'{node}' reads an output of an output")
+            raise Unknown(f"{self.named(node)} reads a part of a part of a result")
         for index in self.parts[maker]:
             made = self.calls[index].made
             if made is None or output in made:
                 self.place[node] = (index, output if made is None else made.index(output))
                 return self.place[node]
-        raise Unknown(f"'{node}' reads an output that '{maker}' has not")
+        raise Unknown(f"{self.named(node)} reads a result that {self.named(maker)} does not make")
 
     def _read(self) -> None:
-        written = self._mutated_inputs()  # and what lies on their storage
+        written = self._mutated_inputs().union(self.lent)  # and what lies on their storage
         guarded: list[int] = []  # calls that belong into the forward half whatever reads them
         last_draw: int | None = None
         order = self._order()
@@ -156,7 +184,8 @@ class Host:
             if reads_written and not splits:
                 if backward:
                     raise Unknown(
-                        f"'{node}' of the backward half reads what is overwritten before: '{reads_written[0]}'"
+                        f"the gradient of {self.named(node)} reads {self.named(storage_of(reads_written[0]))}, "
+                        "which the model overwrites in the forward pass: compute the new value in a tensor of its own"
                     )
                 if call.kind == "view":
                     written.add(node)
@@ -200,9 +229,10 @@ class Host:
         )
 
     def _is_kept(self, node: fx.Node, layer: str) -> bool:
-        marks = [user.meta.get("recompute") for user in (node, *node.users) if user is node or is_getitem(user)]
+        nodes = [user for user in (node, *node.users) if user is node or is_getitem(user)]
+        marks = [one.meta.get("recompute") for one in nodes if not (self.replaces and is_checkpointed(one))]
         if CheckpointPolicy.MUST_CPU_OFFLOAD in marks:
-            raise Unknown("a node is to be offloaded to the host")
+            raise Unknown(f"the result of {self.named(node)} is marked to be offloaded to the host")
         by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
         return by_name or any(mark in KEPT for mark in marks)
 
@@ -220,7 +250,7 @@ class Host:
             if call.phase == "backward":
                 call.control = [*call.control, *self.guarded]
                 return
-        raise Needless("nothing depends on a gradient")
+        raise Needless("nothing in it depends on a gradient")
 
     # ---- For the planner
 
@@ -249,20 +279,94 @@ class Host:
     def order_of(self, halves: Iterable[fx.GraphModule]) -> list[int]:
         """The calls in the order in which two halves of PyTorch's run them. Unknown: they have others."""
         by_name = {node.name: calls for node, calls in self.parts.items()}
+        halves = tuple(halves)
+        replayed = _replayed(self.joint, halves)
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
         for half, phase in zip(halves, ("forward", "backward"), strict=True):
             for node in half.graph.nodes:
-                if "rng_state" in str(node.target) and node.op == "call_function":
-                    raise Unknown("PyTorch's partition draws the random numbers of a node again")
-                if node.op != "call_function" or is_getitem(node) or not holds_memory(node):
+                if node.op != "call_function" or is_getitem(node):
                     continue
-                if node.name not in by_name:
-                    raise Unknown(f"PyTorch's partition holds '{node.name}', which the joint graph has not")
-                call = self.calls[by_name[node.name][0]]
-                if is_random(node) and call.rerun != "pure" and call.phase != phase:
-                    raise Unknown(f"PyTorch draws the random numbers of '{node}' in the {phase} half")
-                order += by_name[node.name]
+                again = replayed.get(node)
+                if again is None and not holds_memory(node):
+                    continue
+                name = node.name if again is None else again.name
+                if name not in by_name:
+                    raise Unknown(f"PyTorch's partition runs {self.named(node)}, which is not in the graph it was given")
+                call = self.calls[by_name[name][0]]
+                if again is None and is_random(node) and call.rerun != "pure" and call.phase != phase:
+                    raise Unknown(
+                        f"PyTorch's default draws the random numbers of {self.named(node)} in the {phase} pass, "
+                        "and Echo would draw them earlier or later than that"
+                    )
+                order += by_name[name]
         return order
+
+
+def _replayed(joint: fx.GraphModule, halves: Sequence[fx.GraphModule]) -> dict[fx.Node, fx.Node]:
+    """For each operator of a checkpoint that PyTorch's halves run with the state of the generator: the joint graph's.
+
+    PyTorch wraps each in a call that takes the operator as an argument, in the order of the joint graph; the number
+    behind the state's name says in the backward half which one it is.
+    """
+    forward, backward = ([n for n in half.graph.nodes if _wraps_random(n)] for half in halves)
+    plain = {node.name for node in halves[0].graph.nodes}
+    free = [n for n in joint.graph.nodes if is_random(n) and is_checkpointed(n) and n.name not in plain]
+    found: dict[fx.Node, fx.Node] = {}
+    for node in forward:
+        original = next((n for n in free if n.target in node.args), None)
+        if original is None:
+            raise Unknown(f"PyTorch's partition runs {named(node)}, which is not in the graph it was given")
+        free.remove(original)
+        found[node] = original
+    originals = list(found.values())
+    for node in backward:
+        number = next((int(m[1]) for n in node.all_input_nodes if (m := re.search(r"rng_state\w*?_(\d+)$", n.name))), -1)
+        if not 0 <= number < len(originals):
+            raise Unknown("PyTorch's default draws random numbers of a checkpoint in a way that Echo does not know")
+        found[node] = originals[number]
+    return found
+
+
+def _wraps_random(node: fx.Node) -> bool:
+    """Whether the node runs a random operator, which is an argument of it, with a state of the generator."""
+    return node.op == "call_function" and "rng_state" in str(node.target)
+
+
+def is_checkpointed(node: fx.Node) -> bool:
+    """Whether the node stands in a region that the model marks by `torch.utils.checkpoint`."""
+    return "ac_graph_id" in node.meta
+
+
+def checkpoints_of(joint: fx.GraphModule) -> int:
+    """How many regions the model marks by `torch.utils.checkpoint`."""
+    return len({node.meta["ac_graph_id"] for node in joint.graph.nodes if is_checkpointed(node)})
+
+
+def lent_inputs(joint: fx.GraphModule, backward: fx.GraphModule, static: Collection[int]) -> set[fx.Node]:
+    """The inputs that the user may write to between the forward and the backward pass, as PyTorch runs it: all but
+    parameters and buffers, which are those in the places `static`, and what its default saves for the backward pass.
+    """
+    placeholders = joint.graph.find_nodes(op="placeholder")
+    by_name = {node.name: node for node in joint.graph.nodes}
+    saved = {storage_of(by_name[n.name]) for n in backward.graph.find_nodes(op="placeholder") if n.name in by_name}
+    return {
+        node
+        for at, node in enumerate(placeholders)
+        if at not in static and node not in saved and "tangents" not in str(node.target) and holds_memory(node)
+    }
+
+
+def storage_of(node: fx.Node) -> fx.Node:
+    """The node that made the storage on which a value lies, as far as schemas tell."""
+    while node.op == "call_function":
+        if node.target is reuse.run_over or is_getitem(node):
+            node = node.args[0]
+            continue
+        viewed = viewed_argument(node.target, 0)
+        if viewed is None and not is_hidden_view(node):
+            break
+        node = argument(node, viewed) if viewed else node.args[0]
+    return node
 
 
 def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
@@ -271,7 +375,7 @@ def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> C
     """
     call = graph.read_call(node, phase, place_of, writes)
     if not writes and graph.written_arguments(node.target) and node.target is not aten.copy_.default:
-        raise Unknown(f"'{node}' writes to an argument: {node.target}")
+        raise Unknown(f"{named(node)} writes to one of its arguments, so it cannot be moved or run again")
     if is_hidden_view(node):
         call.kind = "view"
         for output in call.outputs:
@@ -325,20 +429,6 @@ def _own_ways(target: Any) -> tuple[bool, bool]:
     """Whether the operator keeps a random state, and whether it adds in any order, but on a CPU."""
     name = getattr(getattr(target, "overloadpacket", None), "__name__", "")
     return "rnn" in name, any(part in name for part in UNORDERED)
-
-
-def layer_of(node: fx.Node) -> str:
-    """The path of the module in whose `forward` the node was traced."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    if stack:
-        return _within_model(next(reversed(stack.values()))[0])
-    told = node.meta.get("custom", {})  # by `export.py`, and by torchtitan's tracer
-    return _within_model(told.get("layer") or told.get("module_fqn", ""))
-
-
-@functools.cache
-def _within_model(path: str) -> str:
-    return re.sub(r"^L\[[^]]*\]\.?", "", path)
 
 
 @functools.cache

@@ -5,24 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
+from typing_extensions import Unpack
 
-from echo_torch import _core, _distrust, agree, costs, graph, halves, hooks, host, partition, reuse
+from echo_torch import _core, _distrust, agree, costs, graph, halves, hooks, host, options, partition, reuse, say
+from echo_torch.options import Asked, options_of
 
 
 class Partitioner(CustomPartitionerFn):
     """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under it."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **asked: Unpack[Asked]) -> None:
         hooks.require(*hooks.TO_PARTITION)
-        self.options, self.distrust = partition.Options(**options), _distrust()
+        self.options, self.distrust = options_of(asked), _distrust()
 
     def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
         text = "Echo under Inductor is experimental: operators are counted as if none were fused"
         partition.warn_once(text)
         more.pop("compiler", None)
-        return partition.partition(joint, inputs, options=self.options, inductor=True, distrust=self.distrust, **more)
+        say.show_on_terminal()
+        made = partition.partition(joint, inputs, options=self.options, inductor=True, distrust=self.distrust, **more)
+        say.tell()
+        return made
 
     def uuid(self) -> Any:
-        modules = (agree, costs, graph, halves, hooks, host, partition, reuse)
+        modules = (agree, costs, graph, halves, hooks, host, options, partition, reuse)
         sources = get_hash_for_files(tuple(module.__file__ for module in modules))
         return _core.version, repr(self.options), self.distrust, sources

@@ -3,114 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
-import re
-import time
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
-from echo_torch import costs, hooks
+from echo_torch import costs, hooks, say
 from echo_torch.agree import Agreement
-from echo_torch.graph import Needless, Unknown, gathers
+from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
-from echo_torch.host import Host
+from echo_torch.host import Host, checkpoints_of, lent_inputs
+from echo_torch.options import BudgetError, Options
+from echo_torch.report import Report, Reports, Watch
+from echo_torch.say import EchoWarning, log, warn_once
+from echo_torch.where import function_of
 
-STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+__all__ = ["BudgetError", "EchoWarning", "Options", "Report", "partition", "reports", "warn_once"]
+MOST_PLANS = 256  # that a process keeps, those that were used last
+LARGER = 2  # times a size that a plan was made for: from there on it is made anew
 
-
-class EchoWarning(UserWarning):
-    """PyTorch's own partition is used, or a budget is not met; the text says why."""
-
-
-class BudgetError(RuntimeError):
-    """With `strict=True`: the budget cannot be met."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user may ask for; every default is the recommended choice.
-
-    `budget`: what the peak above parameters and inputs should not exceed: bytes, "8GiB", or a ratio (0 to 1) of the
-    peak of PyTorch's default partition. Without it the least peak is taken whose recomputation takes at most
-    `max_overhead` of what a step's operators take, beyond what the default partition recomputes. `keep`: patterns of
-    module paths whose values are not made again. `strict`: a budget that cannot be met is an error. `measure`: measure
-    what operators cost on this device. `seconds`: how long planning one graph may take.
-    """
-
-    budget: int | float | str | None = None
-    max_overhead: float = 0.07
-    strategy: str = "budget"
-    keep: tuple[str, ...] = ()
-    strict: bool = False
-    measure: bool = True
-    seconds: float = 120.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
-        self.bytes_of(1)
-        if not self.seconds > 0:
-            raise ValueError(f"seconds {self.seconds} is no time to plan in: try 120")
-        if self.strategy not in STRATEGIES:
-            raise ValueError(f"strategy '{self.strategy}' is none of {', '.join(STRATEGIES)}")
-        if not 0 <= self.max_overhead < float("inf"):
-            raise ValueError(f"max_overhead {self.max_overhead} is no part of a step: try 0.05")
-
-    def bytes_of(self, default_peak: int) -> int | None:
-        """The budget in bytes. ValueError: it is none."""
-        budget = self.budget
-        if isinstance(budget, str):
-            found = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]i?)?B?\s*", budget)
-            if not found:
-                raise ValueError(f"budget '{budget}' is no size: give bytes, '8GiB', or a ratio such as 0.5")
-            budget = int(float(found[1]) * UNITS[found[2] or ""])
-        if budget is not None and not 0 < budget < float("inf"):
-            raise ValueError(f"budget {self.budget} is no size above 0: give bytes, '8GiB' or 0.5")
-        if isinstance(budget, float):
-            return int(budget * default_peak) if budget <= 1 else int(budget)
-        return budget
-
-
-@dataclass
-class Report:
-    """What became of one graph. Bytes are a step's peak above parameters and inputs, replayed."""
-
-    default_peak: int | None = None
-    peak: int | None = None
-    bound: int | None = None
-    overhead: float = 0.0  # part of a step's time that runs again take; that of the default partition likewise
-    default_overhead: float = 0.0
-    recomputed: int = 0
-    nodes: int = 0
-    cached: bool = False
-    reason: str | None = None  # why PyTorch's own partition is used
-    notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)  # of PyTorch's partitioner, measuring, planning, building
-
-
-reports: list[Report] = []  # of this process, in the order of compilation
-_plans: dict[str, Any] = {}
-
-
-@functools.cache
-def warn_once(text: str) -> None:
-    warnings.warn(text, EchoWarning, stacklevel=2)
-
-
-class Watch:
-    """Tells where the seconds of a report went."""
-
-    def __init__(self, report: Report) -> None:
-        self.report, self.since = report, time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        before, self.since = self.since, time.perf_counter()
-        self.report.seconds[name] = self.since - before
+reports = Reports()
+_plans: OrderedDict[str, Any] = OrderedDict()
 
 
 @contextlib.contextmanager
@@ -148,23 +65,36 @@ def partition(
     num_fwd_outputs: int,
     inductor: bool = False,
     distrust: str | None = None,
+    names: Sequence[str] = (),
     **more: Any,
 ) -> Halves:
-    """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph."""
+    """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph. `names`: how the user's code
+    calls its inputs.
+    """
     report = Report()
-    reports.append(report)
+    reports.add(report)
+    say.begin(report)
     watch = Watch(report)
     default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
     watch.lap("pytorch")
     halves = digest = ranks = None
-    needless = False
     try:
+        report.where = function_of(joint.graph.nodes)
         ranks = Agreement()
         if distrust:
             raise Unknown(distrust)
         traced = inductor or hooks.dynamo_config.compiled_autograd
+        lent = lent_inputs(joint, default[1], static_inputs(joint, joint_inputs, more))
         with uncollected():
-            host = Host(joint, num_fwd_outputs, traced=traced, keep=options.keep)
+            host = Host(
+                joint,
+                num_fwd_outputs,
+                traced=traced,
+                keep=options.keep,
+                replaces=_replaces(joint, options),
+                lent=lent,
+                names=names,
+            )
         watch.lap("reading")
         plan, digest = plan_for(host, default, options, report, watch, ranks)
         with uncollected():
@@ -174,23 +104,58 @@ def partition(
         _agree(ranks, None)
         raise
     except Exception as fault:  # a fault of ours never stops training
-        report.reason, needless = said(fault), isinstance(fault, Needless)
+        report.reason, report.is_needless = said(fault), isinstance(fault, Needless)
     if not _agree(ranks, digest if halves else None) and report.reason is None:
         report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
     if report.reason is None and halves is not None:
         return halves
-    limit = options.bytes_of(report.default_peak) if report.default_peak else None
-    fits = needless or (limit is not None and report.default_peak <= limit)
-    if options.strict and options.budget is not None and not fits:
-        raise BudgetError(f"the budget is not met by PyTorch's own partition: {report.reason}")
-    if not fits:
-        warn_once(f"Echo leaves a graph to PyTorch's own partition: {report.reason}")
+    _left(report, options)
     return default
 
 
+def _left(report: Report, options: Options) -> None:
+    """Says that a graph is left to PyTorch. BudgetError: that is not what was asked for."""
+    limit = options.bytes_of(report.default_peak) if report.default_peak else None
+    fits = report.is_needless or (limit is not None and report.default_peak <= limit)
+    if options.strict and options.budget is not None and not fits:
+        raise BudgetError(f"the budget is not met by PyTorch's own partition: {report.reason}")
+    text = f"Echo leaves a graph to PyTorch's own partition: {report.reason}"
+    if fits:
+        log.debug("echo: %s: %s", report.where or "a graph", text)
+    else:
+        warn_once(text)
+
+
+def _replaces(joint: fx.GraphModule, options: Options) -> bool:
+    """Whether regions that the model marks by `torch.utils.checkpoint` are planned. Needless: they are to stay."""
+    if options.checkpoints == "keep" and checkpoints_of(joint):
+        raise Needless("it has checkpoints of yours, and checkpoints='keep'")
+    return options.checkpoints == "replace"
+
+
+def static_inputs(joint: fx.GraphModule, joint_inputs: Any, more: dict[str, Any]) -> Collection[int]:
+    """The places of the parameters and buffers among the inputs: by AOTAutograd's own list, else by what it says of
+    each.
+    """
+    places = set(more.get("static_lifetime_input_indices") or ())
+    for at, node in enumerate(joint.graph.find_nodes(op="placeholder")):
+        description = node.meta.get("desc")
+        if any(getattr(description, kind, bool)() for kind in ("is_param", "is_buffer")):
+            places.add(at)
+    values = joint_inputs[0] if joint_inputs else ()
+    places |= {at for at, value in enumerate(values) if isinstance(value, torch.nn.Parameter)}
+    return places
+
+
 def said(fault: Exception) -> str:
-    """Why there is no plan: what is not known, or a fault of ours with its kind."""
-    return str(fault) if isinstance(fault, Unknown) else f"{type(fault).__name__}: {fault}"
+    """Why there is no plan: what is not known, or a fault of ours."""
+    if isinstance(fault, Unknown):
+        return str(fault)
+    log.debug("echo: a fault of its own", exc_info=fault)
+    return (
+        f"a fault of Echo's own ({type(fault).__name__}): please report what "
+        "logging.getLogger('echo_torch') says of it at DEBUG"
+    )
 
 
 def _agree(ranks: Agreement | None, digest: str | None) -> bool:
@@ -204,45 +169,101 @@ def _agree(ranks: Agreement | None, digest: str | None) -> bool:
 def plan_for(
     host: Host, default: Halves, options: Options, report: Report, watch: Watch, ranks: Agreement
 ) -> tuple[Any, str]:
-    """The plan of a host and the hash of all it depends on. Unknown: nothing below the default partition's replayed
-    peak was found.
+    """The plan of a host and the hash of all it depends on. Unknown: nothing better than the default partition was
+    found.
     """
     report.nodes = len(host.calls)
     order = host.order_of(default)
     if options.measure:
-        costs.fill(host, ranks.share)
+        report.measured = costs.fill(host, ranks.share)
     watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
         report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
-        key = host.digest(facts, order, options)
-    report.cached = key in _plans
-    if not report.cached:
-        budget = options.bytes_of(report.default_peak)
-        if budget is not None and report.default_peak <= budget:
-            raise Needless("it fits the budget by PyTorch's own partition")
-        # What the default partition makes again is no overhead of ours.
-        allowed = options.max_overhead + report.default_overhead
-        try:
-            _plans[key] = graph.plan(options.strategy, budget, allowed, options.seconds)
-        except RuntimeError as fault:  # such as too little time: it will not do better next time
-            _plans[key] = Unknown(str(fault))
-    plan = _plans[key]
-    if isinstance(plan, Unknown):
-        raise plan
+        report.time_us = sum(call.time_us or 0.0 for call in host.calls)
+        key = host.digest(facts, order, options, host.is_dynamic)
+    report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
+    if options.is_in_bytes and host.is_dynamic:
+        report.notes += _plan_larger_anew(host)
+    plan = _plan(key, host, graph, options, report)
     watch.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
-    report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, plan.notes
+    report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, report.notes + plan.notes
     _check_budget(options, report)
-    if report.peak >= report.default_peak:
-        is_least = report.bound >= report.default_peak
-        raise Unknown(
+    if not _is_better(report):
+        is_least = report.bound is not None and report.bound >= report.default_peak
+        raise Needless(
             f"its default needs {report.default_peak / 1e6:.1f} MB, "
             f"and Echo found nothing below {report.peak / 1e6:.1f} MB"
             + (": no plan of this kind needs less" if is_least else "")
         )
     return plan, key
+
+
+def _plan(key: str, host: Host, graph: Any, options: Options, report: Report) -> Any:
+    """The plan of that key, sought where it is not known. Unknown: there is none."""
+    report.cached = key in _plans
+    if not report.cached:
+        try:
+            with say.busy(f"planning a graph of {report.nodes:,} operators"):
+                _plans[key] = _sought(host, graph, options, report)
+        except Needless:
+            raise
+        except RuntimeError as fault:  # it will not do better next time
+            log.debug("echo: no plan", exc_info=fault)
+            if "took longer" not in str(fault):
+                raise
+            _plans[key] = Unknown(f"planning took longer than {options.seconds:g} s: allow it more by seconds=")
+        while len(_plans) > MOST_PLANS:
+            _plans.popitem(last=False)
+    _plans.move_to_end(key)
+    if isinstance(_plans[key], Unknown):
+        raise _plans[key]
+    return _plans[key]
+
+
+def _sought(host: Host, graph: Any, options: Options, report: Report) -> Any:
+    """The least peak within the time that recomputation may take, or the least time within the budget.
+
+    Where the model marks checkpoints, memory matters more to the user than time: the plan needs at most what they lead
+    to, and where that leaves a choice, takes the least time.
+    """
+
+    def plan(budget: int | None, allowed: float) -> Any:
+        return graph.plan(options.strategy, budget, allowed, options.seconds)
+
+    default, budget = report.default_peak, options.bytes_of(report.default_peak)
+    if report.checkpoints:
+        found = plan(None, options.max_overhead) if budget is None else None
+        return found if found and found.peak_bytes <= default else plan(min(default, budget or default), 0.0)
+    if budget is not None and default <= budget:
+        if not host.is_dynamic:
+            raise Needless("it fits the budget by PyTorch's own partition")
+        budget = None  # larger sizes will come
+    # What the default partition recomputes is no overhead of ours.
+    return plan(budget, options.max_overhead + report.default_overhead)
+
+
+def _plan_larger_anew(host: Host) -> list[str]:
+    """Lets TorchDynamo compile again where a size is more than twice what this plan is made for, by a guard: a budget in
+    bytes is one for all sizes. Its limit of recompilations stands; then a note says so.
+    """
+    now = hooks.compile_id() if hooks.compile_id else None
+    if now is None or now.frame_compile_id + 2 >= hooks.dynamo_config.recompile_limit:
+        return ["larger sizes run by this plan: torch._dynamo.config.recompile_limit allows no other"]
+    for node in host.placeholders:
+        size = node.meta.get("val")
+        if isinstance(size, torch.SymInt):
+            bool(size <= LARGER * max(number(size), 1))
+    return []
+
+
+def _is_better(report: Report) -> bool:
+    """Whether the plan needs less memory than the default partition, or as much and less time than checkpoints."""
+    if report.peak == report.default_peak and report.checkpoints:
+        return report.overhead < report.default_overhead
+    return report.peak < report.default_peak
 
 
 def _check_budget(options: Options, report: Report) -> None:

@@ -1,0 +1,95 @@
+"""The backend of `torch.compile`: an object that can be pickled and copied with the model that it compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from echo_torch import _distrust, hooks, say
+from echo_torch.options import Options, options_of
+from echo_torch.partition import partition, reports
+from echo_torch.where import source_name
+
+
+@dataclass(unsafe_hash=True)
+class Backend:
+    """Runs each graph as its plan says, operator by operator. Two of the same options are equal.
+
+    ImportError: this PyTorch lacks what even its own partition is made by.
+    """
+
+    options: Options
+    distrust: str | None = field(default=None, compare=False)  # see `echo_torch._distrust`
+
+    def __post_init__(self) -> None:
+        hooks.require("aot_autograd", "boxed_nop", *hooks.TO_PARTITION)
+        self.distrust = self.distrust or _distrust()
+
+    @property
+    def __name__(self) -> str:
+        return "echo"
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Backend], tuple[dict[str, Any]]]:
+        return _made_of, (asdict(self.options),)
+
+    def __call__(
+        self, graph: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
+    ) -> Callable[..., Any]:
+        """Compiles a graph of TorchDynamo's. `options`: those of `torch.compile(model, options=…)`."""
+        chosen = options_of(asdict(self.options) | dict(options)) if options else self.options
+        say.show_on_terminal()
+        return compile_by(functools.partial(partition, options=chosen, distrust=self.distrust), graph, inputs)
+
+
+def _made_of(options: dict[str, Any]) -> Backend:
+    return Backend(options_of(options))
+
+
+def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compiles a graph of TorchDynamo's with the two halves that `divide` makes of it."""
+    names = tuple(source_name(node) for node in graph.graph.find_nodes(op="placeholder"))
+
+    def told(half: Any, half_inputs: Any) -> Any:
+        return say.telling(hooks.boxed_nop(half, half_inputs))
+
+    compile_it = hooks.aot_autograd(
+        fw_compiler=hooks.boxed_nop,
+        bw_compiler=told,
+        partition_fn=functools.partial(divide, names=names),
+        keep_inference_input_mutations=True,
+    )
+    return compile_it(graph, inputs)
+
+
+def trains_alike() -> bool:
+    """Whether a small model trains the same with Echo as without, with this PyTorch: it is tried on the CPU, and no
+    trace of it is left in the generator or among the reports.
+    """
+
+    def gradients(backend: Any) -> list[Any]:
+        torch.default_generator.manual_seed(0)  # the weights of both trials are the same
+        kind = torch.float32
+        layers = [nn.Linear(32, 32, dtype=kind), nn.GELU(), nn.Dropout(0.3), nn.LayerNorm(32, dtype=kind)]
+        module = nn.Sequential(*layers * 2)
+        x = torch.randn(256, 32, dtype=kind)
+        torch.compile(module, backend=backend)(x).square().sum().backward()
+        return [p.grad for p in module.parameters()]
+
+    before = len(reports)
+    try:
+        # On the CPU, whatever the user's default device is: its generator would be drawn from.
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            divide = functools.partial(partition, options=Options(budget=0.7, measure=False))
+            expected, found = gradients("aot_eager"), gradients(functools.partial(compile_by, divide))
+            same = all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+            return same and reports[-1].reason is None
+    except Exception:
+        return False
+    finally:
+        say.forget()
+        del reports[before:]

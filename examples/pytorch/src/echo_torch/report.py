@@ -1,0 +1,85 @@
+"""What became of the graphs that were compiled: for a person as a table, for a program as objects."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+MOST_REPORTS = 4096  # that a process keeps, the newest
+
+
+@dataclass
+class Report:
+    """What became of one graph. Bytes are the peak of a step above parameters and inputs, replayed exactly."""
+
+    default_peak: int | None = None  # by PyTorch's default partition
+    peak: int | None = None  # by Echo's plan
+    bound: int | None = None  # no plan of this kind needs less
+    overhead: float = 0.0  # part of a step's time that recomputation takes; that of the default partition likewise
+    default_overhead: float = 0.0
+    recomputed: int = 0  # operators
+    nodes: int = 0
+    cached: bool = False  # the plan was known from the same graph
+    reason: str | None = None  # why PyTorch's default partition runs
+    is_needless: bool = False  # it runs because there is nothing to gain, not because of a fault
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # of PyTorch's partitioner, measuring, planning, building
+    where: str = ""  # the function that was compiled, and where it stands
+    time_us: float = 0.0  # of one step's operators, without recomputation
+    measured: int = 0  # operators that were timed for this graph
+    checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
+
+    @property
+    def slowdown(self) -> float:
+        """Time of a step beside that of PyTorch's default partition, as planned: 1.05 is 5 % more."""
+        return (1 + self.overhead) / (1 + self.default_overhead) if self.reason is None else 1.0
+
+    @property
+    def best_peak(self) -> int | None:
+        """The peak of what runs: Echo's plan, or PyTorch's default partition."""
+        return self.peak if self.reason is None else self.default_peak
+
+
+class Reports(list[Report]):
+    """The reports of this process in the order of compilation, the newest of them. `print` shows them as a table."""
+
+    def add(self, report: Report) -> None:
+        """Takes one more; the oldest goes where there are too many."""
+        self.append(report)
+        del self[:-MOST_REPORTS]
+
+    def __str__(self) -> str:
+        if not self:
+            return "no graph was compiled for training yet"
+        rows = [("graph", "operators", "default MB", "Echo MB", "ratio", "time", "recomputed", "")]
+        rows += [_row(report) for report in self]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(_aligned(k, cell, widths[k]) for k, cell in enumerate(row)).rstrip() for row in rows]
+        return "\n".join(lines)
+
+
+def _aligned(column: int, cell: str, width: int) -> str:
+    return cell.ljust(width) if column in (0, 7) else cell.rjust(width)
+
+
+def _row(report: Report) -> tuple[str, ...]:
+    def mb(amount: int | None) -> str:
+        return "-" if amount is None else f"{amount / 1e6:,.1f}"
+
+    name, nodes = report.where or "-", f"{report.nodes:,}"
+    if report.reason is not None or not report.peak or not report.default_peak:
+        return name, nodes, mb(report.default_peak), "-", "-", "-", "-", f"PyTorch's default: {report.reason}"
+    ratio, more = f"{report.default_peak / report.peak:.2f}x", f"{report.slowdown:.2f}x"
+    note = "; ".join(report.notes)
+    return name, nodes, mb(report.default_peak), mb(report.peak), ratio, more, f"{report.recomputed:,}", note
+
+
+class Watch:
+    """Tells where the seconds of a report went."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.since = report, time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        before, self.since = self.since, time.perf_counter()
+        self.report.seconds[name] = self.since - before
