@@ -37,16 +37,21 @@ def vae(backend: Any, watch: Watch = UNWATCHED) -> list[Tensor]:
     net = Vae()
     model = compiled(net, backend)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(images: Tensor) -> Tensor:
+        rebuilt, mean, log_variance = model(images)
+        loss = vae_loss(images, rebuilt, mean, log_variance)
+        loss.backward()
+        return loss.detach()
+
     losses = []
     for _ in range(watch.epochs(4)):
         model.train()
         for (images,) in loader:
             optimizer.zero_grad()
             with watch.step():
-                loss = vae_loss(images, *model(images))
-                loss.backward()
+                losses.append(step(images))
             optimizer.step()
-            losses.append(loss.detach())
         model.eval()
         with torch.no_grad():
             for (images,) in loader:
@@ -264,9 +269,10 @@ def diffusion_ema(backend: Any, watch: Watch = UNWATCHED) -> list[Tensor]:
             t = torch.randint(1000, (len(images),))
             noise = torch.randn_like(images)
             kept = alphas[t].view(-1, 1, 1, 1)
+            noisy = kept.sqrt() * images + (1 - kept).sqrt() * noise
             optimizer.zero_grad()
             with watch.step():
-                loss = F.mse_loss(model(kept.sqrt() * images + (1 - kept).sqrt() * noise, t), noise)
+                loss = F.mse_loss(model(noisy, t), noise)
                 loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()

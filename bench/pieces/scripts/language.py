@@ -276,6 +276,12 @@ def nano_gpt(backend: Any, watch: Watch = UNWATCHED) -> list[Tensor]:
         starts = torch.randint(len(text) - 65, (8,), generator=order)
         return torch.stack([text[k : k + 64] for k in starts]), torch.stack([text[k + 1 : k + 65] for k in starts])
 
+    def step(words: Tensor, targets: Tensor) -> Tensor:
+        _logits, loss = model(words, targets)
+        loss = loss / 2
+        loss.backward()
+        return loss.detach()
+
     losses, steps = [], 4 * watch.epochs(2)
     for number in range(steps):
         for group in optimizer.param_groups:
@@ -283,9 +289,7 @@ def nano_gpt(backend: Any, watch: Watch = UNWATCHED) -> list[Tensor]:
         for _ in range(2):
             words, targets = batch()
             with watch.step():
-                loss = model(words, targets)[1] / 2
-                loss.backward()
-            losses.append(loss.detach())
+                losses.append(step(words, targets))
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -94,7 +94,7 @@ def reports() -> list[Any]:
 
 
 def told(report: Any) -> dict[str, Any]:
-    keys = ("nodes", "default_peak", "peak", "overhead", "default_overhead", "reason")
+    keys = ("nodes", "default_peak", "best_peak", "slowdown", "time_us", "reason")
     return {key: getattr(report, key) for key in keys}
 
 

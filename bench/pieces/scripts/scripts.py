@@ -75,17 +75,18 @@ def of_echo(name: str, default: Row, quiet: list[int]) -> Row:
            "echo_mb": mb(max(echo["peaks"][k] for k in quiet)),
            "worst": round(max(echo["peaks"][k] / default["peaks"][k] for k in quiet), 4),
            "note": note or next((report["reason"] for report in left), ""),
-           "planned_time": max((ratio(report) for report in graphs), default=1.0)}
+           "planned_time": planned(graphs)}
     if graphs and echo["graphs_run"][1] == 1 and 1 in quiet:  # the second step is like the first, and one graph
-        first = graphs[0]
-        predicted = first["default_peak"] if first["reason"] else first["peak"]
+        predicted = graphs[0]["best_peak"]
         row |= {"predicted_mb": mb(predicted), "off": round(100 * (echo["peaks"][1] / predicted - 1), 3) if predicted else None}
     return row
 
 
-def ratio(report: Row) -> float:
-    """How many times as long as by the default partition a graph takes, as the plan says."""
-    return 1.0 if report["reason"] else round((1 + report["overhead"]) / (1 + report["default_overhead"]), 4)
+def planned(graphs: list[Row]) -> float:
+    """How many times as long as by the default partition the graphs of a script take, as the plans say; those that are
+    left to PyTorch take as long."""
+    whole = sum(graph["time_us"] for graph in graphs)
+    return round(sum(graph["time_us"] * graph["slowdown"] for graph in graphs) / whole, 4) if whole else 1.0
 
 
 def mb(count: int) -> float:
