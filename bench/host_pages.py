@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 
 
 def mxnet(result):
-    lines = ["| model | | MB that MXNet allocates | of the baseline | processor seconds of a step | to plan | same bits |",
+    lines = ["| model | | MB that MXNet allocates | ÷ baseline | processor seconds of a step | seconds to plan | same bits |",
              "|---|---|--:|--:|--:|--:|---|"]
     base = 1
     for row in result["rows"]:
@@ -28,7 +28,7 @@ def mxnet(result):
 
 
 def mlx(result):
-    lines = ["| how MLX runs it | model | MB | with Echo | ratio | predicted | processor seconds | with Echo | same bits |",
+    lines = ["| how MLX runs it | model | peak MB | with Echo | with ÷ without | predicted | processor seconds of a step | with Echo | same bits |",
              "|---|---|--:|--:|--:|--:|--:|--:|---|"]
     for row in result["rows"]:
         after = "" if row["echo s"] is None else f"{row['echo s']:.2f}"
@@ -45,8 +45,8 @@ def onnx(result):
         lines.append(f"| {row['model']} | {row['predicted MB']:.1f} | {row['measured MB']:.1f} | {row['with reuse MB']:.1f} | "
                      f"{row['predicted time']:.2f} × | {row['measured time']:.2f} × | {'yes' if row['same bits'] else '**no**'} |")
     above = [row["measured MB"] - row["predicted MB"] for row in result["rows"]]
-    return [*lines, "", f"By {result['runtime']} on one thread, other work on the machine. What is measured lies {min(above):.1f} to "
-            f"{max(above):.1f} MB above the prediction; `tests/onnx/run` holds it to that."]
+    return [*lines, "", f"By {result['runtime']} on one thread; the machine was not idle. The measured memory lies {min(above):.1f} to "
+            f"{max(above):.1f} MB above the prediction; `tests/onnx/run` checks this limit."]
 
 
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),
@@ -58,26 +58,26 @@ PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, D
 LIMIT = 300
 SPECIALISED = {
     "ggml": [("examples/ggml/traits.hpp", "`graph_traits`: nodes, inputs, sizes, phases, results, writes, times"),
-             ("examples/ggml/graph.hpp", "reads ggml's graph: sources, readers, pairs that ggml fuses, what it lays in place"),
+             ("examples/ggml/graph.hpp", "reads ggml's graph: sources, readers, pairs that ggml fuses, results in place"),
              ("examples/ggml/lay.hpp", "rewrites it: a schedule as tensors of ggml")],
     "mxnet": [("examples/mxnet/host.hpp", "`graph_traits`; shapes from attributes; the marks"),
-              ("examples/mxnet/nnvm.hpp", "what marks do to the graph: MXNet's gradient pass")],
-    "mlx": [("examples/mlx/host.hpp", "facts of primitives, `graph_traits`, the walk over lazy arrays, the planned graph anew")],
+              ("examples/mxnet/nnvm.hpp", "the effect of marks on the graph: MXNet's gradient pass")],
+    "mlx": [("examples/mlx/host.hpp", "facts of primitives, `graph_traits`, the walk over lazy arrays, the planned graph")],
 }
 AROUND = {
-    "ggml": [("include/echo/vocabulary/ggml.hpp", "facts: heavy, light or view, what a gradient reads, what ggml lays in place"),
-             ("examples/ggml/times.hpp", "what an op costs on a CPU"),
-             ("examples/ggml/judge.hpp", "ggml's allocator is asked (`plan_options::allocator`)"),
-             ("examples/ggml/layout.hpp", "proof that the running ggml has the structures that are relied on"),
-             ("examples/ggml/choose.hpp", "what `make_plan` is asked, and what its plan comes to in ggml"),
-             ("examples/ggml/engine.hpp", "plans by what the graph is"),
+    "ggml": [("include/echo/vocabulary/ggml.hpp", "facts: heavy, light or view, the reads of gradients, results in place"),
+             ("examples/ggml/times.hpp", "cost of an op on a CPU"),
+             ("examples/ggml/judge.hpp", "asks ggml's allocator (`plan_options::allocator`)"),
+             ("examples/ggml/layout.hpp", "proves that the running ggml has the structures that the adapter relies on"),
+             ("examples/ggml/choose.hpp", "the options for `make_plan`, and the size of its plan in ggml"),
+             ("examples/ggml/engine.hpp", "a table of plans, by graph"),
              ("examples/ggml/hook.cpp", "the function in front of ggml's, linked in or preloaded"),
              ("examples/ggml/settings.hpp", "the environment"),
              ("examples/ggml/report.hpp", "the report")],
     "mxnet": [("include/echo/vocabulary/mxnet.hpp", "facts of ops"),
-              ("examples/mxnet/judge.hpp", "what MXNet's planner makes of a set of marks"),
-              ("examples/mxnet/pass.cpp", "the pass, its options, what it says")],
-    "mlx": [("examples/mlx/compare.cpp", "the example: plans by what the graph is, measurements, options")],
+              ("examples/mxnet/judge.hpp", "the memory of a set of marks, by MXNet's planner"),
+              ("examples/mxnet/pass.cpp", "the pass, its options, its messages")],
+    "mlx": [("examples/mlx/compare.cpp", "the example: a table of plans by graph, measurements, options")],
 }
 
 
@@ -98,9 +98,9 @@ def too_long():
 
 def lines(name):
     """The table of what had to be written for an engine."""
-    made = ["| file | lines of code | what it says |", "|---|--:|---|"]
+    made = ["| file | lines of code | contents |", "|---|--:|---|"]
     made += [f"| `{file}` | {lines_of_code(file)} | {what} |" for file, what in SPECIALISED[name]]
-    made.append(f"| **the specialisation** | **{specialised(name)}** | what an author of such an engine writes |")
+    made.append(f"| **the specialisation** | **{specialised(name)}** | the part that the author of such an engine writes |")
     made += [f"| `{file}` | {lines_of_code(file)} | {what} |" for file, what in AROUND[name]]
     return "\n".join([f"<!-- table: bench/host_pages lines {name} -->", "", *made, "", results.END_OF_TABLE])
 

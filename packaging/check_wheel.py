@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSL-1.0
 """Looks into wheels of echo-torch: check_wheel.py WHEEL…
 
-The tag is one of manylinux, the version is that of the headers, the backend is registered, and the
-extension can be loaded, if it is for this Python.
+The tag is one of manylinux, the version is that of the headers, the backend is registered, the licence and the mark
+for type checkers lie in it, and the extension can be loaded, if it is for this Python.
 """
 
 import importlib.machinery
-import importlib.util
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -23,10 +23,10 @@ def version() -> str:
     return ".".join(re.findall(r"#define ECHO_VERSION_\w+ (\d+)", text))
 
 
-def faults(wheel: pathlib.Path) -> list[str]:
-    """What is wrong with a wheel."""
+def faults(wheel: pathlib.Path, manylinux: bool = True) -> list[str]:
+    """What is wrong with a wheel; without `manylinux` one for this machine alone is right too."""
     found = []
-    if not re.search(r"-manylinux_\d+_\d+_\w+\.whl$", wheel.name):
+    if manylinux and not re.search(r"-manylinux_\d+_\d+_\w+\.whl$", wheel.name):
         found.append("has no tag of manylinux: its name says for which machines it is")
     if f"echo_torch-{version()}-" not in wheel.name:
         found.append(f"has another version than the headers, {version()}")
@@ -34,14 +34,17 @@ def faults(wheel: pathlib.Path) -> list[str]:
         names = archive.namelist()
         if not any(name.endswith("entry_points.txt") for name in names):
             found.append("names no entry point: torch.compile would not find the backend")
+        for name in ("/py.typed", "/LICENSE"):
+            if not any(there.endswith(name) for there in names):
+                found.append(f"holds no file {name[1:]}")
         extensions = [name for name in names if re.search(r"/_core\..*\.so$", name)]
         if len(extensions) != 1:
             found.append(f"holds the extensions {extensions}")
         elif extensions[0].endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
             archive.extractall(folder)
-            file = pathlib.Path(folder) / extensions[0]
-            spec = importlib.util.spec_from_file_location("_core", file)
-            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            command = [sys.executable, "-c", "import _core"]
+            if subprocess.run(command, cwd=(pathlib.Path(folder) / extensions[0]).parent).returncode:
+                found.append(f"holds an extension, {extensions[0]}, that cannot be loaded")
     return found
 
 

@@ -55,7 +55,8 @@ class Block:
 
 
 def documents():
-    own = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "packaging/README.md")]
+    own = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "packaging/README.md",
+                                  "examples/pytorch/README.md")]
     return [*own, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -174,7 +175,8 @@ def faults_of(words):
             return []
         page = subprocess.run([given.programs[name], "--help"], capture_output=True, text=True, check=True).stdout
     elif "/" in name and (ROOT / name).is_file():
-        page = (ROOT / name).read_text()
+        program = ROOT / name
+        page = "".join(file.read_text() for file in (program, program.with_name(program.name + ".py")) if file.is_file())
     else:
         return [f"there is no program {program}"]
     asked = [option[0] for option in map(OPTION.match, arguments) if option]

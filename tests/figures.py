@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Every figure in README.md and docs was measured, and the measurement is kept in bench/results.
+"""Every figure in README.md, docs and the page of the PyTorch package was measured, and the measurement is kept in bench/results.
 
 - What stands between `<!-- table: COMMAND -->` and `<!-- end of table -->` is made again from
   bench/results and must be the same, letter by letter.
@@ -71,8 +71,10 @@ def generated():
         )
     )
     return {
-        "bench/run hosts": lambda: front_page.section("hosts"),
-        "bench/run buys": lambda: front_page.section("buys"),
+        **{
+            f"bench/run {name}": (lambda name=name: front_page.section(name))
+            for name in front_page.TABLES
+        },
         "bench/run bars": lambda: bars.section("bars"),
         "bench/run fused": lambda: bars.section("fused"),
         "bench/paper": lambda: paper.section(load("paper")),
@@ -280,7 +282,7 @@ class Figures(unittest.TestCase):
             self.assertNotIn("no card yet", document.read_text(encoding="utf-8").lower(), document)
 
     def test_sizes_of_graphs_are_those_that_were_measured(self):
-        page = (ROOT / "examples" / "pytorch" / "README.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "pytorch" / "graphs.md").read_text(encoding="utf-8")
         rows = {row["graph"]: row for row in load("default")["rows"]}
         self.assertEqual(wrong_sizes(page, rows), [])
         for name in rows:

@@ -668,7 +668,7 @@ class Falls(Case):
             with self.subTest(budget):
                 self.assertEqual(Options(budget=budget).bytes_of(100), expected)
         for part, expected in (("5%", 0.05), (0.05, 0.05), ("0.05", 0.05), ("150%", 1.5), (0, 0.0)):
-            self.assertEqual(Options(max_overhead=part).max_overhead, expected)
+            self.assertEqual(Options(max_overhead=part).most_overhead, expected)
 
     def test_kept_modules_do_not_run_again(self):
         self.train(budget=0.3)

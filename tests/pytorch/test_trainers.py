@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from support import Case, default_backend
 from torch import nn
+from torch._dynamo.exc import InternalTorchDynamoError
 
 import echo_torch  # isort: split
 
@@ -96,22 +97,25 @@ class Repeats(pytorch_lightning.LightningModule):
             for _ in range(6)
         )
         # The `compile` method of PyTorch's own modules compiles nothing.
-        self.net = torch.compile(nn.Sequential(*layers), backend=backend)
+        self.net = nn.Sequential(*layers)
+        if backend is not None:
+            self.net = torch.compile(self.net, backend=backend)
         self.losses: list[float] = []
 
     def training_step(self, batch: list[torch.Tensor], _: int) -> torch.Tensor:
         loss = (self.net(batch[0]) - batch[0]).square().mean()
         self.losses.append(loss.item())
+        self.log("loss", loss)
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), 1e-3)
 
 
-def by_lightning(backend: Any) -> list[float]:
-    """Losses of an epoch of four steps."""
+def by_lightning(backend: Any, around: bool = False) -> list[float]:
+    """Losses of an epoch of four steps. `around`: the module as a whole is compiled, not the network in it."""
     torch.manual_seed(0)
-    module = Repeats(backend)
+    module = Repeats(None if around else backend)
     data = torch.utils.data.TensorDataset(torch.randn(1024, 64))
     pytorch_lightning.Trainer(
         max_epochs=1,
@@ -120,7 +124,7 @@ def by_lightning(backend: Any) -> list[float]:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-    ).fit(module, torch.utils.data.DataLoader(data, batch_size=256))
+    ).fit(torch.compile(module, backend=backend) if around else module, torch.utils.data.DataLoader(data, batch_size=256))
     return module.losses
 
 
@@ -150,6 +154,13 @@ class Trainers(Case):
 
     def test_lightning(self) -> None:
         self.same(by_lightning)
+
+    def test_lightning_around_a_module_that_logs_fails_with_any_backend(self) -> None:
+        """The guide says so; when this fails, it can say less."""
+        for backend in ("aot_eager", "echo"):
+            with self.subTest(backend), self.assertRaises(InternalTorchDynamoError):
+                torch._dynamo.reset()
+                by_lightning(backend, around=True)
 
     def test_the_argument_of_the_trainer_takes_only_names_that_it_knows(self) -> None:
         """The guide says so; when this fails, it can say less."""

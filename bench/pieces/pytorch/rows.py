@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Puts the rows of one model, as examples/pytorch/run wrote them, into bench/results/pytorch.json in the place of its
-older ones, with the bars of the PyTorch package over all of them, and writes the table in examples/pytorch/README.md."""
+older ones, with the bars of the PyTorch package over all of them, and writes the table in docs/pytorch/measurements.md."""
 import datetime
 import json
 import math
@@ -25,8 +25,7 @@ def main():
     ways = list(dict.fromkeys(way for _, way in known))
     rows = [known[model, way] for model in models for way in ways if (model, way) in known]
     results.write("pytorch", rows, bars=bars_of(rows), torch=told["torch"], threads=told["threads"])
-    results.put_section(results.ROOT / "examples" / "pytorch" / "README.md",
-                        section(results.load("pytorch")))
+    results.put_section(results.ROOT / "docs" / "pytorch" / "measurements.md", section(results.load("pytorch")))
 
 
 def named(row):

@@ -16,7 +16,7 @@ import warnings
 import results
 from bars import bar
 
-README = results.ROOT / "examples" / "pytorch" / "README.md"
+PAGE = results.ROOT / "docs" / "pytorch" / "measurements.md"
 BUDGET = 0.4
 SECONDS = 1200  # for one model
 KEYS = ("model", "graphs", "nodes", "default_mb", "echo_mb", "predicted_mb", "least_mb", "same_bits", "note", "date")
@@ -42,7 +42,7 @@ def main():
     import torch
 
     results.write("zoo", rows, bars=bars_of(rows), gain=gain_of(rows), torch=torch.__version__)
-    results.put_section(README, section(results.load("zoo")))
+    results.put_section(PAGE, section(results.load("zoo")))
     return 0
 
 
@@ -122,7 +122,7 @@ def gain_of(rows):
 
 
 def section(result):
-    """The table of examples/pytorch/README.md."""
+    """The table of docs/pytorch/measurements.md."""
     rows = result["rows"]
     one = sum(row["graphs"] == 1 for row in rows)
     worst = next(bar["value"] for bar in result["bars"] if bar["bar"].startswith("measured from predicted"))

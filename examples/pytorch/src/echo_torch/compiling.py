@@ -57,7 +57,7 @@ def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) ->
     def told(half: Any, half_inputs: Any) -> Any:
         return say.telling(hooks.boxed_nop(half, half_inputs))
 
-    compile_it = hooks.aot_autograd(
+    compile_it: Callable[..., Callable[..., Any]] = hooks.aot_autograd(
         fw_compiler=hooks.boxed_nop,
         bw_compiler=told,
         partition_fn=functools.partial(divide, names=names),

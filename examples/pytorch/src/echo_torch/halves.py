@@ -201,7 +201,9 @@ class Builder:
             return half.copies[copy]
         if half is self.backward and place in self.saved:
             return self.saved[place]
-        raise Unknown(f"the plan reads the result of {self.host.named(self.host.calls[place[0]].node)} before it is made")
+        raise Unknown(
+            f"the plan reads the result of {self.host.named(self.host.calls[place[0]].node)} before it is made"
+        )
 
     def _number(self, half: _Half, node: fx.Node) -> fx.Node:
         """A size or the like, made here if it has not been yet; of a tensor, its latest copy."""

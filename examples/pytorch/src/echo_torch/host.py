@@ -291,7 +291,9 @@ class Host:
                     continue
                 name = node.name if again is None else again.name
                 if name not in by_name:
-                    raise Unknown(f"PyTorch's partition runs {self.named(node)}, which is not in the graph it was given")
+                    raise Unknown(
+                        f"PyTorch's partition runs {self.named(node)}, which is not in the graph it was given"
+                    )
                 call = self.calls[by_name[name][0]]
                 if again is None and is_random(node) and call.rerun != "pure" and call.phase != phase:
                     raise Unknown(
@@ -320,7 +322,9 @@ def _replayed(joint: fx.GraphModule, halves: Sequence[fx.GraphModule]) -> dict[f
         found[node] = original
     originals = list(found.values())
     for node in backward:
-        number = next((int(m[1]) for n in node.all_input_nodes if (m := re.search(r"rng_state\w*?_(\d+)$", n.name))), -1)
+        number = next(
+            (int(m[1]) for n in node.all_input_nodes if (m := re.search(r"rng_state\w*?_(\d+)$", n.name))), -1
+        )
         if not 0 <= number < len(originals):
             raise Unknown("PyTorch's default draws random numbers of a checkpoint in a way that Echo does not know")
         found[node] = originals[number]

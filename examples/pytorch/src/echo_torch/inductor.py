@@ -18,16 +18,19 @@ class Partitioner(CustomPartitionerFn):
         hooks.require(*hooks.TO_PARTITION)
         self.options, self.distrust = options_of(asked), _distrust()
 
-    def __call__(self, joint: Any, inputs: Any, **more: Any) -> Any:
+    def __call__(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
         text = "Echo under Inductor is experimental: operators are counted as if none were fused"
         partition.warn_once(text)
         more.pop("compiler", None)
         say.show_on_terminal()
-        made = partition.partition(joint, inputs, options=self.options, inductor=True, distrust=self.distrust, **more)
+        made = partition.partition(
+            gm, joint_inputs, options=self.options, inductor=True, distrust=self.distrust, **more
+        )
         say.tell()
         return made
 
     def uuid(self) -> Any:
         modules = (agree, costs, graph, halves, hooks, host, options, partition, reuse)
         sources = get_hash_for_files(tuple(module.__file__ for module in modules))
-        return _core.version, repr(self.options), self.distrust, sources
+        version: str = _core.version  # type: ignore[attr-defined]
+        return version, repr(self.options), self.distrust, sources

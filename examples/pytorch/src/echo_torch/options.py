@@ -80,13 +80,18 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
-        object.__setattr__(self, "max_overhead", part_of("max_overhead", self.max_overhead))
+        part_of("max_overhead", self.max_overhead)
         self.bytes_of(1)
         if not _is_number(self.seconds) or not self.seconds > 0:
             raise OptionError(f"seconds={self.seconds!r} is no time to plan in: try 120")
         for name, known in (("strategy", STRATEGIES), ("checkpoints", CHECKPOINTS)):
             if (value := getattr(self, name)) not in known:
                 raise OptionError(f"{name}={value!r} is none of {', '.join(map(repr, known))}")
+
+    @property
+    def most_overhead(self) -> float:
+        """The most time that recomputation may add, as a part of a step."""
+        return part_of("max_overhead", self.max_overhead)
 
     @property
     def is_in_bytes(self) -> bool:

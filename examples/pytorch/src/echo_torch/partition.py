@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -50,7 +49,7 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **more: Any) -> Halves
     """
     marked = {node.name for node in joint.graph.nodes if "recompute" in node.meta}
     with hooks.functorch_config.patch(activation_memory_budget=1.0):
-        halves = hooks.default_partitioner(joint, inputs, **more)
+        halves: Halves = hooks.default_partitioner(joint, inputs, **more)
     for node in joint.graph.nodes:
         if gathers(node) and node.name not in marked:
             node.meta.pop("recompute", None)
@@ -101,11 +100,11 @@ def partition(
             halves = Builder(host, plan.steps).build()
         watch.lap("building")
     except BudgetError:
-        _agree(ranks, None)
+        agreed(ranks, None)
         raise
     except Exception as fault:  # a fault of ours never stops training
         report.reason, report.is_needless = said(fault), isinstance(fault, Needless)
-    if not _agree(ranks, digest if halves else None) and report.reason is None:
+    if not agreed(ranks, digest if halves else None) and report.reason is None:
         report.reason = "the ranks compile different graphs, or not all of them have a plan in time"
     if report.reason is None and halves is not None:
         return halves
@@ -115,8 +114,9 @@ def partition(
 
 def _left(report: Report, options: Options) -> None:
     """Says that a graph is left to PyTorch. BudgetError: that is not what was asked for."""
-    limit = options.bytes_of(report.default_peak) if report.default_peak else None
-    fits = report.is_needless or (limit is not None and report.default_peak <= limit)
+    default = report.default_peak or 0
+    limit = options.bytes_of(default) if default else None
+    fits = report.is_needless or (limit is not None and default <= limit)
     if options.strict and options.budget is not None and not fits:
         raise BudgetError(f"the budget is not met by PyTorch's own partition: {report.reason}")
     text = f"Echo leaves a graph to PyTorch's own partition: {report.reason}"
@@ -158,7 +158,7 @@ def said(fault: Exception) -> str:
     )
 
 
-def _agree(ranks: Agreement | None, digest: str | None) -> bool:
+def agreed(ranks: Agreement | None, digest: str | None) -> bool:
     """What the ranks settle; a fault on the way is a no, and stops nobody's training."""
     try:
         return ranks is not None and ranks.on(digest)
@@ -180,34 +180,37 @@ def plan_for(
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
-        report.default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
+        default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
         report.time_us = sum(call.time_us or 0.0 for call in host.calls)
         key = host.digest(facts, order, options, host.is_dynamic)
+    report.default_peak = default_peak
     report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
     if options.is_in_bytes and host.is_dynamic:
         report.notes += _plan_larger_anew(host)
-    plan = _plan(key, host, graph, options, report)
+    plan = _plan(key, host, graph, options, report, default_peak)
     watch.lap("planning")
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
     report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, report.notes + plan.notes
-    _check_budget(options, report)
-    if not _is_better(report):
-        is_least = report.bound is not None and report.bound >= report.default_peak
+    check_budget(options, default_peak, plan.peak_bytes, plan.lower_bound_bytes)
+    # Less memory than the default partition, or as much and less time than checkpoints.
+    is_faster = bool(report.checkpoints) and report.overhead < report.default_overhead
+    if plan.peak_bytes > default_peak or (plan.peak_bytes == default_peak and not is_faster):
+        is_least = plan.lower_bound_bytes >= default_peak
         raise Needless(
-            f"its default needs {report.default_peak / 1e6:.1f} MB, "
-            f"and Echo found nothing below {report.peak / 1e6:.1f} MB"
+            f"its default needs {default_peak / 1e6:.1f} MB, "
+            f"and Echo found nothing below {plan.peak_bytes / 1e6:.1f} MB"
             + (": no plan of this kind needs less" if is_least else "")
         )
     return plan, key
 
 
-def _plan(key: str, host: Host, graph: Any, options: Options, report: Report) -> Any:
+def _plan(key: str, host: Host, graph: Any, options: Options, report: Report, default_peak: int) -> Any:
     """The plan of that key, sought where it is not known. Unknown: there is none."""
     report.cached = key in _plans
     if not report.cached:
         try:
             with say.busy(f"planning a graph of {report.nodes:,} operators"):
-                _plans[key] = _sought(host, graph, options, report)
+                _plans[key] = _sought(host, graph, options, report, default_peak)
         except Needless:
             raise
         except RuntimeError as fault:  # it will not do better next time
@@ -223,7 +226,7 @@ def _plan(key: str, host: Host, graph: Any, options: Options, report: Report) ->
     return _plans[key]
 
 
-def _sought(host: Host, graph: Any, options: Options, report: Report) -> Any:
+def _sought(host: Host, graph: Any, options: Options, report: Report, default: int) -> Any:
     """The least peak within the time that recomputation may take, or the least time within the budget.
 
     Where the model marks checkpoints, memory matters more to the user than time: the plan needs at most what they lead
@@ -233,21 +236,21 @@ def _sought(host: Host, graph: Any, options: Options, report: Report) -> Any:
     def plan(budget: int | None, allowed: float) -> Any:
         return graph.plan(options.strategy, budget, allowed, options.seconds)
 
-    default, budget = report.default_peak, options.bytes_of(report.default_peak)
+    budget = options.bytes_of(default)
     if report.checkpoints:
-        found = plan(None, options.max_overhead) if budget is None else None
+        found = plan(None, options.most_overhead) if budget is None else None
         return found if found and found.peak_bytes <= default else plan(min(default, budget or default), 0.0)
     if budget is not None and default <= budget:
         if not host.is_dynamic:
             raise Needless("it fits the budget by PyTorch's own partition")
         budget = None  # larger sizes will come
     # What the default partition recomputes is no overhead of ours.
-    return plan(budget, options.max_overhead + report.default_overhead)
+    return plan(budget, options.most_overhead + report.default_overhead)
 
 
 def _plan_larger_anew(host: Host) -> list[str]:
-    """Lets TorchDynamo compile again where a size is more than twice what this plan is made for, by a guard: a budget in
-    bytes is one for all sizes. Its limit of recompilations stands; then a note says so.
+    """Lets TorchDynamo compile again where a size is more than twice what this plan is made for, by a guard: a budget
+    in bytes is one for all sizes. Its limit of recompilations stands; then a note says so.
     """
     now = hooks.compile_id() if hooks.compile_id else None
     if now is None or now.frame_compile_id + 2 >= hooks.dynamo_config.recompile_limit:
@@ -259,20 +262,14 @@ def _plan_larger_anew(host: Host) -> list[str]:
     return []
 
 
-def _is_better(report: Report) -> bool:
-    """Whether the plan needs less memory than the default partition, or as much and less time than checkpoints."""
-    if report.peak == report.default_peak and report.checkpoints:
-        return report.overhead < report.default_overhead
-    return report.peak < report.default_peak
-
-
-def _check_budget(options: Options, report: Report) -> None:
-    budget = options.bytes_of(report.default_peak)
-    if budget is None or report.peak <= budget:
+def check_budget(options: Options, default_peak: int, peak: int, bound: int) -> None:
+    """Says that a budget is not met. BudgetError: it has to be. Peaks and bound in bytes."""
+    budget = options.bytes_of(default_peak)
+    if budget is None or peak <= budget:
         return
     text = (
         f"a budget of {budget / 1e6:.1f} MB cannot be met: the least peak found is "
-        f"{report.peak / 1e6:.1f} MB, and none lies below {report.bound / 1e6:.1f} MB"
+        f"{peak / 1e6:.1f} MB, and none lies below {bound / 1e6:.1f} MB"
     )
     if options.strict:
         raise BudgetError(text)

@@ -51,7 +51,9 @@ class Reports(list[Report]):
     def __str__(self) -> str:
         if not self:
             return "no graph was compiled for training yet"
-        rows = [("graph", "operators", "default MB", "Echo MB", "ratio", "time", "recomputed", "")]
+        rows: list[tuple[str, ...]] = [
+            ("graph", "operators", "default MB", "Echo MB", "ratio", "time", "recomputed", "")
+        ]
         rows += [_row(report) for report in self]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(_aligned(k, cell, widths[k]) for k, cell in enumerate(row)).rstrip() for row in rows]

@@ -21,17 +21,21 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
+from typing_extensions import Unpack
 
 from echo_torch import costs
 from echo_torch.agree import Agreement
 from echo_torch.graph import Call, Unknown, gathers
 from echo_torch.host import Host, base_of, is_random
-from echo_torch.partition import BudgetError, Options, Report, _agree, _check_budget, reports, said, warn_once
+from echo_torch.options import Asked, BudgetError, Options, options_of
+from echo_torch.partition import agreed, check_budget, reports, said
+from echo_torch.report import Report
+from echo_torch.say import warn_once
 
 LOSS = ("loss", "lm_head")  # modules whose gradients do not have anything made again for them
 TRIES = 5  # plans for one budget
@@ -66,18 +70,18 @@ class OneGraph(Host):
         super()._append(call)
 
 
-def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.GraphModule:
+def tag(graph: fx.GraphModule, *, config: Any = None, **asked: Unpack[Asked]) -> fx.GraphModule:
     """Tags every forward node of the graph: kept, or made again. Where Echo does not know enough, or ranks do not
     agree, all are kept that nobody has tagged, with a warning.
 
-    `config` is the trainer's; the options are those of `echo_torch.partition.Options` but `measure`. ValueError: an
+    `config` is the trainer's; the options are those of `echo_torch.options.Options` but `measure`. ValueError: an
     option makes no sense. BudgetError: with `strict`, the budget is not met.
     """
-    settings = _settings(options)
+    settings = _settings(asked)
     ranks = digest = why = None
     again: set[fx.Node] = set()
     report = Report()
-    reports.append(report)
+    reports.add(report)
     try:
         ranks = Agreement()
         read = functools.cache(lambda: OneGraph(graph, settings.keep, _gathers_again(config)))
@@ -89,13 +93,13 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
         digest = read().digest(read().facts(), chosen, piece)
     except Exception as fault:  # a fault of ours never stops training
         why = said(fault)
-    if not _agree(ranks, digest) and why is None:
+    if not agreed(ranks, digest) and why is None:
         why = "the ranks trace different graphs, or not all of them answer in time"
     report.reason = why
     if why is None:
         report.default_peak, report.peak, report.bound = chosen["peaks"]
         report.nodes, report.recomputed = len(read().calls), len(chosen["again"])
-        _check_budget(settings, report)
+        check_budget(settings, *chosen["peaks"])
     elif settings.strict and settings.budget is not None:
         raise BudgetError(f"the budget is not met where all is kept: {why}")
     else:
@@ -104,10 +108,10 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **options: Any) -> fx.Grap
     return graph
 
 
-def _settings(options: dict[str, Any]) -> Options:
-    if options.get("measure"):
+def _settings(asked: Asked) -> Options:
+    if asked.get("measure"):
         raise ValueError("measure=True: this policy counts with modelled costs; leave it out")
-    return Options(**(options | {"measure": False}))
+    return options_of({**asked, "measure": False})
 
 
 def _gathers_again(config: Any) -> bool:
@@ -158,11 +162,12 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
     bound. For a budget that is missed by that order, plans of less are tried.
     """
     end = time.monotonic() + settings.seconds
-    found, limit = [], budget
+    found: list[tuple[int, list[int], int]] = []
+    limit = budget
     while len(found) < TRIES:
         left = end - time.monotonic()
         try:
-            plan = core.plan(settings.strategy, limit, settings.max_overhead, left)
+            plan = core.plan(settings.strategy, limit, settings.most_overhead, left)
             again = _for_one_piece(host, _made_again(host, plan))
             peak = core.replay(_order(host, again), writes_over=False)[0]
         except RuntimeError:  # such as that the time is over
@@ -170,7 +175,7 @@ def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -
                 raise
             break
         found.append((peak, sorted(again), plan.lower_bound_bytes))
-        if budget is None or peak <= budget or plan.peak_bytes > limit:
+        if budget is None or limit is None or peak <= budget or plan.peak_bytes > limit:
             break
         limit = max(1, limit * budget // peak)
     return min(found, key=lambda each: each[0])
@@ -190,7 +195,7 @@ def _gradients(host: OneGraph, again: set[int]) -> set[fx.Node]:
             pieces.append([])
     remade = {host.calls[index].node for index in again}
 
-    def count(piece: list[fx.Node]) -> int:
+    def count(piece: Iterable[fx.Node]) -> int:
         return sum(base_of(read) in remade for node in piece for read in node.all_input_nodes)
 
     return set(max(pieces, key=count))
@@ -263,12 +268,12 @@ def _whole(node: fx.Node, made: set[fx.Node]) -> bool:
     return all(user in made for user in node.users)
 
 
-def register(**options: Any) -> None:
+def register(**asked: Unpack[Asked]) -> None:
     """Makes the policy known as "echo". ImportError: there is no torchtitan."""
     from torchtitan.experiments.graph_trainer.registry import register_memory_policy
 
-    _settings(options)
+    _settings(asked)
 
     @register_memory_policy("echo")
     def policy(graph: fx.GraphModule, *, config: Any) -> fx.GraphModule:
-        return tag(graph, config=config, **options)
+        return tag(graph, config=config, **asked)

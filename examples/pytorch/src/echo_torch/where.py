@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -31,15 +31,13 @@ def _within_model(path: str) -> str:
 
 def operator_of(node: fx.Node) -> str:
     """The operator's name as a user knows it: `addmm`, or `mine::attention` of a library of the user's."""
-    packet = getattr(node.target, "overloadpacket", None)
-    if packet is None:
-        return getattr(node.target, "__name__", str(node.target))
-    name = str(packet.__name__)
-    return name if node.target.namespace in ("aten", "prims") else f"{node.target.namespace}::{name}"
+    packet, library = getattr(node.target, "overloadpacket", None), getattr(node.target, "namespace", "")
+    name = str(getattr(packet or node.target, "__name__", node.target))
+    return name if library in ("", "aten", "prims") else f"{library}::{name}"
 
 
 def place_of(node: fx.Node) -> str:
-    """" in 'encoder.0' (model.py:12)": the module and the line of the user's code; empty if neither is known."""
+    """The module and the line of the user's code, as in " in 'encoder.0' (model.py:12)"; empty if neither is known."""
     layer, frames = layer_of(node), _frames(node)
     parts = [f" in '{layer}'"] if layer else []
     if frames:
@@ -71,8 +69,9 @@ def source_name(node: fx.Node) -> str:
     return re.sub(r"^[LG]\.", "", name)
 
 
-def function_of(nodes: Sequence[fx.Node]) -> str:
-    """The user's function that was compiled, as "forward (train.py:12)", else the module's class; "" if no node knows."""
+def function_of(nodes: Iterable[fx.Node]) -> str:
+    """The user's function that was compiled, as "forward (train.py:12)", else the module's class, else nothing."""
+    nodes = list(nodes)
     for node in nodes:
         if frames := _frames(node):
             file, line, function = frames[0]
