@@ -79,9 +79,7 @@ def expected_of(program: Program) -> list[Tensor] | str:
         return " ".join(str(refused).splitlines()[:2])
 
 
-def faults(
-    program: Program, expected: list[Tensor], asked: tuple[dict[str, Any], ...] = ASKED
-) -> Iterator[str]:
+def faults(program: Program, expected: list[Tensor], asked: tuple[dict[str, Any], ...] = ASKED) -> Iterator[str]:
     """What goes wrong when Echo trains the program."""
     for options in asked:
         before = len(echo_torch.reports())

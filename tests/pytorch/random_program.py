@@ -249,9 +249,7 @@ class Program:
         if len(shape) == 3:
             return lambda v: F.conv1d(v.made[at], v.parameters[w] * 0.1, padding=1)
         last = self.draw.choice((torch.channels_last, torch.contiguous_format))
-        return lambda v: F.conv2d(
-            v.made[at].contiguous(memory_format=last), v.parameters[w] * 0.1, padding=1
-        )
+        return lambda v: F.conv2d(v.made[at].contiguous(memory_format=last), v.parameters[w] * 0.1, padding=1)
 
     def _pool(self, at: int, shape: tuple[int, ...]) -> Reading:
         return self.draw.choice(
