@@ -59,7 +59,8 @@ def of_host(name):
 SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
            "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
            "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
-           "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others")}
+           "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others"),
+           "scripts": of_host("PyTorch, training scripts")}
 
 
 def measured(*loaded):

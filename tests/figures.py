@@ -59,7 +59,7 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch, zoo, gpu = (
+    paper, peers, engine, pytorch, zoo, scripts, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
         for path in (
             "paper/tables.py",
@@ -67,6 +67,7 @@ def generated():
             "engine/engine.py",
             "pytorch/rows.py",
             "pytorch/zoo.py",
+            "scripts/scripts.py",
             "gpu/tables.py",
         )
     )
@@ -96,6 +97,7 @@ def generated():
         "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "bench/zoo": lambda: zoo.section(load("zoo")),
+        "bench/scripts": lambda: scripts.section(load("scripts")),
         "tests/cuda/counts/count.py --markdown": lambda: count.section(
             load("cuda-counts"), load("cuda-mutants")
         ),

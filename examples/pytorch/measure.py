@@ -189,18 +189,30 @@ def storage_peak(call: Callable[[], Any]) -> tuple[Any, int]:
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
     """What the call returns, and the most bytes that the CPU's allocator had handed out during it.
     """
+    with profiled() as profile:
+        result = call()
+    return result, peak_of(profile)
+
+
+@contextlib.contextmanager
+def profiled() -> Iterator[torch.profiler.profile]:
+    """Records what runs in this thread while it is open, and what the CPU's allocator hands out."""
     cpu = torch.profiler.ProfilerActivity.CPU
     profile = torch.profiler.profile(activities=[cpu], profile_memory=True)
     with _quiet():
         profile.start()
     try:
-        result = call()
+        yield profile
     finally:
         with _quiet():
             profile.stop()
+
+
+def peak_of(profile: torch.profiler.profile) -> int:
+    """The most bytes that the CPU's allocator had handed out, beyond those from before the profile."""
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     now = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         now += event.nbytes()
         peak = max(peak, now)
-    return result, peak
+    return peak
