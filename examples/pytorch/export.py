@@ -199,9 +199,7 @@ def all_models() -> dict[str, Any]:
     return models.MODELS | more_models.MODELS
 
 
-def export_model(
-    name: str, batch: int | None, length: int | None, output: Path | None, folder: Path | None
-) -> Path:
+def export_model(name: str, batch: int | None, length: int | None, output: Path | None, folder: Path | None) -> Path:
     """Exports a model by name to `output`, else under the name that its sizes give it: in `folder`, or here."""
     from models import WholeStep
 

@@ -197,9 +197,7 @@ class Watched(fx.Interpreter):
                 self._wrong(call, f"output {output} lies on input {on[0]}, and is said to be new")
             elif said is not None and said not in on:
                 what = f"on input {on[0]}" if on else "on no input"
-                self._wrong(
-                    call, f"output {output} is said to lie on input {said}, and lies {what}"
-                )
+                self._wrong(call, f"output {output} is said to lie on input {said}, and lies {what}")
             traced_value = list(leaves(call.node.meta["val"]))[output]
             if lazy(value) != lazy(traced_value):
                 self._wrong(call, f"output {output} is conjugated or negated otherwise than traced")
@@ -246,11 +244,7 @@ def copied(values: Any) -> Any:
 
     def copy(value: torch.Tensor) -> torch.Tensor:
         if value.is_conj() or value.is_neg():
-            return (
-                copy(value.conj()).conj()
-                if value.is_conj()
-                else copy(value._neg_view())._neg_view()
-            )
+            return copy(value.conj()).conj() if value.is_conj() else copy(value._neg_view())._neg_view()
         whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).clone()
         return whole.as_strided(value.shape, value.stride(), value.storage_offset())
 
@@ -288,9 +282,7 @@ def traced(op: Any, sample: Any, form: str = "plain") -> tuple[fx.GraphModule, l
     for made, place in zip(inputs, places, strict=True):
         made.requires_grad_(leaves[place].requires_grad)
     with contextlib.suppress(_Traced):
-        aot_function(step, keep, keep, partition_fn=keep, keep_inference_input_mutations=True)(
-            *inputs
-        )
+        aot_function(step, keep, keep, partition_fn=keep, keep_inference_input_mutations=True)(*inputs)
     return found[0], [value.detach() for value in inputs]
 
 
@@ -351,9 +343,7 @@ def watch(
     return findings
 
 
-def _ready(
-    entry: Any, samples: int, kind: torch.dtype | None, form: str
-) -> Iterator[tuple[fx.GraphModule, list[Any]]]:
+def _ready(entry: Any, samples: int, kind: torch.dtype | None, form: str) -> Iterator[tuple[fx.GraphModule, list[Any]]]:
     """The graphs of sample inputs, and what their placeholders stand for."""
     for sample in samples_of(entry, samples, kind):
         torch.manual_seed(0)

@@ -45,9 +45,7 @@ class Blocks(nn.Module):
     def __init__(self, how):
         super().__init__()
         self.how = how
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(4)
-        )
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(4))
 
     def forward(self, x):
         for block in self.blocks:
@@ -313,7 +311,6 @@ class Models(Case):
                 model, x = nn.Linear(width, width), torch.randn(width, width)
             self.assertTrue(str(echo_torch.estimate(model, x, square)).startswith(f"{unit} of one training step"))
 
-
     def test_checkpoints_that_are_kept(self):
         model, x = Blocks(lambda block, x: checkpoint(block, x, use_reentrant=False)), torch.randn(256, 64)
         planned, kept = (echo_torch.estimate(model, x, square, checkpoints=how) for how in ("replace", "keep"))
@@ -407,7 +404,10 @@ class Transformers(unittest.TestCase):
         mask[0, :3] = 0
         self.inputs = {"input_ids": ids, "attention_mask": mask, "labels": ids}
         self.sizes = {
-            "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "vocab_size": 100,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
             "intermediate_size": 64,
         }
 
@@ -421,9 +421,16 @@ class Transformers(unittest.TestCase):
 
     def test_checks_of_data_are_named(self):
         config = self.library.Wav2Vec2Config(
-            hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64, num_feat_extract_layers=1,
-            conv_dim=(32,), conv_stride=(5,), conv_kernel=(10,),
-            num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+            hidden_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            intermediate_size=64,
+            num_feat_extract_layers=1,
+            conv_dim=(32,),
+            conv_stride=(5,),
+            conv_kernel=(10,),
+            num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4,
         )
         model = self.library.Wav2Vec2ForCTC(config).train()
         with torch.device("meta"):

@@ -54,9 +54,7 @@ class Operators(unittest.TestCase):
         with unittest.mock.patch("echo_torch.graph.OTHER_BITS", ()):
             found = watch(inverse, 1, (torch.complex64,))
         target = "aten.linalg_pinv.atol_rtol_tensor"
-        self.assertIn(
-            (target, "makes other bits when it runs again under a dispatch mode"), found.wrong
-        )
+        self.assertIn((target, "makes other bits when it runs again under a dispatch mode"), found.wrong)
 
     def test_scratch_memory_that_is_not_measured_right_is_found(self):
         entries = [entry for entry in op_db if entry.name in ("addbmm", "cholesky")]

@@ -23,9 +23,7 @@ from echo_torch.made_up import MOST, Like
 Step = tuple[Iterable[torch.Tensor], Callable[..., torch.Tensor], Callable[[], tuple[Any, ...]]]
 
 
-def defined(
-    name: str, function: Callable[..., Any], fake: Callable[..., Any], writes: Any = ()
-) -> Any:
+def defined(name: str, function: Callable[..., Any], fake: Callable[..., Any], writes: Any = ()) -> Any:
     """An operator of the user's, with a gradient by another that needs as much."""
     made = torch.library.custom_op(f"echo_predictions::{name}", function, mutates_args=writes)
     made.register_fake(fake)
@@ -55,9 +53,7 @@ def attention_gradient(
 
 ATTENTION = with_gradient(
     defined("attention", attention, lambda q, k, v: torch.empty_like(q)),
-    defined(
-        "attention_gradient", attention_gradient, lambda g, *qkv: tuple(map(torch.empty_like, qkv))
-    ),
+    defined("attention_gradient", attention_gradient, lambda g, *qkv: tuple(map(torch.empty_like, qkv))),
 )
 
 
@@ -73,9 +69,7 @@ class Block(nn.Module):
         return x + self.widened(x)
 
 
-def of_module(
-    build: Callable[[], nn.Module], inputs: Callable[[], tuple[Any, ...]]
-) -> Callable[[], Step]:
+def of_module(build: Callable[[], nn.Module], inputs: Callable[[], tuple[Any, ...]]) -> Callable[[], Step]:
     def make() -> Step:
         module = build()
         return module.parameters(), lambda *x: module(*x).square().mean(), inputs
@@ -119,9 +113,7 @@ class Predictions(Case):
                 self.assertLessEqual(abs(measured / told - 1), most, (budget, measured, told))
             for one, other in zip(expected, found, strict=True):
                 one, other = (x.coalesce() if x.is_sparse else x for x in (one, other))
-                ones, others = (
-                    [x.indices(), x.values()] if x.is_sparse else [x] for x in (one, other)
-                )
+                ones, others = ([x.indices(), x.values()] if x.is_sparse else [x] for x in (one, other))
                 self.assert_same_bits(ones, others)
         return report
 
@@ -136,9 +128,7 @@ class Users(Predictions):
 
     def test_results_on_larger_storages(self):
         def padded(x: torch.Tensor) -> torch.Tensor:
-            return (
-                torch.cat([x, x, x], -1).sin()[..., : x.shape[-1]].as_strided(x.shape, x.stride())
-            )
+            return torch.cat([x, x, x], -1).sin()[..., : x.shape[-1]].as_strided(x.shape, x.stride())
 
         made = defined("padded", padded, torch.empty_like)
         with_gradient(made, lambda g, x: g * x.cos())
@@ -205,9 +195,7 @@ class Users(Predictions):
         self.assertEqual(len(runs), 8, "it runs four times a step and never else")
         self.assert_same_bits(expected, found)
         notes = "\n".join(echo_torch.reports()[-1].notes)
-        self.assertRegex(
-            notes, f"the scratch memory of 'echo_predictions::{name}'.* is in no prediction: {why}"
-        )
+        self.assertRegex(notes, f"the scratch memory of 'echo_predictions::{name}'.* is in no prediction: {why}")
         self.assertEqual(len(echo_torch.reports()[-1].notes), 1)
 
     def test_one_that_raises_on_made_up_tensors(self):
@@ -269,9 +257,7 @@ class Users(Predictions):
 
     def test_from_another_thread(self):
         found: list[Any] = []
-        thread = threading.Thread(
-            target=lambda: found.append(forked.answers({"a": lambda: [1]}, 5.0))
-        )
+        thread = threading.Thread(target=lambda: found.append(forked.answers({"a": lambda: [1]}, 5.0)))
         thread.start()
         thread.join()
         self.assertEqual(found, [{"a": [1]}])
@@ -350,18 +336,14 @@ class Complex(Predictions):
             w = nn.Parameter(torch.randn(4, 96, 64, dtype=torch.complex64))
 
             def function(x: torch.Tensor) -> torch.Tensor:
-                return (
-                    torch.view_as_real(x.to(torch.complex64) @ torch.linalg.pinv(w)).square().sum()
-                )
+                return torch.view_as_real(x.to(torch.complex64) @ torch.linalg.pinv(w)).square().sum()
 
             return [w], function, lambda: (torch.randn(4, 256, 64),)
 
         torch._dynamo.reset()
         for steps in (1, 2):  # the first call of a graph runs under a mode of AOTAutograd's
             with self.subTest(steps=steps):
-                self.trains_alike(
-                    lambda backend: once(make, backend, steps), echo_torch.backend(budget=0.5)
-                )
+                self.trains_alike(lambda backend: once(make, backend, steps), echo_torch.backend(budget=0.5))
 
 
 def once(make: Callable[[], Step], backend: Any, steps: int) -> list[torch.Tensor]:
@@ -381,9 +363,7 @@ class Sparse(Predictions):
             def __init__(self) -> None:
                 super().__init__()
                 self.table = nn.Embedding(5000, 64, sparse=True)
-                self.inner = nn.Sequential(
-                    nn.Linear(64, 256), nn.SiLU(), nn.Linear(256, 64), nn.SiLU()
-                )
+                self.inner = nn.Sequential(nn.Linear(64, 256), nn.SiLU(), nn.Linear(256, 64), nn.SiLU())
 
             def forward(self, rows: torch.Tensor) -> torch.Tensor:
                 return self.inner(self.table(rows))
@@ -410,9 +390,7 @@ class Sparse(Predictions):
 
         trained(make, echo_torch.backend())
         reason = echo_torch.reports()[-1].reason
-        self.assertRegex(
-            reason, "'_embedding_bag_backward'.*torch.sparse_coo, whose bytes are not known ahead"
-        )
+        self.assertRegex(reason, "'_embedding_bag_backward'.*torch.sparse_coo, whose bytes are not known ahead")
 
 
 class Data(Predictions):
@@ -420,9 +398,7 @@ class Data(Predictions):
 
     def test_a_series_that_ends_early(self):
         def make(scale: float) -> Step:
-            m = nn.Sequential(
-                orthogonal(nn.Linear(128, 128)), nn.GELU(), orthogonal(nn.Linear(128, 128))
-            )
+            m = nn.Sequential(orthogonal(nn.Linear(128, 128)), nn.GELU(), orthogonal(nn.Linear(128, 128)))
             with torch.no_grad():
                 for layer in (m[0], m[2]):
                     layer.parametrizations.weight.original.add_(torch.randn(128, 128), alpha=scale)

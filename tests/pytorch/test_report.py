@@ -11,13 +11,22 @@ import tempfile
 import unittest
 from unittest import mock
 
-import echo_torch
 import torch
+
+import echo_torch
+
 
 def step():
     module = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.GELU(), torch.nn.Conv2d(16, 16, 3),
-        torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten(), torch.nn.Linear(16 * 12 * 12, 10))
+        torch.nn.Conv2d(3, 16, 3),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.GELU(),
+        torch.nn.Conv2d(16, 16, 3),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(16 * 12 * 12, 10),
+    )
     return module, (torch.randn(8, 3, 16, 16),), torch.nn.functional.cross_entropy, (torch.randint(10, (8,)),)
 
 

@@ -56,9 +56,7 @@ def blocks(count: int = 4, width: int = 64, dropout: float = 0.2) -> nn.Module:
     return nn.Sequential(*(Block(width, dropout) for _ in range(count)))
 
 
-def trained(
-    module: nn.Module, loss, backend, shape=(256, 64), steps: int = 3
-) -> list[torch.Tensor]:
+def trained(module: nn.Module, loss, backend, shape=(256, 64), steps: int = 3) -> list[torch.Tensor]:
     """Losses, gradients and buffers of some steps; what is drawn is the same every time."""
     compiled = torch.compile(lambda x: loss(module, x), backend=backend)
     torch.manual_seed(1)
@@ -103,9 +101,7 @@ class SameBits(Case):
             def __init__(self, host, steps):
                 super().__init__(host, steps)
                 again.extend(
-                    host.calls[node].node.name + host.calls[node].part
-                    for node, is_again, *_ in steps
-                    if is_again
+                    host.calls[node].node.name + host.calls[node].part for node, is_again, *_ in steps if is_again
                 )
 
         with unittest.mock.patch("echo_torch.partition.Builder", Watched):
@@ -513,9 +509,7 @@ class Falls(Case):
         warn_once.cache_clear()
 
     def train(self, **options):
-        return trained(
-            blocks(), lambda m, x: m(x).square().mean(), echo_torch.backend(**options), steps=1
-        )
+        return trained(blocks(), lambda m, x: m(x).square().mean(), echo_torch.backend(**options), steps=1)
 
     def test_a_fault_of_ours(self):
         expected = trained(blocks(), lambda m, x: m(x).square().mean(), default_backend(), steps=1)
