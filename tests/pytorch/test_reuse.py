@@ -26,6 +26,7 @@ def arguments_of(target) -> list:
     x, y = torch.randn(64, 300), torch.randn(64, 300)
     special = {
         aten.where.self: (y > 0, x, y),
+        aten.mul.Scalar: (x, 0.3),
         aten.threshold_backward.default: (x, y, 0),
         aten.leaky_relu_backward.default: (x, y, 0.1, False),
         aten.elu_backward.default: (x, 1.0, 1.0, 1.0, False, y),
@@ -67,7 +68,7 @@ class Overloads(Case):
                 held = costs._held(
                     lambda: made.append(writer(*arguments, **{name: over})), lambda: 0.0
                 )[1]
-                self.assertEqual(held, 0)
+                self.assertLessEqual(held, 16)  # a number is made a tensor
                 self.assertIs(made[0], over)
                 self.assertTrue(torch.equal(made[0], expected))
 
@@ -215,6 +216,20 @@ class Plans(Case):
         self.assertGreater(counts["over"], 10)
         self.assertEqual(counts["apart"], 0)
 
+    def test_numbers_that_half_precision_does_not_have(self):
+        def train(backend):
+            def f(x):  # the gradient multiplies by 2.6, and nothing reads the factor again
+                return ((x.sin().abs() + 0.1) ** 2.6).cos().square().sum()
+
+            torch.manual_seed(2)
+            x = torch.randn(256, 256, dtype=torch.bfloat16, requires_grad=True)
+            torch.compile(f, backend=backend)(x).backward()
+            return [x.grad]
+
+        with counted() as counts:
+            self.trains_alike(train, echo_torch.backend(budget=0.5), echo_torch.backend(budget=0.8))
+        self.assertGreater(counts["over"], 3)
+
     def test_a_retained_graph(self):
         with counted() as counts:
             self.trains_alike(lambda b: self.train(b, 2), echo_torch.backend(budget=0.7))
@@ -297,7 +312,9 @@ class Plans(Case):
             weights = scores.softmax(-1).masked_fill(scores > 1, 0.0)
             return F.dropout(weights, 0.1).transpose(1, 2) @ values
 
-        def clamped(scores, values):  # a gradient that lies as its other argument, against its trace
+        def clamped(
+            scores, values
+        ):  # a gradient that lies as its other argument, against its trace
             clipped = F.relu6((scores.sin() * 3).transpose(1, 2) * values.mean())
             return clipped.softmax(-1) @ values
 
