@@ -72,8 +72,8 @@ def job_of(call: Call) -> Job | str | None:
         return None
     if written_arguments(target) and target is not aten.copy_.default:
         return "it writes to an argument"
-    if str(target) == "with_effects":
-        return "it has effects"
+    if str(target) == "with_effects":  # of PyTorch's own operators, such as checks, it takes no memory
+        return None if is_own(node.args[1]) else f"{node.args[1]} has effects"
     if getattr(target, "namespace", "") in COMMUNICATES:
         return "it communicates with other ranks"
     if any(name in OPAQUE for name, _ in tensor_arguments(node)):
