@@ -53,7 +53,7 @@ def capture_joint(
 ) -> Joint:
     """The joint graph of one training step, as in `export_module`.
 
-    Every tensor that the loss reads must be a label: one that it captures is refused by the tracer.
+    Tensors that change from step to step must be inputs or labels: what the loss captures is a constant.
     """
     captured, paths, _ = joint_graph(module, loss_fn, inputs, labels)
     # PyTorch's own partitioners do both first: the names of their halves are those of this graph.
@@ -199,9 +199,7 @@ def all_models() -> dict[str, Any]:
     return models.MODELS | more_models.MODELS
 
 
-def export_model(
-    name: str, batch: int | None, length: int | None, output: Path | None, folder: Path | None
-) -> Path:
+def export_model(name: str, batch: int | None, length: int | None, output: Path | None, folder: Path | None) -> Path:
     """Exports a model by name to `output`, else under the name that its sizes give it: in `folder`, or here."""
     from models import WholeStep
 

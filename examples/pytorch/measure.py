@@ -24,9 +24,7 @@ from torch.utils._pytree import tree_leaves
 class Trained:
     """Some steps of training. `peak` is in bytes, above what was there when the step began."""
 
-    digests: list[str] = field(
-        default_factory=list
-    )  # of losses, gradients and buffers of each step
+    digests: list[str] = field(default_factory=list)  # of losses, gradients and buffers of each step
     peak: int = 0
     reserved: int = 0  # on CUDA: what the allocator took from the device
     first_seconds: float = 0.0  # of the first step, compiling included
@@ -35,24 +33,18 @@ class Trained:
 class Training:
     """A model that is trained with one backend of `torch.compile`; None runs it eagerly."""
 
-    def __init__(
-        self, build: Callable[[], Step], backend: Any, device: str = "cpu", seed: int = 1
-    ) -> None:
+    def __init__(self, build: Callable[[], Step], backend: Any, device: str = "cpu", seed: int = 1) -> None:
         torch.manual_seed(seed)
         step = build()
         self.device = device
         self.module = step.module.to(device).train()
         inputs = step.inputs if isinstance(step.inputs, dict) else list(step.inputs)
-        move = torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda t: t.to(device), (inputs, step.labels)
-        )
+        move = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), (inputs, step.labels))
         self.inputs, self.labels = move
         self.loss_fn = step.loss_fn
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(self.parameters, lr=1e-3)
-        self.call = (
-            torch.compile(self._loss, backend=backend) if backend is not None else self._loss
-        )
+        self.call = torch.compile(self._loss, backend=backend) if backend is not None else self._loss
 
     def _loss(self, inputs: Any, labels: Any) -> torch.Tensor:
         output = self.module(**inputs) if isinstance(inputs, dict) else self.module(*inputs)
@@ -115,11 +107,7 @@ class Training:
 def digest(value: torch.Tensor) -> str:
     """Equal only for tensors of the same bits."""
     plain = value.detach().cpu().contiguous()
-    return (
-        hashlib.sha1(plain.view(-1).view(torch.uint8).numpy().data).hexdigest()
-        if plain.numel()
-        else ""
-    )
+    return hashlib.sha1(plain.view(-1).view(torch.uint8).numpy().data).hexdigest() if plain.numel() else ""
 
 
 @contextlib.contextmanager
@@ -152,9 +140,7 @@ class Storages(TorchDispatchMode):
     def ignore_compile_internals(cls) -> bool:
         return True  # else what is compiled would run eagerly while it is open
 
-    def __torch_dispatch__(
-        self, target: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, target: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for value in tree_leaves((args, kwargs)):
             if isinstance(value, torch.Tensor):
                 self._see(value.untyped_storage(), 0)
@@ -187,8 +173,7 @@ def storage_peak(call: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def allocator_peak(call: Callable[[], Any]) -> tuple[Any, int]:
-    """What the call returns, and the most bytes that the CPU's allocator had handed out during it.
-    """
+    """What the call returns, and the most bytes that the CPU's allocator had handed out during it."""
     with profiled() as profile:
         result = call()
     return result, peak_of(profile)

@@ -233,9 +233,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(hidden, hidden, bias=False)
         self.score = nn.Linear(hidden, 1, bias=False)
 
-    def forward(
-        self, x: torch.Tensor, keys: torch.Tensor, memory: torch.Tensor, padding: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, memory: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
         scores = self.score(torch.tanh(keys + self.query(x).unsqueeze(1))).squeeze(2)
         weights = scores.masked_fill(padding, float("-inf")).softmax(dim=1)
         return torch.bmm(weights.unsqueeze(1), memory).squeeze(1)

@@ -252,9 +252,7 @@ class MoeLayer(nn.Module):
 def _moe(batch: int, length: int) -> Step:
     words, width = 32000, 768
     layers = [MoeLayer(width, heads=12, hidden=2048, experts=8) for _ in range(6)]
-    module = nn.Sequential(
-        nn.Embedding(words, width), *layers, nn.RMSNorm(width), nn.Linear(width, words, bias=False)
-    )
+    module = nn.Sequential(nn.Embedding(words, width), *layers, nn.RMSNorm(width), nn.Linear(width, words, bias=False))
     return Step(module, token_loss, (tokens(batch, length),), (tokens(batch, length),))
 
 

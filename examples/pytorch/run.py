@@ -33,22 +33,17 @@ FEW = ("bert", "densenet121", "seq2seq")
 
 
 def pytorchs(budget: float) -> Any:
-    """The backend "aot_eager" with a memory budget of PyTorch's own; 1.0 is its default partition.
-    """
+    """The backend "aot_eager" with a memory budget of PyTorch's own; 1.0 is its default partition."""
 
     def divide(*args: Any, **options: Any) -> Any:
         with functorch_config.patch(activation_memory_budget=budget):
             return min_cut_rematerialization_partition(*args, **options)
 
-    return aot_autograd(
-        fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True
-    )
+    return aot_autograd(fw_compiler=boxed_nop, partition_fn=divide, keep_inference_input_mutations=True)
 
 
 def modes(budgets: list[float]) -> dict[str, Any]:
-    own = {
-        f"Echo {budget}": functools.partial(echo_torch.backend, budget=budget) for budget in budgets
-    }
+    own = {f"Echo {budget}": functools.partial(echo_torch.backend, budget=budget) for budget in budgets}
     return {
         "default": lambda: pytorchs(1.0),
         "eager": lambda: None,
@@ -58,9 +53,7 @@ def modes(budgets: list[float]) -> dict[str, Any]:
     }
 
 
-def rows_of(
-    name: str, device: str, steps: int, pairs: int, wanted: dict[str, Any]
-) -> list[dict[str, Any]]:
+def rows_of(name: str, device: str, steps: int, pairs: int, wanted: dict[str, Any]) -> list[dict[str, Any]]:
     """One row for each of the wanted ways to train the model, the default first."""
     torch._dynamo.reset()
     trainings: dict[str, Training] = {}
@@ -135,15 +128,11 @@ def gain(rows: list[dict[str, Any]], mode: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "models", nargs="*", default=FEW, help=f"of {', '.join(MODELS)}, or all; {', '.join(FEW)}"
-    )
+    parser.add_argument("models", nargs="*", default=FEW, help=f"of {', '.join(MODELS)}, or all; {', '.join(FEW)}")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--steps", type=int, default=3, help="of training, for the bits")
     parser.add_argument("--pairs", type=int, default=3, help="of steps, for the time")
-    parser.add_argument(
-        "--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak"
-    )
+    parser.add_argument("--budgets", type=float, nargs="*", default=[0.5], help="parts of the default's peak")
     parser.add_argument("--modes", nargs="*", help="beside the default; all if none is named")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file to write the rows to")

@@ -36,9 +36,7 @@ def _vit() -> Step:
     return _images(module, 8, 224)
 
 
-def _text(
-    kind: str, config: dict[str, Any], batch: int, length: int, words: int, both: bool = False
-) -> Step:
+def _text(kind: str, config: dict[str, Any], batch: int, length: int, words: int, both: bool = False) -> Step:
     library = transformers_library()
     settings = getattr(library, kind[0])(attn_implementation="eager", **config)
     ids = torch.randint(1, words, (batch, length))

@@ -129,10 +129,7 @@ def main(kind: str) -> None:
     waited = time.monotonic() - begin
     same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
     reasons = [report.reason for report in echo_torch.reports()]
-    print(
-        f"rank {rank}: same {same}, peak {before} to {after}, "
-        f"planned {reasons.count(None)}, left {reasons}"
-    )
+    print(f"rank {rank}: same {same}, peak {before} to {after}, planned {reasons.count(None)}, left {reasons}")
     planned_any = None in reasons
     assert same, "other bits"
     if kind in ("ddp", "fsdp", "gathered"):

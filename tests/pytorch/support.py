@@ -30,9 +30,7 @@ from torch._dynamo.backends.debugging import boxed_nop  # noqa: E402
 from torch._functorch.partitioners import min_cut_rematerialization_partition  # noqa: E402
 
 
-def default_backend(
-    partition_fn: Any = min_cut_rematerialization_partition, keep_mutations: bool = True
-) -> Any:
+def default_backend(partition_fn: Any = min_cut_rematerialization_partition, keep_mutations: bool = True) -> Any:
     """PyTorch's default partition, or another one, run as Echo's halves are. `keep_mutations`: what
     is written to inputs stands in the graph, or behind it.
     """

@@ -1,5 +1,5 @@
-"""What docs/pytorch/integrations.md advises and what it says does not work, with any backend. Where a test of the second kind
-fails, PyTorch has become better and the page may say less.
+"""What docs/pytorch/integrations.md advises, and what it says does not work with any backend. Where a test of the
+second kind fails, PyTorch has become better and the page may say less.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Classifier(nn.Module):
 class Masked(nn.Module):
     def __init__(self, is_causal: bool | None) -> None:
         super().__init__()
-        self.layers, self.is_causal = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 2, 64, batch_first=True), 2), is_causal
+        self.layers, self.is_causal = (
+            nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 2, 64, batch_first=True), 2),
+            is_causal,
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])

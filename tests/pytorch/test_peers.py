@@ -16,8 +16,9 @@ class Points(unittest.TestCase):
     def test_a_small_model_has_a_plan_at_each_budget(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "points.json"
-            done = subprocess.run([sys.executable, "-W", "ignore", PIECE, out, "tiny_cnn"],
-                                  capture_output=True, text=True, timeout=300)
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", PIECE, out, "tiny_cnn"], capture_output=True, text=True, timeout=300
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             model = json.loads(out.read_text(encoding="utf-8"))["models"]["tiny_cnn"]
         points = model["points"]

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-import torch  # noqa: F401: the extension is loaded beside it
+import torch  # noqa: F401 the extension is loaded beside it
 
 from echo_torch import _core
 

@@ -64,9 +64,7 @@ class Overloads(Case):
                 tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
                 over = next(value for value in tensors if value.is_floating_point())
                 made = []
-                held = costs._held(
-                    lambda: made.append(writer(*arguments, **{name: over})), lambda: 0.0
-                )[1]
+                held = costs._held(lambda: made.append(writer(*arguments, **{name: over})), lambda: 0.0)[1]
                 self.assertEqual(held, 0)
                 self.assertIs(made[0], over)
                 self.assertTrue(torch.equal(made[0], expected))

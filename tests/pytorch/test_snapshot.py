@@ -30,13 +30,20 @@ class Snapshot(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "snapshot.pickle")
-            subprocess.run([BUILT, GRAPH, "--memory-snapshot", file], check=True, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [BUILT, GRAPH, "--memory-snapshot", file],
+                check=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
             cls.data = pickle.loads(file.read_bytes())
 
     def test_the_viewer_carries_all_of_it(self):
-        for page in (_memory_viz.trace_plot(self.data), _memory_viz.trace_plot(self.data, plot_segments=True),
-                     _memory_viz.segment_plot(self.data)):
+        for page in (
+            _memory_viz.trace_plot(self.data),
+            _memory_viz.trace_plot(self.data, plot_segments=True),
+            _memory_viz.segment_plot(self.data),
+        ):
             packed = re.search(r'"base64": "([^"]*)"', page)[1]
             self.assertEqual(pickle.loads(base64.b64decode(packed)), self.data)
 

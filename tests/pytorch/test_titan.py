@@ -28,7 +28,9 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import titan  # isort: split
+
 from echo_torch.partition import BudgetError, EchoWarning, warn_once  # isort: split
+
 from measure import allocator_peak
 
 GRAPH_TRAINER = "torchtitan.experiments.graph_trainer."
@@ -133,9 +135,7 @@ class Chain(nn.Module):
 
 def sharding(policy: str, pipelines: int = 1):
     """What the trainer's configuration says of weights that were gathered."""
-    parallelism = SimpleNamespace(
-        fsdp_reshard_after_forward=policy, pipeline_parallel_degree=pipelines
-    )
+    parallelism = SimpleNamespace(fsdp_reshard_after_forward=policy, pipeline_parallel_degree=pipelines)
     return SimpleNamespace(parallelism=parallelism)
 
 
@@ -342,9 +342,7 @@ class Titan(Case):
 
     def test_a_budget_that_cannot_be_met(self):
         with self.assertWarnsRegex(EchoWarning, "cannot be met"):
-            self.assertIn(
-                CheckpointPolicy.MUST_RECOMPUTE, tags(titan.tag(traced()[0], budget=1000))
-            )
+            self.assertIn(CheckpointPolicy.MUST_RECOMPUTE, tags(titan.tag(traced()[0], budget=1000)))
         with self.assertRaisesRegex(BudgetError, "cannot be met"):
             titan.tag(traced()[0], budget=1000, strict=True)
         with self.assertRaisesRegex(BudgetError, "took longer"):

@@ -92,10 +92,7 @@ def by_hand(backend: Any) -> list[float]:
 class Repeats(pytorch_lightning.LightningModule):
     def __init__(self, backend: Any) -> None:
         super().__init__()
-        layers = (
-            nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.1), nn.LayerNorm(64))
-            for _ in range(6)
-        )
+        layers = (nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.1), nn.LayerNorm(64)) for _ in range(6))
         # The `compile` method of PyTorch's own modules compiles nothing.
         self.net = nn.Sequential(*layers)
         if backend is not None:
@@ -124,7 +121,9 @@ def by_lightning(backend: Any, around: bool = False) -> list[float]:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-    ).fit(torch.compile(module, backend=backend) if around else module, torch.utils.data.DataLoader(data, batch_size=256))
+    ).fit(
+        torch.compile(module, backend=backend) if around else module, torch.utils.data.DataLoader(data, batch_size=256)
+    )
     return module.losses
 
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 // The Python module `echo_torch._core`: a graph that Python fills node by node is a host of Echo, is planned in this
 // process without the interpreter's lock, and gets its plan back as plain lists.
+#include "plan/report_of_steps.hpp"
+#include "report/pack.hpp"
+#include "report/page.hpp"
+#include "report/report.hpp"
+
 #include <echo/echo.hpp>
 
 #include <nanobind/nanobind.h>
@@ -11,7 +16,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ranges>
 
 namespace nb = nanobind;
@@ -167,6 +174,8 @@ std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::s
 /// What Python reads of a plan.
 struct planned : echo::plan_report {
     std::vector<step> steps{};
+    echo::strategy how = echo::strategy::budget;
+    double max_overhead = 0; ///< as it was asked for
 };
 
 /// The plan, in which an output is written over an input where nothing reads that again.
@@ -176,7 +185,7 @@ planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64
     const echo::snapshot s = read(g, true);
     const echo::plan made = echo::make_plan(s, options_of(g, watching, strategy, budget, max_overhead));
     echo::verify(s, made);
-    planned result{made.report()};
+    planned result{made.report(), {}, made.chosen_by(), max_overhead};
     const echo::schedule& steps = made.steps();
     const auto judged = echo::replay{}(s, steps);
     for (const auto t : steps.steps()) {
@@ -235,6 +244,35 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_o
     return found;
 }
 
+/// Bytes above the inputs: peak of the forward half, what it keeps for the backward half, peak of the backward half,
+/// what is left at its end.
+using half_peaks = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+/// Of a step whose first `boundary` entries of `order` are the forward half. The inputs `handed` are there from the
+/// backward half's begin on, and free after their last reader.
+half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
+                  const std::vector<std::uint32_t>& handed, bool writes_over) {
+    if (boundary == 0 || boundary >= order.size())
+        throw echo::error({}, "boundary", "leaves one half empty", "give the first step of the backward half");
+    const echo::snapshot s = read(g, writes_over);
+    const echo::schedule steps = scheduled(s, order);
+    const auto judged = echo::replay{}(s, steps);
+    std::vector<std::uint64_t> load{judged.load().begin(), judged.load().end()};
+    std::uint64_t kept = 0, end = 0;
+    for (const auto i : judged.live.storages()) {
+        const auto& storage = judged.live[i];
+        if (!storage.resident && storage.last.index() >= boundary) {
+            if (storage.first.index() < boundary) kept += storage.bytes;
+            if (storage.last.index() + 1 >= order.size()) end += storage.bytes;
+        }
+        const std::uint32_t maker = steps[storage.maker.step].node.index();
+        if (storage.resident && storage.last_read.valid() && std::ranges::count(handed, maker) != 0)
+            for (std::size_t t = boundary; t <= storage.last_read.index(); ++t) load[t] += storage.bytes;
+    }
+    const auto first = load.begin() + static_cast<std::ptrdiff_t>(boundary);
+    return {*std::max_element(load.begin(), first), kept, *std::max_element(first, load.end()), end};
+}
+
 std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
     const watch watching{std::chrono::duration<double>(seconds)};
     std::vector<std::pair<std::uint64_t, double>> all;
@@ -244,12 +282,66 @@ std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points
     return all;
 }
 
+// ---- The page of a plan
+
+/// The steps of a plan as they are given to Python.
+echo::schedule schedule_of(const planned& made) {
+    echo::schedule steps;
+    for (const auto& [node, again, reads, over] : made.steps) {
+        steps.add(
+            {.node = echo::node_id(node), .kind = again ? echo::step_kind::recompute : echo::step_kind::run});
+        for (const auto& [from, output] : reads) steps.read({echo::step_id(from), output});
+    }
+    return steps;
+}
+
+/// The page of the default partition, which runs nodes in that order, beside a plan; without one beside itself.
+std::string page(graph& g, const std::string& name, const std::vector<std::uint32_t>& order,
+                 const planned* made) {
+    const echo::snapshot as_is = read(g, false);
+    echo::schedule own = scheduled(as_is, order);
+    echo::plan_report figures = echo::format::report_of_steps(as_is, own);
+    figures.lower_bound_bytes = std::min(figures.peak_bytes, echo::front(as_is, {}, 1).lower_bound_bytes);
+    const echo::plan before(echo::strategy::budget, std::move(own), {.encode = false}, std::move(figures));
+    const echo::report::subject pytorch{.name = name + " by PyTorch",
+                                        .graph = &as_is,
+                                        .made = &before,
+                                        .made_here = false,
+                                        .notes = {"PyTorch's default partition"}};
+    if (made == nullptr) {
+        const echo::memory_plan arena = echo::plan_memory(as_is, before);
+        echo::report::subject same = pytorch;
+        same.name = name + " by Echo";
+        same.arena = &arena;
+        same.notes = {"Echo has no plan that needs less: PyTorch's own partition stays"};
+        return echo::report::comparison_of(pytorch, same);
+    }
+    const echo::snapshot over = read(g, true);
+    const echo::plan after(made->how, schedule_of(*made), {.encode = false}, *made);
+    const echo::memory_plan arena = echo::plan_memory(over, after);
+    return echo::report::comparison_of(pytorch, {.name = name + " by Echo",
+                                                 .graph = &over,
+                                                 .made = &after,
+                                                 .arena = &arena,
+                                                 .max_overhead = std::round(made->max_overhead * 1e4) / 1e4});
+}
+
 } // namespace
+
+/// By Python's own zlib, which is there wherever the module is.
+std::string echo::report::pack(std::string_view text) {
+    const nb::gil_scoped_acquire lock;
+    const nb::object packed =
+        nb::module_::import_("gzip").attr("compress")(nb::bytes(text.data(), text.size()), "mtime"_a = 0);
+    const auto encoded = nb::cast<nb::bytes>(nb::module_::import_("base64").attr("b64encode")(packed));
+    return {encoded.c_str(), encoded.size()};
+}
 
 NB_MODULE(_core, m) {
     nb::set_leak_warnings(false); // plans are kept until the interpreter ends
     m.attr("version") = std::to_string(ECHO_VERSION_MAJOR) + "." + std::to_string(ECHO_VERSION_MINOR) + "." +
                         std::to_string(ECHO_VERSION_PATCH);
+    m.attr("can_draw") = echo::report::can_draw();
     nb::class_<planned>(m, "Plan", "Steps and report of a plan.")
         .def_ro("steps", &planned::steps)
         .def_ro("peak_bytes", &planned::peak_bytes)
@@ -268,5 +360,7 @@ NB_MODULE(_core, m) {
         .def("result", &result)
         .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a, unlocked)
         .def("replay", &replay, "order"_a, "writes_over"_a, unlocked)
+        .def("halves", &halves, "order"_a, "boundary"_a, "handed"_a, "writes_over"_a, unlocked)
+        .def("page", &page, "name"_a, "order"_a, "plan"_a.none(), unlocked)
         .def("front", &front, "points"_a, "seconds"_a, unlocked);
 }

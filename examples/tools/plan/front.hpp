@@ -8,6 +8,8 @@
 #include "plan/table.hpp"
 #include "plan/units.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace echo::format {

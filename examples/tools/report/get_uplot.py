@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Brings uPlot, which draws the report, from a package of PyPI into a folder, once.
+"""Brings uPlot, which draws the report, from a package of PyPI into a folder, once: from the package as it is installed
+beside this interpreter, else by pip.
 
     python3 examples/tools/report/get_uplot.py [FOLDER]     default: ~/.cache/echo/uplot-1.6.31
 
@@ -10,12 +11,14 @@ be had.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 
 PACKAGE = "youplot==1.0.0"  # the wheel that holds uPlot as its authors minified it, with names in small letters
 VERSION = "1.6.31"
@@ -45,16 +48,32 @@ def download(folder: pathlib.Path) -> pathlib.Path:
     return next(folder.glob("*.whl"))
 
 
-def unpack(wheel: pathlib.Path, target: pathlib.Path) -> None:
-    """Each file gets its name when it is whole. Raises ValueError for bytes that are not the expected ones."""
-    with zipfile.ZipFile(wheel) as files:
-        for name, wanted in SHA256.items():
-            content = files.read(INSIDE + name.lower())
-            if digest(content) != wanted:
-                raise ValueError(f"{name} is not the file that was expected")
-            part = target / f"{name}.{os.getpid()}.tmp"
-            part.write_bytes(content)
-            part.replace(target / name)
+def installed() -> pathlib.Path | None:
+    """The folder that holds the installed package's folder, without importing it."""
+    found = importlib.util.find_spec(INSIDE.partition("/")[0])
+    return pathlib.Path(found.origin).parents[1] if found and found.origin else None
+
+
+def unpack(read: Callable[[str], bytes], target: pathlib.Path) -> None:
+    """Each file gets its name when it is whole; `read` gives it by its name in the package. Raises ValueError for bytes
+    that are not the expected ones.
+    """
+    for name, wanted in SHA256.items():
+        content = read(INSIDE + name.lower())
+        if digest(content) != wanted:
+            raise ValueError(f"{name} is not the file that was expected")
+        part = target / f"{name}.{os.getpid()}.tmp"
+        part.write_bytes(content)
+        part.replace(target / name)
+
+
+def bring(target: pathlib.Path) -> None:
+    """Fills the folder. Raises OSError, ValueError or what pip raises."""
+    if (package := installed()) is not None:
+        unpack(lambda name: (package / name).read_bytes(), target)
+        return
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(download(pathlib.Path(folder))) as wheel:
+        unpack(wheel.read, target)
 
 
 def reason_of(problem: Exception) -> str:
@@ -71,8 +90,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            unpack(download(pathlib.Path(folder)), target)
+        bring(target)
     except (OSError, subprocess.SubprocessError, StopIteration, KeyError, ValueError, zipfile.BadZipFile) as problem:
         reason = reason_of(problem)
         print(f"get_uplot.py: uPlot cannot be had from {PACKAGE}: {reason}; put {' and '.join(SHA256)} into {target}",

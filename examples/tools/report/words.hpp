@@ -4,13 +4,12 @@
 #pragma once
 
 #include "plan/claim_text.hpp"
+#include "plan/decimal.hpp"
 #include "plan/units.hpp"
 #include "report/page.hpp"
 #include "report/report.hpp"
 
 #include <echo/analysis/plan/decision/cost.hpp>
-
-#include <fmt/format.h>
 
 #include <string>
 #include <utility>
@@ -26,29 +25,34 @@ inline std::string grouped(std::uint64_t number) {
 
 /// `1 node runs`, `1,014 nodes run`.
 inline std::string counted(std::uint64_t number, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", grouped(number), number == 1 ? one : many);
+    return grouped(number) + " " + std::string(number == 1 ? one : many);
 }
 
 /// `34.6 % less`; `unchanged` where it is.
 inline std::string change_text(std::uint64_t before, std::uint64_t after) {
     if (before == 0 || before == after) return "unchanged";
     const double part = 100 * (static_cast<double>(after) / static_cast<double>(before) - 1);
-    return fmt::format("{:.1f} % {}", part < 0 ? -part : part, part < 0 ? "less" : "more");
+    return format::decimal(part < 0 ? -part : part, 1) + " % " + (part < 0 ? "less" : "more");
+}
+
+/// `4.20 %`, of a step's time.
+inline std::string again_text(const plan_report& r) {
+    return format::decimal(100 * r.recompute_time_ratio, 2) + " %";
 }
 
 /// What was asked for and what came of it.
 inline std::string outcome_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
+    using format::show_bytes;
     std::string text =
-        shown.made_here ? fmt::format("Asked for {}. ", format::goal(*shown.made, shown.max_overhead)) : "";
-    text += r.peak_bytes == r.baseline_peak_bytes
-                ? fmt::format("The peak stays at {}", format::show_bytes(r.peak_bytes))
-                : fmt::format("The peak falls from {} to {}", format::show_bytes(r.baseline_peak_bytes),
-                              format::show_bytes(r.peak_bytes));
-    return text +
-           fmt::format("; {} again, which takes {:.2f} % of a step's time, and {} as one bit per element.",
-                       counted(r.recomputed_nodes, "node runs", "nodes run"), 100 * r.recompute_time_ratio,
-                       counted(r.encoded_values, "value waits", "values wait"));
+        shown.made_here ? "Asked for " + format::goal(*shown.made, shown.max_overhead) + ". " : "";
+    text +=
+        r.peak_bytes == r.baseline_peak_bytes
+            ? "The peak stays at " + show_bytes(r.peak_bytes)
+            : "The peak falls from " + show_bytes(r.baseline_peak_bytes) + " to " + show_bytes(r.peak_bytes);
+    return text + "; " + counted(r.recomputed_nodes, "node runs", "nodes run") + " again, which takes " +
+           again_text(r) + " of a step's time, and " +
+           counted(r.encoded_values, "value waits", "values wait") + " as one bit per element.";
 }
 
 /// How far the peak lies above what is proved.
@@ -58,8 +62,8 @@ inline std::string bound_sentence(const subject& shown) {
     const std::string claim = shown.made_here
                                   ? format::bound_claim(*shown.made, shown.max_overhead)
                                   : "no plan that runs each gradient once, in its order, is smaller";
-    return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.", claim,
-                       format::show_bytes(r.lower_bound_bytes), format::show_gap(r));
+    return "Proved: " + claim + " than " + format::show_bytes(r.lower_bound_bytes) + ". The peak lies " +
+           format::show_gap(r) + " % above that bound.";
 }
 
 inline std::vector<tile> plan_tiles(const subject& shown) {
@@ -67,10 +71,9 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
     using format::show_bytes;
     std::vector<tile> tiles{
         {"Peak", show_bytes(r.peak_bytes),
-         fmt::format("from {}: {} smaller", show_bytes(r.baseline_peak_bytes),
-                     format::show_ratio(r.baseline_peak_bytes, r.peak_bytes))},
-        {"Recomputation", fmt::format("{:.2f} %", 100 * r.recompute_time_ratio),
-         "of a step's time, " + counted(r.recomputed_nodes, "run", "runs")},
+         "from " + show_bytes(r.baseline_peak_bytes) + ": " +
+             format::show_ratio(r.baseline_peak_bytes, r.peak_bytes) + " smaller"},
+        {"Recomputation", again_text(r), "of a step's time, " + counted(r.recomputed_nodes, "run", "runs")},
         {"Above the bound", format::show_gap(r) + " %", "certified: " + show_bytes(r.lower_bound_bytes)},
         {"Waits for gradients", show_bytes(r.stash_bytes), "from " + show_bytes(r.baseline_stash_bytes)}};
     if (shown.arena)
@@ -82,21 +85,25 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
 
 inline page_head head_of(const subject& shown) {
     return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
-            .subtitle = fmt::format("{} nodes, planned by the strategy {}",
-                                    grouped(shown.graph->node_count()), name_of(shown.made->chosen_by())),
+            .subtitle = grouped(shown.graph->node_count()) + " nodes, planned by the strategy " +
+                        std::string(name_of(shown.made->chosen_by())),
             .tiles = plan_tiles(shown),
             .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
 }
 
 /// What came of a plan and what is proved of it, of one of two.
 inline std::string named_sentences(const subject& shown) {
-    return fmt::format("{}: {} {}", shown.name, outcome_sentence(shown), bound_sentence(shown));
+    return shown.name + ": " + outcome_sentence(shown) + " " + bound_sentence(shown);
 }
 
 /// What a step takes with the plan, by the times that the plan counts.
 inline double step_us(const subject& shown) {
     const run_times times = times_of(*shown.graph);
     return times.microseconds(times.total) * (1 + shown.made->report().recompute_time_ratio);
+}
+
+inline std::string step_text(const subject& shown) {
+    return format::significant(step_us(shown) / 1000, 4) + " ms";
 }
 
 /// The same for two plans.
@@ -107,15 +114,14 @@ inline page_head head_of(const subject& before, const subject& after) {
         return tile{std::move(label), show_bytes(is),
                     "from " + show_bytes(was) + ", " + change_text(was, is)};
     };
-    return {.title = fmt::format("{} → {}", before.name, after.name),
+    return {.title = before.name + " → " + after.name,
             .subtitle = before.graph == after.graph ? "two plans of one graph, side by side"
                                                     : "two plans side by side",
             .tiles = {tile_of("Peak", a.peak_bytes, b.peak_bytes),
                       tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes),
-                      {"Recomputation", fmt::format("{:.2f} %", 100 * b.recompute_time_ratio),
-                       fmt::format("from {:.2f} % of a step's time", 100 * a.recompute_time_ratio)},
-                      {"Time of a step", fmt::format("{:#.4g} ms", step_us(after) / 1000),
-                       fmt::format("from {:#.4g} ms, as the plans count it", step_us(before) / 1000)},
+                      {"Recomputation", again_text(b), "from " + again_text(a) + " of a step's time"},
+                      {"Time of a step", step_text(after),
+                       "from " + step_text(before) + ", as the plans count it"},
                       tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes),
                       tile_of("Resident", a.resident_bytes, b.resident_bytes)},
             .sentences = {named_sentences(before), named_sentences(after)}};

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from echo_torch.compiling import Backend
+    from echo_torch.estimation import Estimate as Estimate
+    from echo_torch.estimation import estimate as estimate
+    from echo_torch.faults import StepError as StepError
     from echo_torch.inductor import Partitioner
     from echo_torch.options import Asked
     from echo_torch.report import Reports
 
-__all__ = ["backend", "estimate", "partition_fn", "partitioner", "reports"]
+__all__ = ["Estimate", "StepError", "backend", "estimate", "partition_fn", "partitioner", "reports"]
 TESTED = ("2.11", "2.13")  # other versions are tried first: see `_distrust`
 
 
@@ -39,6 +42,9 @@ def partition_fn(**asked: Unpack[Asked]) -> Callable[..., Any]:
 def backend(**asked: Unpack[Asked]) -> Backend:
     """A backend for `torch.compile`, without Inductor. Errors as those of `partition_fn`."""
     from echo_torch.compiling import Backend
+    from echo_torch.estimation import Estimate as Estimate
+    from echo_torch.estimation import estimate as estimate
+    from echo_torch.faults import StepError as StepError
     from echo_torch.options import options_of
 
     return Backend(options_of(asked))
@@ -65,10 +71,14 @@ def _distrust() -> str | None:
 
 def __getattr__(name: str) -> Any:
     """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before anything is traced, so
-    that `_distrust` may compile its model.
+    that `_distrust` may compile its model. And `estimate`, with what it returns and raises.
     """
     if name == "echo":
         return backend()
+    if name in ("estimate", "Estimate", "StepError"):
+        from echo_torch import estimation
+
+        return getattr(estimation, name)
     raise AttributeError(f"module 'echo_torch' has no attribute '{name}'")
 
 
@@ -80,13 +90,6 @@ def partitioner(**asked: Unpack[Asked]) -> Partitioner:
     from echo_torch.inductor import Partitioner
 
     return Partitioner(**asked)
-
-
-def estimate(*args: Any, **options: Any) -> Any:
-    """What a training step needs, before anything is allocated: see `echo_torch.estimation.estimate`."""
-    from echo_torch.estimation import estimate as estimate_step
-
-    return estimate_step(*args, **options)
 
 
 def reports() -> Reports:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from echo_torch import _distrust, hooks, say
+from echo_torch import _distrust, hooks, outside, say
 from echo_torch.options import Options, options_of
 from echo_torch.partition import partition, reports
 from echo_torch.where import source_name
@@ -23,12 +23,15 @@ class Backend:
     ImportError: this PyTorch lacks what even its own partition is made by.
     """
 
+    is_echo = True  # for `outside`
+
     options: Options
     distrust: str | None = field(default=None, compare=False)  # see `echo_torch._distrust`
 
     def __post_init__(self) -> None:
         hooks.require("aot_autograd", "boxed_nop", *hooks.TO_PARTITION)
         self.distrust = self.distrust or _distrust()
+        outside.listen()
 
     @property
     def __name__(self) -> str:
@@ -53,17 +56,16 @@ def _made_of(options: dict[str, Any]) -> Backend:
 def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     """Compiles a graph of TorchDynamo's with the two halves that `divide` makes of it."""
     names = tuple(source_name(node) for node in graph.graph.find_nodes(op="placeholder"))
-
-    def told(half: Any, half_inputs: Any) -> Any:
-        return say.telling(hooks.boxed_nop(half, half_inputs))
-
+    watched = outside.graph_of(graph)
     compile_it: Callable[..., Callable[..., Any]] = hooks.aot_autograd(
-        fw_compiler=hooks.boxed_nop,
-        bw_compiler=told,
-        partition_fn=functools.partial(divide, names=names),
+        fw_compiler=watched.forward,
+        bw_compiler=watched.backward,
+        inference_compiler=hooks.boxed_nop,
+        partition_fn=watched.divide(functools.partial(divide, names=names)),
         keep_inference_input_mutations=True,
     )
-    return compile_it(graph, inputs)
+    with outside.traceable(graph, inputs):
+        return compile_it(graph, inputs)
 
 
 def trains_alike() -> bool:

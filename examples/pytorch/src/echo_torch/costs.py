@@ -6,45 +6,56 @@ Where nothing is measured the planner's own model of a device counts instead, fo
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
+import operator
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from echo_torch import hooks, say
-from echo_torch.graph import Call, aten, device_of, is_own, number, runs_for_effect, tensor_arguments
+from echo_torch import forked, hooks, say
+from echo_torch.graph import (
+    FLOP_FORMULAS,
+    Call,
+    aten,
+    device_of,
+    is_collective,
+    is_own,
+    number,
+    runs_for_effect,
+    tensor_arguments,
+    written_arguments,
+)
 from echo_torch.host import Host, get_state, set_state
+from echo_torch.made_up import LEAST, MOST, USUAL, Data, Like
+from echo_torch.where import named, operator_of
 
-Cost = tuple[float, int]  # microseconds, and the most bytes that one run holds above its inputs
 Job = tuple[Any, Any, Any]  # an operator and its arguments, tensors as `Like`
 REPEATS, ENOUGH_SECONDS = 5, 0.05
+SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 # Arguments that hold what only the operator that made them understands: another would crash on them.
 OPAQUE = ("reserve", "reserveSpace", "workspace")
+COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
+LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
 
 
-class Like:
-    """A tensor by all that its cost depends on."""
+class Cost(NamedTuple):
+    """What one run of an operator costs. Bytes are above its inputs: the most that it holds at a time, what is left of
+    that in its results, and the most that it holds on data for which it needs least.
+    """
 
-    def __init__(self, value: torch.Tensor) -> None:
-        shape, stride = tuple(map(number, value.shape)), tuple(map(number, value.stride()))
-        self.facts = shape, stride, value.dtype, str(value.device)
-
-    def __repr__(self) -> str:
-        return repr(self.facts)
-
-    def make(self) -> torch.Tensor:
-        shape, stride, dtype, device = self.facts
-        extent = 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) if 0 not in shape else 0
-        fill = 0.5 if dtype.is_floating_point else 0
-        return torch.full((extent,), fill, dtype=dtype, device=device).as_strided(shape, stride)
+    microseconds: float | None
+    most: int
+    left: int
+    least: int
 
 
 def alignment_of(host: Host) -> int:
@@ -52,65 +63,100 @@ def alignment_of(host: Host) -> int:
     return 512 if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
 
 
-def job_of(call: Call) -> Job | None:
-    """The call to measure; None: it takes no time, or running it has effects of its own."""
-    target = call.node.target
-    if call.phase == "input" or call.kind == "view" or call.part == "stats" or not is_own(target):
+def job_of(call: Call) -> Job | str | None:
+    """The call to measure. None: it takes no time or memory of its own. A text: why it cannot be measured."""
+    node, target = call.node, call.node.target
+    if call.phase == "input" or call.kind == "view" or call.part in ("stats", "state"):
         return None
-    writes = target._schema.is_mutable and target is not aten.copy_.default
-    opaque = any(name in OPAQUE for name, _ in tensor_arguments(call.node))
-    if writes or opaque or runs_for_effect(call.node):
+    if runs_for_effect(node) or is_collective(node):
         return None
+    if written_arguments(target) and target is not aten.copy_.default:
+        return "it writes to an argument"
+    if str(target) == "with_effects":
+        return "it has effects"
+    if getattr(target, "namespace", "") in COMMUNICATES:
+        return "it communicates with other ranks"
+    if any(name in OPAQUE for name, _ in tensor_arguments(node)):
+        return "an argument holds what only another operator can make"
+    module = node.graph.owning_module
 
     def like(value: Any) -> Any:
-        value = value.meta.get("val") if isinstance(value, fx.Node) else value
+        if isinstance(value, fx.Node):
+            is_module = value.op == "get_attr" and "val" not in value.meta
+            value = operator.attrgetter(str(value.target))(module) if is_module else value.meta.get("val")
         if isinstance(value, torch.Tensor):
             return Like(value)
         return number(value) if isinstance(value, torch.SymInt) else value
 
-    args, kwargs = fx.node.map_aggregate((call.node.args, call.node.kwargs), like)
+    args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), like)
     if call.part == "product":
-        mask = Like(call.node.meta["val"][1])
+        mask = Like(node.meta["val"][1])
         return aten.native_dropout_backward.default, (args[0], mask, 2.0), {}
     return target, args, kwargs
 
 
-def fill(host: Host, share: Callable[[Any], Any]) -> int:
-    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table.
+class Filled(NamedTuple):
+    """What became of the costs of a graph."""
 
-    Returns how many operators were not known yet.
-    """
+    new: int  # operators that were not known yet
+    notes: list[str]  # what the user should know of the prediction
+    file: Path
+    keys: frozenset[str]  # in that file
+
+    def forget(self) -> None:
+        """Drops these costs from the file, so that they are measured again when a graph needs them next."""
+        known = _load(self.file)
+        _save(self.file, {key: cost for key, cost in known.items() if key not in self.keys})
+
+
+def fill(host: Host, share: Callable[[Any], Any]) -> Filled:
+    """Writes times and scratch memory into the calls of a host. `share` gives every rank the first one's table."""
     device = next((device_of(call.node) for call in host.calls if call.phase != "input"), torch.device("cpu"))
     jobs = {index: job for index, call in enumerate(host.calls) if (job := job_of(call)) is not None}
-    keys = {index: hashlib.sha256(repr(job).encode()).hexdigest()[:24] for index, job in jobs.items()}
+    found: dict[int, Cost | str] = {index: job for index, job in jobs.items() if isinstance(job, str)}
+    measurable = {index: job for index, job in jobs.items() if not isinstance(job, str)}
+    keys = {index: _key(job) for index, job in measurable.items()}
+    own = {key for index, key in keys.items() if is_own(host.calls[index].node.target)}
     path = _path(device)
     known = _load(path)
-    missing = {key: jobs[index] for index, key in keys.items() if key not in known}
+    missing = {key: measurable[index] for index, key in keys.items() if key not in known and key not in _of_users}
 
-    def table() -> dict[str, Cost | None]:
+    def table() -> dict[str, Cost | str]:
+        users = _measure_apart({key: job for key, job in missing.items() if key not in own}, str(device))
         if missing:
-            known.update(_measure(missing, str(device)))
+            known.update(_measure({key: job for key, job in missing.items() if key in own}, str(device)))
             if not hooks.profiler_runs():  # else scratch memory was not counted
                 _save(path, known)
-        return {key: known[key] for key in keys.values()}
+                _of_users.update(users)
+        both = known | _of_users | users
+        return {key: both[key] for key in keys.values()}
 
-    found = share(table)
-    _apply(host, {index: found[key] for index, key in keys.items() if found.get(key)})
-    return len(missing)
+    shared = _costs(share(table))
+    found |= {index: shared[key] for index, key in keys.items() if key in shared}
+    _apply(host, {index: cost for index, cost in found.items() if not isinstance(cost, str)})
+    return Filled(len(missing), _notes(host, found), path, frozenset(keys.values()))
+
+
+def _key(job: Job) -> str:
+    return hashlib.sha256(repr(job).encode()).hexdigest()[:24]
 
 
 def _apply(host: Host, found: dict[int, Cost]) -> None:
-    for index, (microseconds, held) in found.items():
+    for index, cost in found.items():
         call = host.calls[index]
-        call.time_us = microseconds
-        if call.part == "mask" and index + 1 in found:  # its product is a call of its own
-            call.time_us = max(microseconds - found[index + 1][0], 0.0)
-        made = sum(value.bytes for value in call.outputs if value.view_of is None)
-        call.workspace = max(held - made, call.workspace)
+        call.time_us = cost.microseconds
+        if call.part == "mask" and index + 1 in found and cost.microseconds is not None:
+            # Its product is a call of its own.
+            call.time_us = max(cost.microseconds - (found[index + 1].microseconds or 0.0), 0.0)
+        new = [value for value in call.outputs if value.view_of is None]
+        made = sum(value.bytes for value in new)
+        if new and not is_own(call.node.target) and cost.left > made:  # its results lie on larger storages
+            new[0].bytes, new[0].exact, made = new[0].bytes + cost.left - made, False, cost.left
+        call.workspace = max(cost.most - made, call.workspace)
     # What could not be measured is modelled; the model's times are brought to this device's scale.
     modelled = [_model(call) for call in host.calls]
-    all_measured = sum(host.calls[i].time_us for i in found)
-    scale = all_measured / (sum(modelled[i] for i in found) or 1.0)
+    timed = [index for index in found if host.calls[index].time_us is not None]
+    scale = sum(host.calls[i].time_us or 0.0 for i in timed) / (sum(modelled[i] for i in timed) or 1.0)
     for call, microseconds in zip(host.calls, modelled, strict=True):
         if call.time_us is None:
             call.time_us = scale * microseconds
@@ -123,20 +169,39 @@ def _model(call: Call) -> float:
     return 2 + call.flops / 15e6 + 2 * moved / 1.5e6
 
 
+def _notes(host: Host, found: dict[int, Cost | str]) -> list[str]:
+    """What predictions do not know: one sentence for each operator, with the place where it stands first."""
+    notes: dict[str, str] = {}
+    for index, cost in found.items():
+        node = host.calls[index].node
+        if isinstance(cost, str):
+            text = f"the scratch memory of {named(node)} is in no prediction: {cost}"
+        elif cost.most - cost.least > LEAST_TOLD:
+            span = f"from {cost.least / 1e6:.1f} to {cost.most / 1e6:.1f} MB with its result, and the most is predicted"
+            text = f"the scratch memory of {named(node)} depends on its data: {span}"
+        else:
+            continue
+        notes.setdefault(operator_of(node), text)
+    return list(notes.values())
+
+
 # ---- Measuring
 
 
-def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
-    """Runs operators for real, without a trace in the generator. None: one did not run on tensors of no meaning."""
-    found: dict[str, Cost | None] = dict.fromkeys(jobs)
-    measured = _measured_on_cpu if device == "cpu" else _measured_on_cuda
+_of_users: dict[str, Cost | str] = {}  # what the user's cost, whose code may be another in the next process
+
+
+def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | str]:
+    """Runs PyTorch's own operators for real, without a trace in the generator. A text: why one did not run on tensors
+    without meaning.
+    """
+    found: dict[str, Cost | str] = {}
     with hooks.without_modes(), torch.no_grad(), hooks.without_autocast():
         state = get_state(device)
         try:
             with say.busy("measuring operators, once on this machine:", len(jobs)) as progress:
                 for key, job in jobs.items():
-                    with contextlib.suppress(Exception):
-                        found[key] = measured(_make(job))
+                    found[key] = _cost(job, device)
                     progress.done += 1
         finally:
             set_state(device, state)
@@ -145,28 +210,75 @@ def _measure(jobs: dict[str, Job], device: str) -> dict[str, Cost | None]:
     return found
 
 
-def _make(job: Job) -> Callable[[], Any]:
+def _measure_apart(jobs: dict[str, Job], device: str) -> dict[str, Cost | str]:
+    """Runs operators of the user's in a process of their own: nobody knows what they do on tensors without meaning, nor
+    what else they do.
+    """
+    if not jobs:
+        return {}
+    if device != "cpu" or not forked.is_possible():
+        return dict.fromkeys(jobs, "operators that are not PyTorch's own are measured on a CPU under Linux alone")
+    if hooks.profiler_runs():
+        return dict.fromkeys(jobs, "a profiler was running when the graph was compiled")
+    is_timed = torch.get_num_threads() == 1  # the process has one thread
+
+    def cost(job: Job) -> Cost | str:
+        with hooks.without_modes(), torch.no_grad(), hooks.without_autocast():
+            found = _cost(job, device)
+        return found if is_timed or isinstance(found, str) else found._replace(microseconds=None)
+
+    tasks = {key: functools.partial(cost, job) for key, job in jobs.items()}
+    with say.busy("measuring operators of yours:", len(jobs)):
+        return _costs(forked.answers(tasks, SECONDS_FOR_USERS))
+
+
+def _cost(job: Job, device: str) -> Cost | str:
+    why = ""
+    for data in USUAL if device == "cpu" else USUAL[-1:]:  # a GPU never recovers from an index that is none
+        try:
+            run = _make(job, data)
+            return _measured_on_cuda(run) if device != "cpu" else _measured_on_cpu(run, job)
+        except Exception as fault:
+            first_line = next(iter(str(fault).splitlines()), "")
+            why = why or f"on made-up tensors it raised {type(fault).__name__}: {first_line}"
+    return why
+
+
+def _make(job: Job, data: Data = MOST) -> Callable[[], Any]:
     target, args, kwargs = job
-    args, kwargs = pytree.tree_map_only(Like, Like.make, (args, kwargs))
+    args, kwargs = pytree.tree_map_only(Like, lambda like: like.make(data), (args, kwargs))
     return lambda: target(*args, **kwargs)
 
 
-def _measured_on_cpu(run: Callable[[], Any]) -> Cost:
+def _measured_on_cpu(run: Callable[[], Any], job: Job) -> Cost:
     # One thread's processor time does not depend on what else the machine does.
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    first, held = _held(run, clock)
-    seconds = first if first > ENOUGH_SECONDS else min(first, _shortest(run, clock))
-    return round(seconds * 1e6, 1), held
+    if not is_own(job[0]):
+        run()  # what it makes once and keeps
+    first, most, left = _held(run, clock)
+    seconds = min(first, _shortest(run, clock))
+    least = most
+    if _depends_on_data(job[0]):
+        with contextlib.suppress(Exception):  # such as of a matrix that has no inverse
+            least = _held(_make(job, LEAST), clock)[1]
+    return Cost(round(seconds * 1e6, 1), max(most, least), left, least)
 
 
-def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int]:
-    """How long the first run takes, and the most bytes that it was handed out and had not given back; 0 where the
-    user's own profiler counts already.
+def _depends_on_data(target: Any) -> bool:
+    """Whether scratch memory may: not where every element is treated alike."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return True
+    return torch.Tag.pointwise not in target.tags and target.overloadpacket not in FLOP_FORMULAS
+
+
+def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, int, int]:
+    """How long a run takes, the most bytes that it was handed out and had not given back, and what it then still had;
+    0 where the user's own profiler counts already.
     """
     if hooks.profiler_runs():
         begun = clock()
         run()
-        return clock() - begun, 0
+        return clock() - begun, 0, 0
     settings = (torch.autograd.ProfilerState.CPU, False, True, False, False, False, hooks.profiler_config())
     hooks.profiler_begin(torch.autograd.ProfilerConfig(*settings))
     try:
@@ -177,7 +289,8 @@ def _held(run: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, in
         threads = hooks.profiler_end()
     del kept
     events = (event for event in itertools.chain.from_iterable(threads) if event.kind() == "memory_alloc")
-    return took, max(itertools.accumulate((event.cpu_memory_usage() for event in events), initial=0))
+    held = [0, *itertools.accumulate(event.cpu_memory_usage() for event in events)]
+    return took, max(held), held[-1]
 
 
 def _shortest(run: Callable[[], Any], clock: Callable[[], float]) -> float:
@@ -205,7 +318,7 @@ def _measured_on_cuda(run: Callable[[], Any]) -> Cost:
         run()
     end.record()
     torch.cuda.synchronize()
-    return round(begin.elapsed_time(end) * 1e3 / REPEATS, 1), held
+    return Cost(round(begin.elapsed_time(end) * 1e3 / REPEATS, 1), held, 0, held)
 
 
 # ---- The file
@@ -215,17 +328,22 @@ def _path(device: torch.device) -> Path:
     folder = os.environ.get("ECHO_TORCH_CACHE") or os.path.expanduser("~/.cache/echo_torch")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu{torch.get_num_threads()}"
     version = torch.__version__.partition("+")[0]
-    return Path(folder) / f"costs-1-{version}-{name.replace(' ', '_').replace('/', '_')}.json"
+    return Path(folder) / f"costs-2-{version}-{name.replace(' ', '_').replace('/', '_')}.json"
 
 
-def _load(path: Path) -> dict[str, Cost | None]:
+def _load(path: Path) -> dict[str, Cost | str]:
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
+        return _costs(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
         return {}
 
 
-def _save(path: Path, known: dict[str, Cost | None]) -> None:
+def _costs(told: dict[str, Any]) -> dict[str, Cost | str]:
+    """Costs as JSON has them."""
+    return {key: cost if isinstance(cost, str) else Cost(*cost) for key, cost in told.items()}
+
+
+def _save(path: Path, known: dict[str, Cost | str]) -> None:
     with contextlib.suppress(OSError):  # a folder that cannot be written costs time alone
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")

@@ -7,35 +7,46 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import fx, nn
 
-from echo_torch import drawing
+from echo_torch import costs, drawing, optimizers
 from echo_torch.agree import Agreement
-from echo_torch.capture import joint_graph
+from echo_torch.capture import joint_graph, tensors_of, unwrapped
+from echo_torch.defaults import lent_inputs
+from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
-from echo_torch.partition import Options, Report, Watch, default_partition, plan_for
+from echo_torch.optimizers import bytes_of
+from echo_torch.options import Amount, BudgetError, Options
+from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
+from echo_torch.report import Report, Watch
 
-# Tensors of a parameter's size that an optimiser keeps for each parameter.
-OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
+UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
 
 @dataclass
 class Estimate:
-    """Bytes. A peak counts all that a step holds above parameters and inputs, its gradients included."""
+    """Bytes, and times as parts of a step's. A peak counts all that a step holds above parameters, inputs and the
+    optimizer's state, its gradients included. PyTorch's column is `torch.compile(backend="aot_eager")`.
+    """
 
-    parameters: int
-    inputs: int
-    optimizer: int
-    gradients: int
-    default_peak: int  # by PyTorch's default partition
+    parameters: int  # and buffers, and other tensors that the model and the loss hold
+    inputs: int  # and labels
+    optimizer: int  # its state
+    gradients: int  # of parameters
+    default_peak: int  # by PyTorch's default partition, with the checkpoints of the model
     echo_peak: int
     bound: int  # no plan of this kind needs less
-    overhead: float  # part of a step's time, by the model of a device that the plan counted with
+    overhead: float  # how much longer Echo's step takes than PyTorch's, as a part of it, by the costs planned with
+    default_overhead: float = 0.0  # what PyTorch's recomputation adds to a step without any
     front: list[tuple[int, float]] = field(default_factory=list)  # peak and overhead, from plan to plan
     at_peak: dict[str, int] = field(default_factory=dict)  # by module, of Echo's plan
+    optimizer_name: str = ""
+    measured: bool = False  # costs are those of this device; else those of a model
+    reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
 
     @property
@@ -51,77 +62,192 @@ class Estimate:
         return json.dumps(asdict(self) | totals, indent=1)
 
     def __str__(self) -> str:
-        def row(name: str, *amounts: int) -> str:
-            return f"{name:28}" + "".join(f"{amount / 1e6:14,.1f}" for amount in amounts)
+        largest = max(self.default_total, self.echo_total)
+        unit, size, digits = next((u for u in UNITS if largest >= 10 * u[1]), UNITS[-1])
 
+        def amount(number: int) -> str:
+            return f"{number / size:,.{digits}f}"
+
+        def row(name: str, *numbers: int) -> str:
+            return f"{name:36}" + "".join(f"{amount(number):>14}" for number in numbers)
+
+        costs = "measured on this device" if self.measured else "by a model of a device; measure=True measures"
         rows = [
-            f"{'MB':28}{'PyTorch':>14}{'Echo':>14}",
-            row("parameters", self.parameters, self.parameters),
-            row("inputs", self.inputs, self.inputs),
-            row("optimiser", self.optimizer, self.optimizer),
-            row("peak above these", self.default_peak, self.echo_peak),
-            row("  of it gradients", self.gradients, self.gradients),
+            f"{unit + ' of one training step':36}{'PyTorch':>14}{'Echo':>14}",
+            row("parameters and buffers", self.parameters, self.parameters),
+            row("inputs and labels", self.inputs, self.inputs),
+            row(f"optimizer state ({self.optimizer_name or 'none'})", self.optimizer, self.optimizer),
+            row("peak of activations and gradients", self.default_peak, self.echo_peak),
+            row("  gradients of parameters", self.gradients, self.gradients),
             row("whole step", self.default_total, self.echo_total),
-            f"Echo's step takes {100 * self.overhead:.1f} % longer; no plan lies below {self.bound / 1e6:,.1f}",
+            "",
+            f"Echo's step takes {_longer(self.overhead)} PyTorch's ({costs}).",
         ]
-        rows += [f"  {peak / 1e6:12,.1f} MB at {100 * part:5.1f} % more time" for peak, part in self.front]
-        rows += [row("at Echo's peak: " + (name or "-"), amount) for name, amount in self.at_peak.items()]
-        return "\n".join([*rows, self.reason] if self.reason else rows)
+        if self.bound:
+            rows.append(f"No plan has a peak of activations and gradients below {amount(self.bound)} {unit}.")
+        if self.front:
+            rows += ["", "peak of activations and gradients, and the time of a step against PyTorch's"]
+        rows += [f"{amount(peak):>14} {unit} {100 * part:+8.1f} %" for peak, part in self.front]
+        if self.at_peak:
+            rows += ["", f"{unit} at Echo's peak, by the module that made them"]
+        rows += [row("  " + (name or "(inputs, loss and gradients)"), held) for name, held in self.at_peak.items()]
+        if self.reads_data:
+            rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
+        return "\n".join([*rows, "", f"PyTorch's own partition would stay: {self.reason}"] if self.reason else rows)
+
+
+def _longer(part: float) -> str:
+    return f"{100 * abs(part):.1f} % {'less' if part < 0 else 'longer'} than"
 
 
 def estimate(
-    module: torch.nn.Module,
-    inputs: Sequence[Any] | Mapping[str, Any],
-    loss_fn: Callable[..., torch.Tensor],
-    labels: Sequence[torch.Tensor] = (),
+    module: nn.Module,
+    inputs: torch.Tensor | Sequence[Any] | Mapping[str, Any],
+    loss_fn: Callable[..., Any] | None = None,
+    labels: Any = (),
     *,
-    optimizer: str = "adamw",
+    optimizer: optimizers.Asked = "adamw",
     points: int = 0,
     report: str | Path | None = None,
-    **options: Any,
+    budget: Amount | None = None,
+    max_overhead: float | str = Options.max_overhead,
+    checkpoints: Literal["replace", "keep"] = Options.checkpoints,
+    keep: str | Sequence[str] = (),
+    strict: bool = Options.strict,
+    measure: bool = False,
+    seconds: float = Options.seconds,
+    strategy: str = Options.strategy,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
-    Nothing is allocated and no data read: tensors may be on the device "meta". `optimizer` is a name of OPTIMIZERS;
-    `points` asks for that many points of the front of peak against time; `report` names a folder for a report of the
-    plan, for a browser (`echo_torch.drawing`). Other options are those of `backend`; costs are modelled, not measured,
-    unless `measure=True`. Unknown: PyTorch's own partition does what Echo cannot replay.
+    Nothing is allocated: tensors may be on the device "meta". Only a step that reads data is run forward once on them.
+
+    Args:
+        module: the model, also one that `torch.compile` has wrapped; call `.train()` first.
+        inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments.
+        loss_fn: makes the loss of what the model returns and of the labels; without it the model returns its loss: one
+            number, `.loss`, ["loss"], a dict of losses, which are added, or the first of a tuple.
+        labels: a tensor, or a sequence of arguments for `loss_fn`.
+        optimizer: a `torch.optim.Optimizer`, its class or its name; None: none.
+        points: how many points of the front of peak against time to find.
+        report: a folder for a page that shows the plan in a browser, REPORT/index.html.
+        budget: the most that a step may take above parameters and inputs: bytes ("8GB"), or a part of PyTorch's (0.5).
+        max_overhead: without a budget, the most time that recomputation may add to PyTorch's step ("7%", 0.07).
+        checkpoints: "replace" plans regions of `torch.utils.checkpoint` like all else; "keep" leaves them as marked.
+        keep: patterns of module paths whose activations are not recomputed.
+        strict: a budget that cannot be met is a BudgetError.
+        measure: time every operator on this device, instead of by a model.
+        seconds: the most time that planning may take.
+        strategy: how to search; see `echo_torch.options.STRATEGIES`.
+
+    StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer '{optimizer}' is not known: give one of {', '.join(OPTIMIZERS)}")
     if report is not None:
-        drawing.program()  # said at once where there is none
-    settings = Options(**({"measure": False} | options))
-    joint, _, count = joint_graph(module, loss_fn, inputs, labels)
-    default = default_partition(joint, (), num_fwd_outputs=count)
-    host, found = Host(joint, count, keep=settings.keep), Report()
-    plan = None
-    try:
-        plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
-    except Unknown as unknown:
-        found.reason = str(unknown)
-    graph = host.core(host.facts())
-    order = [node for node, *_ in plan.steps] if plan else host.order_of(default)
+        drawing.require()  # said at once where it cannot be drawn
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
+    asked, module = _arguments(module, inputs, labels), unwrapped(module)
+    trained = _trained(module, loss_fn)
+    state = optimizers.state_bytes(optimizer, trained)
+    step = _planned(*joint_graph(module, loss_fn, *asked), settings)
     if report is not None:
-        drawing.draw(host, plan, order, type(module).__name__, report)
-    by_module: Counter[str] = Counter()
-    for node, _, size in graph.replay(order, writes_over=plan is not None)[2]:
-        by_module[host.calls[node].layer] += size
-    trained = [p for p in module.parameters() if p.requires_grad]
+        drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
     return Estimate(
-        parameters=sum(_bytes(t) for t in (*module.parameters(), *module.buffers())),
-        inputs=sum(_bytes(t) for t in torch.utils._pytree.tree_leaves((inputs, labels))),
-        optimizer=OPTIMIZERS[optimizer] * sum(_bytes(p) for p in trained),
-        gradients=sum(_bytes(p) for p in trained),
-        default_peak=found.default_peak or 0,
-        echo_peak=(found.peak if plan else found.default_peak) or 0,
-        bound=found.bound or 0,
-        overhead=found.overhead if plan else 0.0,
-        front=graph.front(points, settings.seconds) if points else [],
-        at_peak=dict(by_module.most_common(10)),
-        reason=found.reason,
+        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), _captured(step.host.joint)]),
+        inputs=bytes_of(asked),
+        optimizer=state,
+        gradients=sum(p.numel() * p.element_size() for p in trained),
+        front=step.front(points, seconds) if points else [],
+        optimizer_name=optimizers.name_of(optimizer),
+        **step.figures(),
     )
 
 
-def _bytes(value: Any) -> int:
-    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+def _arguments(module: Any, inputs: Any, labels: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The arguments of the model, and those of the loss after what the model returned. ValueError: they are none."""
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"estimate takes a torch.nn.Module first, not {type(module).__name__}")
+    if not isinstance(inputs, torch.Tensor | Mapping | list | tuple):
+        raise ValueError(f"inputs= takes a tensor, a sequence or a mapping, not {type(inputs).__name__}")
+    given = dict(inputs) if isinstance(inputs, Mapping) else (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    return given, tuple(labels) if isinstance(labels, list | tuple) else (labels,)
+
+
+def _captured(joint: fx.GraphModule) -> list[torch.Tensor]:
+    """Tensors that are no attributes of the model or the loss, such as those that a function has in its closure."""
+    return [getattr(joint, str(node.target)) for node in joint.graph.find_nodes(op="get_attr")]
+
+
+def _trained(*parts: Any) -> list[nn.Parameter]:
+    """The parameters of modules that require a gradient, each once."""
+    every = (p for part in parts if isinstance(part, nn.Module) for p in part.parameters())
+    return list(dict.fromkeys(p for p in every if p.requires_grad))
+
+
+def _mode_of(joint: fx.GraphModule) -> Any:
+    """The mode of the fake tensors that a graph was traced with."""
+    values = (node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder"))
+    return next(mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None)
+
+
+@dataclass
+class _Planned:
+    """A step as Echo reads it, and what came of planning it."""
+
+    host: Host
+    graph: Any
+    plan: Any  # None: PyTorch's own partition stays
+    default: list[int]  # the order in which PyTorch's own partition runs the nodes
+    report: Report
+    measures: bool  # costs are those of this device
+
+    def figures(self) -> dict[str, Any]:
+        """What an estimate takes from it as it stands."""
+        found = self.report
+        return {
+            "default_peak": found.default_peak or 0,
+            "echo_peak": found.best_peak or 0,
+            "bound": found.bound or 0,
+            "overhead": found.slowdown - 1,
+            "default_overhead": found.default_overhead,
+            "at_peak": self.at_peak(),
+            "measured": self.measures,
+            "reads_data": self.host.joint.meta.get("reads_data", False),
+            "reason": found.reason,
+        }
+
+    def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
+        """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
+        own = 1 + self.report.default_overhead
+        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds)]
+
+    def at_peak(self) -> dict[str, int]:
+        """The bytes at the peak by module, the ten largest."""
+        by_module: Counter[str] = Counter()
+        order = [node for node, *_ in self.plan.steps] if self.plan else self.default
+        for node, _, size in self.graph.replay(order, writes_over=self.plan is not None)[2]:
+            by_module[self.host.calls[node].layer] += size
+        return dict(by_module.most_common(10))
+
+
+def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _Planned:
+    """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
+    found, plan = Report(), None
+    try:
+        with _mode_of(joint):  # states of random numbers, too, are only described
+            default = default_partition(joint, (), num_fwd_outputs=count)
+        lent = lent_inputs(joint, default[1], static_inputs(joint, (), joint.meta))
+        host = Host(joint, count, keep=settings.keep, replaces=settings.checkpoints == "replace", lent=lent)
+        order = host.order_of(default)
+        try:
+            _replaces(joint, settings)
+            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
+        except Unknown as unknown:
+            found.reason = str(unknown)
+        graph = host.core(host.facts(costs.alignment_of(host)))
+        if found.default_peak is None:
+            found.default_peak, found.default_overhead, _ = graph.replay(order, writes_over=False)
+        return _Planned(host, graph, plan, order, found, settings.measure)
+    except BudgetError:
+        raise
+    except Exception as fault:
+        raise StepError(f"the step is traced, but cannot be planned: {said(fault)}") from fault

@@ -17,11 +17,13 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
+from echo_torch.where import named
+
 aten = torch.ops.aten
 OWN_NAMESPACES = ("aten", "prims")
 
 
-def _defaults(*packets: Any) -> tuple[Any, ...]:
+def defaults_of(*packets: Any) -> tuple[Any, ...]:
     return tuple(packet.default for packet in packets)
 
 
@@ -50,9 +52,17 @@ FLOP_FORMULAS = flop_registry | {
 
 # Results that were as large as the largest argument before they were made smaller: their storage still is, which
 # tracing does not know.
-SHRUNK = _defaults(aten.mse_loss, aten.smooth_l1_loss, aten.soft_margin_loss, aten.binary_cross_entropy, aten.col2im)
+SHRUNK = defaults_of(aten.mse_loss, aten.smooth_l1_loss, aten.soft_margin_loss, aten.binary_cross_entropy, aten.col2im)
+# What makes other bits under a mode of `__torch_dispatch__`, such as AOTAutograd opens for the first call of a graph:
+# the kernel is made of other operators, reads complex views in them, and they do not resolve these there.
+# `operators.py` looks for more of them.
+OTHER_BITS = (aten.linalg_pinv.atol_rtol_tensor,)
+# What its schema calls new and what lies on an argument of that name: the sparse tensor keeps what it is made of.
+MADE_OF = {aten._sparse_coo_tensor_with_dims_and_tensors.default: "values"}
+# Views that their schemas call copies.
+HIDDEN_VIEWS = (aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 # What copies the whole storage on which its first argument lies, although that is a part of it.
-WHOLE = _defaults(aten.copy, aten.slice_scatter, aten.select_scatter, aten.diagonal_scatter, aten.as_strided_scatter)
+WHOLE = defaults_of(aten.copy, aten.slice_scatter, aten.select_scatter, aten.diagonal_scatter, aten.as_strided_scatter)
 
 
 class Unknown(Exception):
@@ -189,6 +199,8 @@ def viewed_argument(target: Any, output: int, written: bool = False) -> str | No
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.returns:
         return None
+    if target in MADE_OF:
+        return MADE_OF[target]
     returned = schema.returns[min(output, len(schema.returns) - 1)].alias_info
     if returned is None or (returned.is_write and not written):
         return None
@@ -247,12 +259,14 @@ def runs_for_effect(node: fx.Node) -> bool:
 
 
 def rerun_of(node: fx.Node) -> str:
-    """Seeded is what draws from the generator, never what writes to an argument, runs for its effect or is not
-    PyTorch's own.
+    """Seeded is what draws from the generator, never what writes to an argument, runs for its effect, is not PyTorch's
+    own or makes other bits under a dispatch mode.
     """
     if gathers(node):
         return "pure"
     if not is_own(node.target) or node.target._schema.is_mutable or runs_for_effect(node):
+        return "never"
+    if node.target in OTHER_BITS:
         return "never"
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
     return "seeded" if draws and argument(node, "dropout_p") != 0.0 else "pure"
@@ -277,10 +291,17 @@ def _written(node: fx.Node, names: Sequence[str]) -> list[int]:
     return [k for k, name in enumerate(names) if name in written_arguments(node.target)]
 
 
-def describe(value: Any, view_of: int | None = None) -> Value:
-    """One output. A view adds no storage: its size is that of its elements, whatever it is a view of."""
+def describe(value: Any, view_of: int | None = None, node: fx.Node | None = None) -> Value:
+    """One output, of `node`. A view adds no storage: its size is that of its elements, whatever it is a view of."""
     if not isinstance(value, torch.Tensor):
         return Value(None, None, 0, exact=False)
+    if value.layout != torch.strided:
+        if view_of is None:
+            raise Unknown(
+                f"{'an input' if node is None else named(node)} is a tensor of layout {value.layout}, whose bytes are "
+                "not known ahead: use a dense one there"
+            )
+        return describe(value._values(), view_of)
     shape = [number(extent) for extent in value.shape]
     of_elements = math.prod(shape) * value.element_size()
     size = of_elements if view_of is not None else number(value.untyped_storage().nbytes())
@@ -305,7 +326,8 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
     outputs = []
     for index, value in enumerate(made if isinstance(made, tuple | list) else (made,)):
         viewed = viewed_argument(node.target, index, writes)
-        outputs.append(describe(value, None if viewed is None else names.index(viewed)))
+        # A number in place of a tensor is made one: a view of it is new.
+        outputs.append(describe(value, names.index(viewed) if viewed in names else None, node))
     kept = _kept_storage(node.target, reads)
     if outputs and kept > outputs[0].bytes:
         outputs[0].bytes, outputs[0].exact = kept, False
@@ -314,3 +336,14 @@ def read_call(node: fx.Node, phase: str, place_of: Any, writes: bool = False) ->
     call.flops = count_flops(node)
     call.writes = _written(node, names) if writes else []
     return call
+
+
+def is_hidden_view(node: fx.Node) -> bool:
+    """Whether the results lie on the argument's storage although the schema calls it a copy."""
+    waits = is_collective(node) and node.target._opname == "wait_tensor"
+    return waits or node.target in HIDDEN_VIEWS
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether the operator draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

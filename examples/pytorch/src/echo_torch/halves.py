@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from echo_torch import hooks, reuse
+from echo_torch.defaults import storage_of
 from echo_torch.graph import (
     Place,
     Unknown,
@@ -20,7 +21,7 @@ from echo_torch.graph import (
     is_getitem,
     leaves,
 )
-from echo_torch.host import Host, get_state, set_state, storage_of
+from echo_torch.host import Host, get_state, set_state, state_bytes
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -70,11 +71,11 @@ class Builder:
         self.boundary = phases.index("backward")
         self.forward, self.backward = _Half(), _Half()
         self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
-        self.states: dict[int, fx.Node] = {}  # of the generator, by call
         # Call → the step that ran it last.
         self.latest = {node: t for t, (node, *_) in enumerate(steps) if host.calls[node].phase == "input"}
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
-        self.rerun_random = {node for node, again, *_ in steps if again and host.calls[node].rerun == "seeded"}
+        # The states of the generator that something runs again with.
+        self.states = {reads[-1] for node, again, reads, _ in steps if again and host.calls[node].rerun == "seeded"}
 
     def build(self) -> Halves:
         for node in self.host.placeholders:
@@ -119,7 +120,7 @@ class Builder:
         index, again, reads, _ = self.steps[t]
         call = self.host.calls[index]
         self.latest[index] = t
-        if call.phase == "input":
+        if call.phase == "input" or call.part == "state":  # the state is read where the operator draws
             return
         if call.part == "stats":  # made by the first run of its `norm`
             half.copies |= {(t, k): half.copies[(reads[0][0], 3 + k)] for k in range(2)}
@@ -151,7 +152,8 @@ class Builder:
         call = self.host.calls[index]
         node = call.node
         at_hand = {read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)}
-        self._save_state(half, index, again)
+        if call.rerun == "seeded" and not again and reads[-1] in self.states:
+            half.copies[reads[-1]] = _state(half, node)
 
         def here(read: fx.Node) -> fx.Node:
             return at_hand[read] if read in at_hand else self._number(half, read)
@@ -170,7 +172,7 @@ class Builder:
             order = reuse.strided(node.meta["val"]).order
             target, args = reuse.run_over, (taken, order, saved, target, *call.writer, list(args))
         elif again and call.rerun == "seeded":
-            target, args = run_with_generator, (self.states[index], str(device_of(node)), target, *args)
+            target, args = run_with_generator, (self._copy(half, reads[-1]), str(device_of(node)), target, *args)
         return half.call(node, target, args, kwargs)
 
     def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
@@ -224,17 +226,6 @@ class Builder:
             if is_number and len(user.all_input_nodes) == 1:
                 self._number(half, user)
 
-    def _save_state(self, half: _Half, index: int, again: bool) -> None:
-        """Keeps the state of the generator before a random operator that will run again."""
-        if again or index not in self.rerun_random:
-            return
-        node = self.host.calls[index].node
-        device = str(device_of(node))
-        state = self.states[index] = half.graph.call_function(get_state, (device,))
-        size = get_state(device).numel()
-        with getattr(next(leaves(node.meta["val"])), "fake_mode", None) or torch.device("meta"):
-            state.meta["val"] = torch.empty(size, dtype=torch.uint8)
-
     # ---- Between the halves
 
     def _cross(self) -> None:
@@ -255,9 +246,7 @@ class Builder:
             if not holds_memory(node) and node.op != "get_attr":
                 self._note_number(numbers, node)
 
-        again = {node for node, is_again, *_ in late if is_again}
-        states = [state for node, state in self.states.items() if node in again]
-        tensors = [*dict.fromkeys([*crossing.values(), *states])]
+        tensors = [*dict.fromkeys(crossing.values())]
         tensors.sort(key=_is_unchecked)  # stable
         bindings = self._bindings(tensors, list(numbers))
         # Objects such as the mesh of a distributed tensor stand behind the tensors in both halves.
@@ -273,7 +262,6 @@ class Builder:
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
         self._take_over(objects)
         self.saved = {place: behind[made] for place, made in crossing.items()}
-        self.states = {i: behind.get(state, state) for i, state in self.states.items()}
         for node in host.tangents:
             self._input(backward, node)
 
@@ -310,6 +298,15 @@ class Builder:
         output.meta["desc"] = [*self.host.descriptions[own], *marks]
         traces = [node.meta.get("stack_trace") if isinstance(node, fx.Node) else None for node in results]
         output.meta["output_stack_traces"] = traces
+
+
+def _state(half: _Half, node: fx.Node) -> fx.Node:
+    """The state of the generator from which a random operator draws."""
+    device = str(device_of(node))
+    state = half.graph.call_function(get_state, (device,))
+    with getattr(next(leaves(node.meta["val"])), "fake_mode", None) or torch.device("meta"):
+        state.meta["val"] = torch.empty(state_bytes(device), dtype=torch.uint8)
+    return state
 
 
 def _is_unchecked(node: fx.Node) -> bool:

@@ -35,9 +35,11 @@ _PARTS = {
     "compile_id": "torch._guards:CompileContext.current_compile_id",
     "ShortenTraceback": "torch._dynamo.exc:ShortenTraceback",
     "Saved": "torch._functorch.partitioners:SavedForBackwardsAOTOutput",
+    "callback_handler": "torch._dynamo.callback:callback_handler",
+    "autograd_node": "torch._C:_current_autograd_node",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-_OPTIONAL = ("Saved", "SavedUnchecked", "ShortenTraceback", "compile_id")
+_OPTIONAL = ("Saved", "SavedUnchecked", "ShortenTraceback", "compile_id", "callback_handler", "autograd_node")
 
 
 def _look_up(path: str) -> Any:

@@ -5,6 +5,8 @@ Two operators are planned as two calls each, because their parts may run again o
 update: never);
 - dropout: `mask` (draws random numbers) and `product` (does not, so it may run again without the
 generator).
+
+What draws random numbers and may run again reads the `state` of the generator, a call of its own that runs once.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import dataclasses
 import fnmatch
 import functools
 import hashlib
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -22,18 +23,19 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from echo_torch import graph, hooks, reuse
+from echo_torch.defaults import is_checkpointed, replayed_by, storage_of
 from echo_torch.graph import (
     Call,
     Needless,
     Place,
     Unknown,
-    argument,
     aten,
     holds_memory,
     is_collective,
     is_getitem,
+    is_hidden_view,
+    is_random,
     leaves,
-    viewed_argument,
 )
 from echo_torch.where import function_of, layer_of, named
 
@@ -42,8 +44,6 @@ BATCH_NORM, DROPOUT = aten._native_batch_norm_legit_functional.default, aten.nat
 # What a second run makes in other bits where threads add in any order.
 UNORDERED = ("scatter", "index_add", "index_put", "index_reduce", "put", "bincount", "histc", "cumsum", "embedding_bag")
 
-# Views that their schemas call copies.
-HIDDEN_VIEWS = (aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 
 # What a collective costs, which is not measured: it would need the other ranks.
 LATENCY_US, BYTES_PER_US = 20.0, 25e3
@@ -173,7 +173,8 @@ class Host:
             call.layer = layer_of(node)
             call.keep = self._is_kept(node, call.layer)
             draws = call.rerun != "pure" and is_random(node)
-            if draws and not backward and last_draw is not None:
+            may_draw = draws or not (graph.is_own(node.target) or is_collective(node))
+            if may_draw and not backward and last_draw is not None:
                 call.control.append(last_draw)  # the numbers come in the same order
             if draws and (backward or self.traced):
                 call.rerun = "never"
@@ -190,10 +191,12 @@ class Host:
                 if call.kind == "view":
                     written.add(node)
                 call.rerun = "never"
+            if call.rerun == "seeded":
+                self._append_state(call)
             for part in self._split(call) if splits else (call,):
                 self._append(part)
-            if draws and not backward:
-                last_draw = self.parts[node][0]
+            if may_draw and not backward:
+                last_draw = next(i for i in self.parts[node] if self.calls[i].part != "state")
             if not backward:
                 guarded += [i for i in self.parts[node] if self.calls[i].rerun != "pure"]
         self._guard(guarded)
@@ -201,6 +204,16 @@ class Host:
     def _append(self, call: Call) -> None:
         self.parts.setdefault(call.node, []).append(len(self.calls))
         self.calls.append(call)
+
+    def _append_state(self, call: Call) -> None:
+        """The state of the generator as a call of its own, which this one reads. To run again it also keeps the state
+        that it finds.
+        """
+        size = state_bytes(str(graph.device_of(call.node)))
+        call.inputs, call.workspace = [*call.inputs, (len(self.calls), 0)], call.workspace + size
+        made, control = [graph.Value([size], "u8", size, exact=True)], [*call.control]
+        state = Call(call.node, call.phase, [], made, rerun="never", layer=call.layer, control=control)
+        self._append(dataclasses.replace(state, part="state", made=(), time_us=0.0))
 
     def _may_split(self, node: fx.Node) -> bool:
         if node.target is DROPOUT:
@@ -213,10 +226,11 @@ class Host:
         part, first = functools.partial(dataclasses.replace, call), len(self.calls)
         if call.node.target is DROPOUT:
             made, mask = call.outputs
-            read, inputs = [*call.reads, call.node], [*call.inputs, (first, 0)]
+            read, inputs = [*call.reads, call.node], [*call.inputs[: len(call.reads)], (first, 0)]
+            again = functools.partial(part, rerun="pure", control=[], workspace=0)
             return (
-                part(part="mask", made=(1,), outputs=[mask], workspace=made.bytes),
-                part(part="product", made=(0,), inputs=inputs, outputs=[made], rerun="pure", reads=read, control=[]),
+                part(part="mask", made=(1,), outputs=[mask], workspace=call.workspace + made.bytes),
+                again(part="product", made=(0,), inputs=inputs, outputs=[made], reads=read),
             )
         read = [read for read in call.node.args[:3] if read in call.reads]  # not the old statistics
         inputs, new = [self.place_of(node) for node in read], [(first, 1)]  # the new ones come with the first run
@@ -280,7 +294,7 @@ class Host:
         """The calls in the order in which two halves of PyTorch's run them. Unknown: they have others."""
         by_name = {node.name: calls for node, calls in self.parts.items()}
         halves = tuple(halves)
-        replayed = _replayed(self.joint, halves)
+        replayed = replayed_by(self.joint, halves)
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
         for half, phase in zip(halves, ("forward", "backward"), strict=True):
             for node in half.graph.nodes:
@@ -300,77 +314,8 @@ class Host:
                         f"PyTorch's default draws the random numbers of {self.named(node)} in the {phase} pass, "
                         "and Echo would draw them earlier or later than that"
                     )
-                order += by_name[name]
+                order += [i for i in by_name[name] if phase == "forward" or self.calls[i].part != "state"]
         return order
-
-
-def _replayed(joint: fx.GraphModule, halves: Sequence[fx.GraphModule]) -> dict[fx.Node, fx.Node]:
-    """For each operator of a checkpoint that PyTorch's halves run with the state of the generator: the joint graph's.
-
-    PyTorch wraps each in a call that takes the operator as an argument, in the order of the joint graph; the number
-    behind the state's name says in the backward half which one it is.
-    """
-    forward, backward = ([n for n in half.graph.nodes if _wraps_random(n)] for half in halves)
-    plain = {node.name for node in halves[0].graph.nodes}
-    free = [n for n in joint.graph.nodes if is_random(n) and is_checkpointed(n) and n.name not in plain]
-    found: dict[fx.Node, fx.Node] = {}
-    for node in forward:
-        original = next((n for n in free if n.target in node.args), None)
-        if original is None:
-            raise Unknown(f"PyTorch's partition runs {named(node)}, which is not in the graph it was given")
-        free.remove(original)
-        found[node] = original
-    originals = list(found.values())
-    for node in backward:
-        number = next(
-            (int(m[1]) for n in node.all_input_nodes if (m := re.search(r"rng_state\w*?_(\d+)$", n.name))), -1
-        )
-        if not 0 <= number < len(originals):
-            raise Unknown("PyTorch's default draws random numbers of a checkpoint in a way that Echo does not know")
-        found[node] = originals[number]
-    return found
-
-
-def _wraps_random(node: fx.Node) -> bool:
-    """Whether the node runs a random operator, which is an argument of it, with a state of the generator."""
-    return node.op == "call_function" and "rng_state" in str(node.target)
-
-
-def is_checkpointed(node: fx.Node) -> bool:
-    """Whether the node stands in a region that the model marks by `torch.utils.checkpoint`."""
-    return "ac_graph_id" in node.meta
-
-
-def checkpoints_of(joint: fx.GraphModule) -> int:
-    """How many regions the model marks by `torch.utils.checkpoint`."""
-    return len({node.meta["ac_graph_id"] for node in joint.graph.nodes if is_checkpointed(node)})
-
-
-def lent_inputs(joint: fx.GraphModule, backward: fx.GraphModule, static: Collection[int]) -> set[fx.Node]:
-    """The inputs that the user may write to between the forward and the backward pass, as PyTorch runs it: all but
-    parameters and buffers, which are those in the places `static`, and what its default saves for the backward pass.
-    """
-    placeholders = joint.graph.find_nodes(op="placeholder")
-    by_name = {node.name: node for node in joint.graph.nodes}
-    saved = {storage_of(by_name[n.name]) for n in backward.graph.find_nodes(op="placeholder") if n.name in by_name}
-    return {
-        node
-        for at, node in enumerate(placeholders)
-        if at not in static and node not in saved and "tangents" not in str(node.target) and holds_memory(node)
-    }
-
-
-def storage_of(node: fx.Node) -> fx.Node:
-    """The node that made the storage on which a value lies, as far as schemas tell."""
-    while node.op == "call_function":
-        if node.target is reuse.run_over or is_getitem(node):
-            node = node.args[0]
-            continue
-        viewed = viewed_argument(node.target, 0)
-        if viewed is None and not is_hidden_view(node):
-            break
-        node = argument(node, viewed) if viewed else node.args[0]
-    return node
 
 
 def call_of(node: fx.Node, phase: str, place_of: Any, writes: bool = False) -> Call:
@@ -402,17 +347,6 @@ def facts_of(call: Call, alignment: int) -> dict[str, Any]:
     outputs = [(size(value), value.view_of, value.inplace) for value in call.outputs]
     facts = {"op": str(call.node.target) + call.part, "outputs": outputs, "flops": float(call.flops)}
     return facts | {name: getattr(call, name) for name in TOLD}
-
-
-def is_hidden_view(node: fx.Node) -> bool:
-    """Whether the results lie on the argument's storage although the schema calls it a copy."""
-    waits = is_collective(node) and node.target._opname == "wait_tensor"
-    return waits or node.target in HIDDEN_VIEWS
-
-
-def is_random(node: fx.Node) -> bool:
-    """Whether the operator draws random numbers."""
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def base_of(node: fx.Node) -> fx.Node:
@@ -454,6 +388,15 @@ def get_state(device: str) -> torch.Tensor:
     """The state of the default generator of a device, whatever mode of the user's is open."""
     with hooks.without_modes():
         return torch.get_rng_state() if device == "cpu" else _module_of(device).get_rng_state(device)
+
+
+@functools.cache
+def state_bytes(device: str) -> int:
+    """The bytes of the state of a device's default generator; 0 where that device is not there."""
+    try:
+        return get_state(device).nbytes
+    except Exception:
+        return 0
 
 
 def set_state(device: str, state: torch.Tensor) -> None:

@@ -7,7 +7,23 @@ from typing import Any
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 from typing_extensions import Unpack
 
-from echo_torch import _core, _distrust, agree, costs, graph, halves, hooks, host, options, partition, reuse, say
+from echo_torch import (
+    _core,
+    _distrust,
+    agree,
+    costs,
+    defaults,
+    forked,
+    graph,
+    halves,
+    hooks,
+    host,
+    made_up,
+    options,
+    partition,
+    reuse,
+    say,
+)
 from echo_torch.options import Asked, options_of
 
 
@@ -30,7 +46,7 @@ class Partitioner(CustomPartitionerFn):
         return made
 
     def uuid(self) -> Any:
-        modules = (agree, costs, graph, halves, hooks, host, options, partition, reuse)
+        modules = (agree, costs, defaults, forked, graph, halves, hooks, host, made_up, options, partition, reuse)
         sources = get_hash_for_files(tuple(module.__file__ for module in modules))
-        version: str = _core.version  # type: ignore[attr-defined]
+        version: str = _core.version
         return version, repr(self.options), self.distrust, sources

@@ -13,12 +13,14 @@ from torch import fx
 
 from echo_torch import costs, hooks, say
 from echo_torch.agree import Agreement
+from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
-from echo_torch.host import Host, checkpoints_of, lent_inputs
+from echo_torch.host import Host
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Report, Reports, Watch
 from echo_torch.say import EchoWarning, log, warn_once
+from echo_torch.steps import halves_of
 from echo_torch.where import function_of
 
 __all__ = ["BudgetError", "EchoWarning", "Options", "Report", "partition", "reports", "warn_once"]
@@ -175,7 +177,8 @@ def plan_for(
     report.nodes = len(host.calls)
     order = host.order_of(default)
     if options.measure:
-        report.measured = costs.fill(host, ranks.share)
+        report.costs = costs.fill(host, ranks.share)
+        report.measured, report.notes = report.costs.new, report.costs.notes
     watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
@@ -187,8 +190,10 @@ def plan_for(
     report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
     if options.is_in_bytes and host.is_dynamic:
         report.notes += _plan_larger_anew(host)
+    report.default_halves = halves_of(graph, host.calls, host.tangents, order, plan=False)
     plan = _plan(key, host, graph, options, report, default_peak)
     watch.lap("planning")
+    report.halves = halves_of(graph, host.calls, host.tangents, [call for call, *_ in plan.steps], plan=True)
     report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
     report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, report.notes + plan.notes
     check_budget(options, default_peak, plan.peak_bytes, plan.lower_bound_bytes)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
+
+from echo_torch.steps import HalfPeaks, Step
 
 MOST_REPORTS = 4096  # that a process keeps, the newest
+MOST_STEPS = 64
 
 
 @dataclass
@@ -19,6 +24,8 @@ class Report:
     default_overhead: float = 0.0
     recomputed: int = 0  # operators
     nodes: int = 0
+    default_halves: HalfPeaks | None = None  # of PyTorch's default partition, by half
+    halves: HalfPeaks | None = None  # of the plan
     cached: bool = False  # the plan was known from the same graph
     reason: str | None = None  # why PyTorch's default partition runs
     is_needless: bool = False  # it runs because there is nothing to gain, not because of a fault
@@ -27,6 +34,7 @@ class Report:
     where: str = ""  # the function that was compiled, and where it stands
     time_us: float = 0.0  # of one step's operators, without recomputation
     measured: int = 0  # operators that were timed for this graph
+    costs: Any = field(default=None, repr=False)  # those of its operators: see `costs.Filled`
     checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
 
     @property
@@ -41,7 +49,13 @@ class Report:
 
 
 class Reports(list[Report]):
-    """The reports of this process in the order of compilation, the newest of them. `print` shows them as a table."""
+    """The reports of this process in the order of compilation, the newest of them, and the `steps` that were seen
+    whole. `print` shows both.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: deque[Step] = deque(maxlen=MOST_STEPS)
 
     def add(self, report: Report) -> None:
         """Takes one more; the oldest goes where there are too many."""
@@ -57,7 +71,7 @@ class Reports(list[Report]):
         rows += [_row(report) for report in self]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(_aligned(k, cell, widths[k]) for k, cell in enumerate(row)).rstrip() for row in rows]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"a whole step: {step.table()}" for step in self.steps)])
 
 
 def _aligned(column: int, cell: str, width: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from echo_torch import hooks
-from echo_torch.graph import Call, Place, argument_names, aten, is_own, number
+from echo_torch.graph import MADE_OF, Call, Place, argument_names, aten, defaults_of, is_own, number
 
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
 _ACTIVATIONS = "threshold gelu silu sigmoid tanh leaky_relu elu hardtanh hardsigmoid softplus".split()
@@ -31,6 +31,10 @@ WRITES_TO_ON_CPU = {
     aten._log_softmax_backward_data.default: (aten._log_softmax_backward_data.out, "out"),
     aten._softmax_backward_data.default: (aten._softmax_backward_data.out, "grad_input"),
 }
+
+# Views by whose chain PyTorch holds what they are views of more often, so that `run_over` cannot tell who else does.
+HELD_MORE = set(defaults_of(aten._conj, aten._neg_view, aten.view_as_complex, aten.view_as_real))
+KEEPS = {aten.conj_physical.default, *MADE_OF}  # operators whose results may lie on their arguments' storage
 
 Writer = tuple[Any, str | None]  # an overload, and its argument for the result (None: the first)
 
@@ -64,15 +68,16 @@ def fits(call: Call, writer: Writer) -> list[int]:
 def _roots(calls: Sequence[Call]) -> dict[Place, bool]:
     """Whether each value lies on a storage that a pure operator of PyTorch's made in this step, and that no other
     operator reads: a collective reads on after it returned, and an operator of the user's may keep what it was given.
-    `conj_physical` gives back real numbers as they are.
+    `conj_physical` gives back real numbers as they are, and a sparse tensor keeps all that it is made of.
     """
     root: dict[Place, Place | None] = {}
     kept: set[Place | None] = {None}
     for index, call in enumerate(calls):
         ours = is_own(call.node.target)
-        if call.phase != "input" and (not ours or call.node.target is aten.conj_physical.default):
+        if call.phase != "input" and (not ours or call.node.target in KEEPS):
             kept.update(root[place] for place in call.inputs)
             ours = False
+        ours = ours and call.node.target not in HELD_MORE
         for output, value in enumerate(call.outputs):
             base = value.view_of if value.view_of is not None else value.inplace
             made = (index, output) if call.phase != "input" and ours else None

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from echo_torch.report import Report
@@ -128,7 +128,7 @@ def begin(report: Report) -> None:
 
 
 def tell() -> None:
-    """All graphs of a step are compiled: says what became of them."""
+    """All graphs of a step are compiled, since a backward half runs: says what became of them."""
     reports, _untold[:] = list(_untold), []
     if reports:
         show_on_terminal()
@@ -139,15 +139,3 @@ def tell() -> None:
 def forget() -> None:
     """Says nothing of what is being compiled."""
     _untold.clear()
-
-
-def telling(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A backward half that tells when it runs: by then all graphs of the step are compiled."""
-
-    def backward(args: Any) -> Any:
-        if _untold:
-            tell()
-        return run(args)
-
-    backward._boxed_call = True  # type: ignore[attr-defined]
-    return backward

@@ -30,8 +30,8 @@ from typing_extensions import Unpack
 
 from echo_torch import costs
 from echo_torch.agree import Agreement
-from echo_torch.graph import Call, Unknown, gathers
-from echo_torch.host import Host, base_of, is_random
+from echo_torch.graph import Call, Unknown, gathers, is_random
+from echo_torch.host import Host, base_of
 from echo_torch.options import Asked, BudgetError, Options, options_of
 from echo_torch.partition import agreed, check_budget, reports, said
 from echo_torch.report import Report
