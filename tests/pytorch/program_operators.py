@@ -85,8 +85,7 @@ BINARY = (
     lambda a, b: F.dropout(a * b.sigmoid(), 0.2, inplace=True),
 )  # fmt: skip
 
-# Of a value and of an input of the whole program. The first ones need the input's values in their
-# gradients, if at all, as something that was made of them.
+# Of a value and of an input of the whole program, which no gradient needs but as something that was made of it.
 OF_INPUT = (
     lambda a, i: a + i,
     lambda a, i: a + i.tanh(),
@@ -94,6 +93,6 @@ OF_INPUT = (
     lambda a, i: torch.where(i > 0, a, a * 0.5),
     lambda a, i: a * i.sigmoid(),
     lambda a, i: a * (i.square() + i.cos()).tanh(),
+    lambda a, i: a + i.flip(0).abs().sqrt(),
     lambda a, i: torch.maximum(a, i),
-    lambda a, i: a * i,
 )  # fmt: skip

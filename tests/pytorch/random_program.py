@@ -41,7 +41,9 @@ class Program:
         self.shapes = [self.shape] * 2
         made, self.given = [torch.randn(self.shape) for _ in range(2)], torch.randn(self.shape)
         kinds = [self._unary, self._binary, self._layout, self._part, self._reduced, self._layer]
-        kinds += [self._input, self._checkpoint] if self.draw.random() < 0.6 else []
+        kinds += [self._input] if self.written == "given" or self.draw.random() < 0.3 else []
+        kinds += [self._checkpoint] if self.draw.random() < 0.4 else []
+        self.inputs = 3  # so many operators at most read the input
         for _ in range(self.draw.randrange(20, 60) if self.batches else self.draw.randrange(40, 160)):
             sizes = len(self.parameters), len(self.buffers)
             back = self.draw.choice((2, 4, 20))
@@ -56,7 +58,7 @@ class Program:
             self.shapes.append(tuple(value.shape))
         ends = range(2, len(made))
         self.read = [*self.draw.sample(ends, min(3, len(ends))), len(made) - 1]
-        self.returns_more = self.draw.random() < 0.3
+        self.returns_more = self.written == "result" or self.draw.random() < 0.3
 
     def _tried(self, call: Reading | None, made: list[Tensor]) -> Tensor | None:
         if call is None:
@@ -82,7 +84,10 @@ class Program:
 
     # ---- Kinds of operators, each of what was made at a place, of a shape
 
-    def _input(self, at: int, shape: tuple[int, ...]) -> Reading:
+    def _input(self, at: int, shape: tuple[int, ...]) -> Reading | None:
+        if not self.inputs:
+            return None
+        self.inputs -= 1
         function = self.draw.choice(OF_INPUT)
         return lambda v: function(v.made[at], v.given.reshape(v.made[at].shape))
 
@@ -281,4 +286,7 @@ class Module(nn.Module):
         for call in self.program.calls:
             values.made.append(call(values))
         loss = sum(values.made[k].square().mean() for k in self.program.read)
-        return (loss, values.made[self.program.read[0]]) if self.program.returns_more else (loss,)
+        returned = values.made[self.program.read[0]]
+        if self.program.written == "result":
+            returned = returned * 1.5  # one that no gradient needs
+        return (loss, returned) if self.program.returns_more else (loss,)

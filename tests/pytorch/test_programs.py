@@ -10,6 +10,8 @@ from programs import Program, expected_of, faults
 
 from echo_torch import reuse
 
+# Among them are checkpoints, batches of several sizes, and an input and results that the caller writes to.
+SEEDS = (4, 9, 12, 28)
 ASKED = ({"strategy": "min_cut"}, {"budget": 0.3})
 
 
@@ -21,7 +23,7 @@ class Programs(unittest.TestCase):
         return program, expected
 
     def test_programs_train_alike(self):
-        for seed in range(4):
+        for seed in SEEDS:
             with self.subTest(seed=seed):
                 self.assertEqual(list(faults(*self.trained(seed), ASKED)), [])
 
@@ -31,7 +33,7 @@ class Programs(unittest.TestCase):
 
         right = reuse.run_over
         with unittest.mock.patch.object(reuse, "run_over", wrong):
-            self.assertIn("these differ", "\n".join(faults(*self.trained(0), ASKED[:1])))
+            self.assertIn("these differ", "\n".join(faults(*self.trained(SEEDS[0]), ASKED[:1])))
 
 
 if __name__ == "__main__":
