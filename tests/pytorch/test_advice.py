@@ -15,8 +15,6 @@ from torch import nn
 
 import echo_torch  # isort: split
 
-BACKENDS = ("aot_eager", "echo")
-
 
 class Classifier(nn.Module):
     """Reads the last output of a recurrent module, as the MNIST example of PyTorch does."""
