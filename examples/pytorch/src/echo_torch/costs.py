@@ -66,7 +66,7 @@ def alignment_of(host: Host) -> int:
 def job_of(call: Call) -> Job | str | None:
     """The call to measure. None: it takes no time or memory of its own. A text: why it cannot be measured."""
     node, target = call.node, call.node.target
-    if call.phase == "input" or call.kind == "view" or call.part in ("stats", "state"):
+    if node.op != "call_function" or call.kind == "view" or call.part in ("stats", "state"):
         return None
     if runs_for_effect(node) or is_collective(node):
         return None
