@@ -145,6 +145,8 @@ class Arena(command.Command):
         self.bad(3, self.table, "--capacity", "7", "--output", self.folder / "out.csv",
                  words=("7 bytes is possible", "bound is 8", "best reached 8", "--capacity"))
         self.bad(3, self.table, "--capacity", "0")
+        for text in ("8B", "1kib", "1e3", "0.5 MiB"):
+            self.good(self.table, "--capacity", text)
 
     # Bad usage
 
@@ -153,7 +155,7 @@ class Arena(command.Command):
             self.bad(2, *arguments)
         for limit in ("-1", "nan", "inf", "-inf", "1s", "", "1e999", "0x1"):
             self.bad(2, self.table, f"--limit={limit}")
-        for capacity in ("-1", "1.5", "1MiB", "", str(2**64)):
+        for capacity in ("-1", "1.5", "1QB", "", str(2**64), "50%"):
             self.bad(2, self.table, f"--capacity={capacity}")
         self.bad(2, self.table, "--output=")
         for text in ("--limit=0,5", "--capacity=1,024"):

@@ -44,10 +44,11 @@ int run(const arena_options& asked) {
         echo::arena::place(table.intervals(), {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (asked.capacity && made.bytes > *asked.capacity) {
-        complain(fmt::format(
-            "{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}", asked.table,
-            *asked.capacity, made.bound > *asked.capacity ? "is possible" : "was found", made.bound,
-            made.bytes, made.bound > *asked.capacity ? "--capacity" : "--capacity or --limit"));
+        complain(fmt::format("{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}",
+                             shown_input(asked.table), *asked.capacity,
+                             made.bound > *asked.capacity ? "is possible" : "was found", made.bound,
+                             made.bytes,
+                             made.bound > *asked.capacity ? "--capacity" : "--capacity or --limit"));
         return too_small;
     }
     std::optional<output_file> file;
@@ -58,9 +59,10 @@ int run(const arena_options& asked) {
     }
     const double ratio = made.bound ? static_cast<double>(made.bytes) / static_cast<double>(made.bound) : 1.0;
     if (file) file->commit();
-    print(
-        fmt::format("buffers  {}\narena    {} bytes\nbound    {} bytes\nratio    {:.6f}\ntime     {:.3f} s\n",
-                    table.size(), made.bytes, made.bound, ratio, spent.count()));
+    if (asked.output != "-")
+        print(fmt::format(
+            "buffers  {}\narena    {} bytes\nbound    {} bytes\nratio    {:.6f}\ntime     {:.3f} s\n",
+            table.size(), made.bytes, made.bound, ratio, spent.count()));
     return success;
 }
 
@@ -71,7 +73,7 @@ int main(int count, char** arguments) {
     try {
         const arena_options asked = parse_arena_options(count, arguments);
         if (asked.print.empty()) {
-            about = asked.table + ": ";
+            about = shown_input(asked.table) + ": ";
             return run(asked);
         }
         print(asked.print);

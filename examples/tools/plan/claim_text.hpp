@@ -41,9 +41,11 @@ inline std::string claim(const plan& p, double max_overhead) {
                                              : std::string(name);
 }
 
-/// What no plan undercuts the bound that keeps to this.
-inline std::string bound_claim(const plan& p, double max_overhead) {
+/// What no plan undercuts the bound that keeps to this. `made_here`: not so for a plan from a file, whose goal is not
+/// known.
+inline std::string bound_claim(const plan& p, double max_overhead, bool made_here = true) {
     constexpr std::string_view once = "runs each gradient once, in its order, is smaller";
+    if (!made_here) return fmt::format("no plan that {}", once);
     if (p.chosen_by() == strategy::baseline) return "nothing is changed";
     if (within_overhead(p))
         return fmt::format("no plan within {:g} % of recomputation that {}", 100 * max_overhead, once);

@@ -76,7 +76,9 @@ void check_folder(const options& asked, const onnx_model& model) {
         const auto parent = std::filesystem::path(file).parent_path();
         return parent.empty() ? std::string(".") : parent.string();
     };
-    if (!model.has_external_data() || same_file(folder(asked.onnx_file), folder(asked.graph))) return;
+    const bool streams = is_stream(asked.onnx_file) || is_stream(asked.graph);
+    if (!model.has_external_data() || (!streams && same_file(folder(asked.onnx_file), folder(asked.graph))))
+        return;
     throw file_error({}, asked.onnx_file, "the weights lie in files beside the model",
                      "write into the folder of the model");
 }
@@ -128,6 +130,7 @@ std::string write_files(const options& asked, const loaded_graph& g, const verif
         report.emplace(asked.report_dir);
         report->write(report_page(g, asked, made, line));
     }
+    const signals_wait until_all_are_named;
     files.commit();
     if (report) report->commit();
     return unchecked;
@@ -153,14 +156,14 @@ int complain(std::string_view about, std::string_view message) {
 }
 
 int run(const options& asked) {
+    const std::string about = shown_input(asked.graph) + ": ";
     std::optional<progress> line(std::in_place);
     try {
         const loaded_graph g = load(asked, *line);
         if (!g.unmatched.empty()) {
             line.reset();
             for (const auto& pattern : g.unmatched)
-                complain(asked.graph + ": ",
-                         fmt::format("warning: --keep {} matches no node and no layer", pattern));
+                complain(about, fmt::format("warning: --keep {} matches no node and no layer", pattern));
             line.emplace();
         }
         if (asked.pareto || asked.knee) {
@@ -174,20 +177,20 @@ int run(const options& asked) {
         const std::string unchecked = write_files(asked, g, all.plans[all.chosen], *line);
         line.reset();
         if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
-        print(shown(asked, g, all));
+        if (asked.prints) print(shown(asked, g, all));
         const echo::plan& made = all.plans[all.chosen].plan;
         if (made.met()) return success;
-        complain(asked.graph + ": ", why_unmet(g.snapshot, made.report()));
+        complain(about, why_unmet(g.snapshot, made.report()));
         return budget_unmet;
     } catch (const std::bad_alloc&) {
         line.reset();
-        return complain(asked.graph + ": ", "not enough memory for a graph of this size");
+        return complain(about, "not enough memory for a graph of this size");
     } catch (const file_error& e) {
         line.reset();
         return complain("", e.what());
     } catch (const std::exception& e) {
         line.reset();
-        return complain(asked.graph + ": ", e.what());
+        return complain(about, e.what());
     }
 }
 
@@ -219,8 +222,9 @@ void give_back_large_blocks() {
 
 int main(int count, char** arguments) {
     give_back_large_blocks();
+    const bool compares = count > 1 && std::string_view(arguments[1]) == "diff";
     try {
-        if (count > 1 && std::string_view(arguments[1]) == "diff") {
+        if (compares) {
             const diff_options asked = parse_diff(count, arguments, complete_plan);
             if (asked.print.empty()) return run(asked);
             print(asked.print);
@@ -231,7 +235,8 @@ int main(int count, char** arguments) {
         print(asked.print);
         return success;
     } catch (const usage_error& e) {
-        complain("", std::string(e.what()) + "; see echo-plan --help");
+        complain("", std::string(e.what()) +
+                         (compares ? "; see echo-plan diff --help" : "; see echo-plan --help"));
         return bad_usage;
     } catch (const std::exception& e) {
         return complain("", e.what());

@@ -48,6 +48,7 @@ struct verified_plan {
     echo::plan plan{};
     memory_plan arena{};
     report_extras extras{};
+    bool made_here = true; ///< not so: read from a file, of a goal that is not known
 };
 
 /// The part of a step's time within which the least peak is looked for.

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -31,6 +32,10 @@ public:
     }
     /// From 0 to 1.
     void part_done(double part) { part_ = part; }
+    /// Calls `part_done`, for as long as the object lives.
+    std::function<void(double)> parts() {
+        return [this](double part) { part_done(part); };
+    }
 
 private:
     void run(const std::stop_token& stop) {

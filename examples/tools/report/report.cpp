@@ -18,7 +18,7 @@ void put_figures(json_out& out, std::string_view key, const subject& shown) {
     put_key(out, "strategy", true);
     out.text(name_of(shown.made->chosen_by()));
     put_key(out, "claim");
-    out.text(format::claim(*shown.made, shown.max_overhead));
+    out.text(shown.made_here ? format::claim(*shown.made, shown.max_overhead) : "a plan from a file");
     out.put(",\"peak\":", r.peak_bytes, ",\"baselinePeak\":", r.baseline_peak_bytes,
             ",\"bound\":", r.lower_bound_bytes, ",\"overhead\":");
     out.number(r.recompute_time_ratio);

@@ -54,10 +54,9 @@ inline std::string outcome_sentence(const subject& shown) {
 /// How far the peak lies above what is proved.
 inline std::string bound_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
-    if (shown.made->chosen_by() == strategy::baseline) return "The graph's own order was left as it is.";
-    const std::string claim = shown.made_here
-                                  ? format::bound_claim(*shown.made, shown.max_overhead)
-                                  : "no plan that runs each gradient once, in its order, is smaller";
+    if (shown.made_here && shown.made->chosen_by() == strategy::baseline)
+        return "The graph's own order was left as it is.";
+    const std::string claim = format::bound_claim(*shown.made, shown.max_overhead, shown.made_here);
     return fmt::format("Proved: {} than {}. The peak lies {} % above that bound.", claim,
                        format::show_bytes(r.lower_bound_bytes), format::show_gap(r));
 }
@@ -82,8 +81,10 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
 
 inline page_head head_of(const subject& shown) {
     return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
-            .subtitle = fmt::format("{} nodes, planned by the strategy {}",
-                                    grouped(shown.graph->node_count()), name_of(shown.made->chosen_by())),
+            .subtitle = fmt::format(
+                "{} nodes, {}", grouped(shown.graph->node_count()),
+                shown.made_here ? fmt::format("planned by the strategy {}", name_of(shown.made->chosen_by()))
+                                : "a plan from a file"),
             .tiles = plan_tiles(shown),
             .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
 }
