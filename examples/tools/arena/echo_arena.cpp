@@ -4,11 +4,10 @@
 
 #include "arena/interval_table.hpp"
 #include "arena/options.hpp"
+#include "arena/shaped_placer.hpp"
 #include "command_line/print.hpp"
 #include "format/byte_source.hpp"
 #include "format/output_file.hpp"
-
-#include <echo/analysis/memory/arena/place.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -40,8 +39,8 @@ void complain(std::string_view message) { print_error("echo-arena", message); }
 int run(const arena_options& asked) {
     const interval_table table(read_text(asked.table));
     const auto start = std::chrono::steady_clock::now();
-    const auto made =
-        echo::arena::place(table.intervals(), {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
+    const auto made = place_shaped(table.shapes(), table.intervals(),
+                                   {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (asked.capacity && made.bytes > *asked.capacity) {
         complain(fmt::format("{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}",
