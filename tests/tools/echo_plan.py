@@ -10,11 +10,13 @@ import os
 import pathlib
 import pickle
 import pty
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
 
@@ -939,19 +941,59 @@ class Plan(command.Command):
     def test_standard_output_that_is_full(self):
         self.bad_when_standard_output_is_full(self.graph)
 
-    def test_a_terminal_is_left_clean(self):
+    def on_a_terminal(self, *arguments, then=None):
+        """What a terminal shows of standard error."""
         try:
             ours, theirs = pty.openpty()
         except OSError as error: # a container without /dev/pts
             self.skipTest(f"no terminal to be had: {error}")
-        self.assertEqual(self.call(self.graph, "--json", stdout=subprocess.DEVNULL, stderr=theirs).returncode, 0)
-        os.close(theirs)
-        try:
-            shown = os.read(ours, 1000)
-        except OSError: # what Linux says of a terminal at its end
-            shown = b""
+        shown = []
+        def collect():
+            try:
+                while part := os.read(ours, 1000):
+                    shown.append(part)
+            except OSError: # what Linux says of a terminal at its end
+                pass
+        reader = threading.Thread(target=collect)
+        reader.start()
+        with subprocess.Popen([self.program, *map(os.fspath, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=theirs) as running:
+            os.close(theirs)
+            if then:
+                then(shown, running)
+        reader.join()
         os.close(ours)
+        return running.returncode, b"".join(shown)
+
+    def long(self):
+        """A graph that takes some seconds to read and to plan."""
+        node = {"op": "x", "phase": "forward", "inputs": [[0, 0]], "outputs": [{"bytes": 4}], "name": "n" * 400}
+        first = {"op": "data", "phase": "input", "inputs": [], "outputs": [{"bytes": 4}]}
+        return self.write("long.json", json.dumps({"format": "echo-graph/1", "nodes": [first] + [node] * 500_000, "outputs": [[1, 0]]}))
+
+    def test_a_terminal_is_left_clean(self):
+        status, shown = self.on_a_terminal(self.graph, "--json")
+        self.assertEqual(status, 0)
         self.assertTrue(shown == b"" or shown.endswith(b"\r\x1b[K"), shown)
+
+    def test_progress_on_a_terminal(self):
+        graph = self.long()
+        status, shown = self.on_a_terminal(graph, "--emit-plan", self.folder / "plan.json.gz")
+        self.assertEqual(status, 0)
+        lines = shown.decode().split("\r\x1b[K")
+        self.assertEqual((lines[0], lines[-1]), ("", ""))
+        self.assertTrue(any(re.fullmatch(r"reading +\[=* *\] +\d+ %, \d+ s left", line) for line in lines), lines)
+        for line in lines[1:-1]:
+            self.assertRegex(line, r"^[a-z ]{20}(\[=* *\] +\d+ %(, \d+ s left)?|(\d+\.\d MB, )?\d+ s)$")
+        self.assertEqual(self.on_a_terminal(graph, "--quiet"), (0, b""))
+        self.good(graph)
+        def interrupt(shown, running):
+            while not shown and running.poll() is None:
+                time.sleep(0.01)
+            running.send_signal(signal.SIGINT)
+        status, shown = self.on_a_terminal(graph, then=interrupt)
+        self.assertEqual(status, -signal.SIGINT)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "arena/options.hpp"
 #include "arena/shaped_placer.hpp"
 #include "command_line/print.hpp"
+#include "command_line/progress.hpp"
 #include "format/byte_source.hpp"
 #include "format/output_file.hpp"
 
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -28,20 +30,24 @@ using namespace echo::format;
 enum status : int { success = 0, bad_input = 1, bad_usage = 2, too_small = 3 };
 
 /// A compressed table is refused where it unpacks to much more than its size; one that is not may be of any size.
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, part_read progress) {
     constexpr size_limit any{std::numeric_limits<std::uint64_t>::max(), 0};
-    const auto source = open_source(path, is_compressed(path) ? size_limit{} : any);
+    const auto source = open_source(path, is_compressed(path) ? size_limit{} : any, std::move(progress));
     return {std::istreambuf_iterator<char>(source.get()), {}};
 }
 
 void complain(std::string_view message) { print_error("echo-arena", message); }
 
 int run(const arena_options& asked) {
-    const interval_table table(read_text(asked.table));
+    std::optional<progress> line(std::in_place, !asked.quiet);
+    line->stage("reading");
+    const interval_table table(read_text(asked.table, line->parts()));
+    line->stage("searching");
     const auto start = std::chrono::steady_clock::now();
     const auto made = place_shaped(table.shapes(), table.intervals(),
                                    {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    line.reset();
     if (asked.capacity && made.bytes > *asked.capacity) {
         complain(fmt::format("{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}",
                              shown_input(asked.table), *asked.capacity,

@@ -16,7 +16,8 @@ inline std::string arena_help() {
     can be found
 
 SYNOPSIS
-    echo-arena FILE.csv [--limit SECONDS] [--capacity BYTES] [--output FILE]
+    echo-arena FILE.csv [--limit SECONDS] [--capacity BYTES] [--quiet]
+               [--output FILE]
     echo-arena --help | --version
 
 DESCRIPTION
@@ -49,6 +50,9 @@ OPTIONS
     --capacity BYTES
         An arena of so many bytes (1048576, 1MiB) will do: the search ends with
         the first.
+    --quiet
+        Show no progress. It is shown on standard error, only where that is a
+        terminal, of what takes longer than a second.
     --output FILE
         Write the table with a column offset added. The file is written whole
         or not at all. - is standard output; then nothing else is printed there.

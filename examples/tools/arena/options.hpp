@@ -23,6 +23,7 @@ struct arena_options {
     double limit = 0.2;                      ///< seconds
     std::optional<std::uint64_t> capacity{}; ///< bytes
     std::string output{};                    ///< empty: none
+    bool quiet = false;                      ///< no progress is shown
     std::string print{};                     ///< not empty: print this and do nothing else
 };
 
@@ -43,6 +44,7 @@ inline arena_options parse_arena_options(int count, const char* const* arguments
     app.add_option("FILE", chosen.table)->required();
     auto* const limit_option = app.add_option("--limit", limit);
     auto* const capacity_option = app.add_option("--capacity", capacity);
+    app.add_flag("--quiet", chosen.quiet);
     auto* const output_option = app.add_option("--output", chosen.output);
     chosen.print = parse(app, count, arguments, "echo-arena", arena_help());
     if (!chosen.print.empty()) return chosen;

@@ -43,6 +43,7 @@ struct options {
     std::string report_dir{};                                       ///< likewise
     std::string print{};     ///< not empty: print this and do nothing else
     bool names_goal = false; ///< a strategy, a budget or an overhead was asked for
+    bool quiet = false;      ///< no progress is shown
     bool prints = true;      ///< not so where a file goes to standard output
 
     bool is_onnx() const { return graph.ends_with(".onnx") || graph.ends_with(".onnx.gz"); }
@@ -73,6 +74,7 @@ public:
         app.add_flag("--fuse", chosen.fuse);
         app.add_flag("--no-encode", no_encode_);
         app.add_flag("--json", chosen.json);
+        app.add_flag("--quiet", chosen.quiet);
         app.add_option("--max-bytes", max_bytes_);
     }
 

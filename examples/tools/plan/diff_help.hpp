@@ -20,7 +20,7 @@ SYNOPSIS
               [--json] [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES]
+              [--max-bytes BYTES] [--quiet]
 
 DESCRIPTION
     Compares peak, arena, resident bytes, stash, recomputation, the time of a

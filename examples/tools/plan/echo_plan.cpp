@@ -86,11 +86,17 @@ void check_folder(const options& asked, const onnx_model& model) {
 /// Files on their way: all of them get their names, or none is left.
 class output_files {
 public:
+    explicit output_files(progress& line) : line_(line) {}
+
     template <class Write>
-    void add(const std::string& path, const Write& write) {
+    void add(const char* stage, const std::string& path, const Write& write) {
         if (path.empty()) return;
+        line_.stage(stage);
         files_.push_back(std::make_unique<output_file>(path));
-        write([file = files_.back().get()](std::string_view bytes) { file->write(bytes); });
+        write([this, file = files_.back().get()](std::string_view bytes) {
+            file->write(bytes);
+            line_.add_bytes(bytes.size());
+        });
         files_.back()->finish();
     }
     void commit() {
@@ -98,6 +104,7 @@ public:
     }
 
 private:
+    progress& line_;
     std::vector<std::unique_ptr<output_file>> files_;
 };
 
@@ -113,17 +120,20 @@ std::string write_files(const options& asked, const loaded_graph& g, const verif
                         progress& line) {
     const echo::schedule& steps = made.plan.steps();
     std::string unchecked;
-    output_files files;
-    files.add(asked.plan_file, [&](const byte_sink& sink) { write_plan_file(sink, g, made); });
-    files.add(asked.onnx_file, [&](const byte_sink& sink) {
+    output_files files(line);
+    files.add("writing the plan", asked.plan_file,
+              [&](const byte_sink& sink) { write_plan_file(sink, g, made); });
+    files.add("writing the model", asked.onnx_file, [&](const byte_sink& sink) {
         check_folder(asked, *g.model);
         const written_model model = g.model->write(g.snapshot, steps);
         sink(model.bytes);
         unchecked = model.unchecked;
     });
-    files.add(asked.dot_file, [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
-    files.add(asked.trace_file, [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
-    files.add(asked.snapshot_file,
+    files.add("writing the drawing", asked.dot_file,
+              [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
+    files.add("writing the trace", asked.trace_file,
+              [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
+    files.add("writing the snapshot", asked.snapshot_file,
               [&](const byte_sink& sink) { write_memory_snapshot(sink, g.snapshot, steps, made.arena); });
     std::optional<report_folder> report;
     if (!asked.report_dir.empty()) {
@@ -157,14 +167,14 @@ int complain(std::string_view about, std::string_view message) {
 
 int run(const options& asked) {
     const std::string about = shown_input(asked.graph) + ": ";
-    std::optional<progress> line(std::in_place);
+    std::optional<progress> line(std::in_place, !asked.quiet);
     try {
         const loaded_graph g = load(asked, *line);
         if (!g.unmatched.empty()) {
             line.reset();
             for (const auto& pattern : g.unmatched)
                 complain(about, fmt::format("warning: --keep {} matches no node and no layer", pattern));
-            line.emplace();
+            line.emplace(!asked.quiet);
         }
         if (asked.pareto || asked.knee) {
             const std::string shown = asked.knee ? run_knee(g, asked, *line) : run_front(g, asked, *line);
@@ -173,7 +183,6 @@ int run(const options& asked) {
             return success;
         }
         const outcome all = run(asked, g, *line);
-        line->stage("writing");
         const std::string unchecked = write_files(asked, g, all.plans[all.chosen], *line);
         line.reset();
         if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
@@ -195,7 +204,7 @@ int run(const options& asked) {
 }
 
 int run(const diff_options& asked) {
-    std::optional<progress> line(std::in_place);
+    std::optional<progress> line(std::in_place, !asked.planning.quiet);
     try {
         const std::string why = run_diff(asked, line);
         if (why.empty()) return success;

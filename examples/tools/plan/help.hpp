@@ -43,6 +43,9 @@ inline constexpr std::string_view planning_help = R"(    --strategy NAME
         gradients (ConvGrad, w_grad) are, and what is computed from them.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
+    --quiet
+        Show no progress. It is shown on standard error, only where that is a
+        terminal, of what takes longer than a second.
     --max-bytes BYTES
         Read no more than this of a graph's file, unpacked. Without it, 1GiB,
         and no file that unpacks to 64 MiB and to 100 times its own size:
@@ -57,8 +60,8 @@ SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES] [--json] [--plan FILE] [--emit-plan FILE]
-              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
+              [--max-bytes BYTES] [--quiet] [--json] [--plan FILE]
+              [--emit-plan FILE] [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--memory-snapshot FILE] [--report DIR]
               [--compare | --pareto | --knee]
     echo-plan diff A B [--graph GRAPH] [--fail-above PART] ...
