@@ -79,7 +79,43 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
     return tiles;
 }
 
+/// Nothing was made again, and nothing could be: what a page says of a plan would say nothing.
+inline bool has_arena_only(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    return !has_gradients(*shown.graph) && r.recomputed_nodes == 0 && r.peak_bytes == r.baseline_peak_bytes;
+}
+
+/// The head of a model without gradients: its arena is all there is to say.
+inline page_head head_of_arena(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    using format::show_bytes;
+    page_head head{
+        .title = shown.name.empty() ? "a graph without a name" : shown.name,
+        .subtitle = fmt::format("{} nodes, without gradients", grouped(shown.graph->node_count())),
+        .tiles = {{"Peak", show_bytes(r.peak_bytes), "the most that is live at one step"},
+                  {"Resident", show_bytes(r.resident_bytes), "parameters, data; in no peak"}},
+        .sentences = {"Nothing waits for a gradient, so that nothing is recomputed and the order is "
+                      "left as it is."}};
+    if (!shown.arena) return head;
+    std::uint64_t apart = 0;
+    for (const auto& block : shown.arena->blocks()) apart += block.bytes;
+    const std::uint64_t bytes = shown.arena->bytes(), least = shown.arena->lower_bound();
+    const double above = least > 0 ? 100 * (static_cast<double>(bytes) / static_cast<double>(least) - 1) : 0;
+    head.tiles.insert(
+        head.tiles.begin(),
+        {{"Arena", show_bytes(bytes), "where all tensors lie"},
+         {"Above the bound", fmt::format("{:.1f} %", above), "no arena is smaller than " + show_bytes(least)},
+         {"Apart", show_bytes(apart),
+          fmt::format("{} that share no memory",
+                      counted(shown.arena->blocks().size(), "tensor", "tensors"))}});
+    head.sentences.push_back(fmt::format("In one arena the tensors take {}; apart they would take {} ({}).",
+                                         show_bytes(bytes), show_bytes(apart),
+                                         format::show_ratio(apart, bytes)));
+    return head;
+}
+
 inline page_head head_of(const subject& shown) {
+    if (has_arena_only(shown)) return head_of_arena(shown);
     return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
             .subtitle = fmt::format(
                 "{} nodes, {}", grouped(shown.graph->node_count()),
