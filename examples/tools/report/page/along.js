@@ -51,9 +51,9 @@ function visibleSteps(total, begins, range, width) {
   return { xs, steps, end: right };
 }
 
-/** What is drawn, with the step `wanted` at least `wide` pixels wide where it is in sight: a peak of one pixel would not be
+/** What is drawn, with the step `wanted` some pixels wide where it is in sight: a peak of one pixel would not be
  *  seen. */
-function widened({ xs, steps, end }, wanted, pixel, wide = 3) {
+function widened({ xs, steps, end }, wanted, pixel, wide = 4) {
   const at = steps.indexOf(wanted);
   if (at < 0 || (xs[at + 1] ?? end) - xs[at] >= wide * pixel) return { xs, steps, end };
   const left = Math.max(xs[0], Math.min(xs[at] - pixel, end - wide * pixel)), right = left + wide * pixel;

@@ -13,7 +13,7 @@ class Report {
   constructor(model) {
     this.model = model;
     this.stacks = new Map();
-    this.mode = model.arenaOnly ? (model.graphs[0].layers.length > 2 ? "layer" : "op") : "structure"; // it has one structure
+    this.mode = model.arenaOnly ? "op" : "structure"; // of which it has but one
     this.along = "steps";
     const $ = (id) => document.getElementById(id), zoomOf = (side) => (from, to) => this.zoom(side, from, to);
     this.charts = [0, 1].map((side) => new MemoryChart($(side === 0 ? "before" : "after"), model, side, zoomOf(side)));
