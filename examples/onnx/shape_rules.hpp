@@ -5,8 +5,8 @@
 /// Compiled into model.cpp alone, since the headers of ONNX take long.
 #pragma once
 
-#include "onnx/computed_extents.hpp"
 #include "onnx/headers.hpp"
+#include "onnx/held_tensor.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -52,6 +52,23 @@ inline constexpr shape_rule newer_shapes[] = {
     {"Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding Swish", "0"},
 };
 
+/// The extents, if all are known.
+inline std::optional<std::vector<std::int64_t>> known_values(const onnx::TensorShapeProto& shape) {
+    std::vector<std::int64_t> found;
+    for (const auto& dim : shape.dim()) {
+        if (!dim.has_dim_value()) return std::nullopt;
+        found.push_back(dim.dim_value());
+    }
+    return found;
+}
+
+/// What a small tensor of integers holds, if that is known.
+inline std::optional<std::vector<std::int64_t>> held_integers(onnx::InferenceContext& c, std::size_t input) {
+    const auto* data = input < c.getNumInputs() ? c.getInputData(input) : nullptr;
+    const auto found = data == nullptr ? std::nullopt : held(*data);
+    return found ? found->integers() : std::nullopt;
+}
+
 class shape_rules : public onnx::ISchemaRegistry {
 public:
     shape_rules() {
@@ -85,19 +102,12 @@ public:
         if (mine != schemas_.end() && version >= 18 && std::ranges::find(changed_, name) != changed_.end())
             return &mine->second;
         if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain))
-            return domain.empty() ? completed(*known) : known;
+            return known;
         const bool too_new = version < 18 && std::ranges::find(changed_, name) != changed_.end();
         return mine == schemas_.end() || too_new ? nullptr : &mine->second;
     }
 
 private:
-    /// Made once for each rule of the library. Not for several threads.
-    const onnx::OpSchema* completed(const onnx::OpSchema& known) const {
-        const auto [at, is_new] = completed_.try_emplace(&known);
-        if (is_new) at->second = with_computed_extents(known);
-        return at->second ? &*at->second : &known;
-    }
-
     void add(const std::string& name, const std::string& domain, onnx::InferenceFunction rule) {
         onnx::OpSchema schema(name, "", 0);
         schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
@@ -259,7 +269,6 @@ private:
 
     std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
     std::vector<std::string> changed_;
-    mutable std::map<const onnx::OpSchema*, std::optional<onnx::OpSchema>> completed_; ///< by the library's
 };
 
 } // namespace echo::format

@@ -47,7 +47,7 @@ inline loaded_graph load(const options& asked, progress& line) {
     if (asked.is_onnx())
         g.model = std::make_shared<onnx_model>(
             read_bytes(path, limit),
-            onnx_options{.dims = asked.dims, .first_backward = asked.first_backward});
+            onnx_options{.dims = asked.dims, .shapes = asked.shapes, .first_backward = asked.first_backward});
     else
         from_json = read_graph_file(path, find_op, limit);
     file_graph& file = g.model ? g.model->graph() : from_json;
