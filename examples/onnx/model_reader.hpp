@@ -141,9 +141,7 @@ private:
         } else if (!type.problem.empty()) {
             throw error(node, "output '" + name + "'", type.problem, type.advice);
         } else if (element.bits == 0) {
-            throw error(node, "output '" + name + "'",
-                        type.element == onnx::TensorProto::STRING ? "is of strings, whose size is not known"
-                                                                  : "is of an element type that is not known",
+            throw error(node, "output '" + name + "'", "is of an element type that is not known",
                         "plan a graph of numbers");
         } else {
             out.has_shape = true;

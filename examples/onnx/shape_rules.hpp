@@ -5,8 +5,8 @@
 /// Compiled into model.cpp alone, since the headers of ONNX take long.
 #pragma once
 
-#include "onnx/headers.hpp"
-#include "onnx/held_tensor.hpp"
+#include "onnx/newer_rules.hpp"
+#include "onnx/rule_helpers.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,25 +49,35 @@ inline constexpr shape_rule microsoft_shapes[] = {
 
 /// Since opset 18.
 inline constexpr shape_rule newer_shapes[] = {
-    {"Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding Swish", "0"},
+    {"BitwiseNot CumProd Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding SwiGLU Swish TensorScatter", "0"},
+    {"RegexFullMatch", "b0"},
 };
 
-/// The extents, if all are known.
-inline std::optional<std::vector<std::int64_t>> known_values(const onnx::TensorShapeProto& shape) {
-    std::vector<std::int64_t> found;
-    for (const auto& dim : shape.dim()) {
-        if (!dim.has_dim_value()) return std::nullopt;
-        found.push_back(dim.dim_value());
-    }
-    return found;
-}
-
-/// What a small tensor of integers holds, if that is known.
-inline std::optional<std::vector<std::int64_t>> held_integers(onnx::InferenceContext& c, std::size_t input) {
-    const auto* data = input < c.getNumInputs() ? c.getInputData(input) : nullptr;
-    const auto found = data == nullptr ? std::nullopt : held(*data);
-    return found ? found->integers() : std::nullopt;
-}
+/// What a newer version of ONNX added, or changed so that the library's rule would pass over an input or an attribute.
+struct newer_rule {
+    std::string_view names; ///< separated by spaces
+    int since;              ///< the first version in which the library's rule does not hold
+    void (*rule)(onnx::InferenceContext&);
+};
+inline constexpr newer_rule newer_rules[] = {
+    {"Cast BitCast", 19, rule_cast},
+    {"CastLike", 19, rule_cast_like},
+    {"QuantizeLinear", 19, rule_quantize},
+    {"DequantizeLinear", 19, rule_dequantize},
+    {"OptionalHasElement", 18, rule_bool_scalar},
+    {"AveragePool LpPool MaxPool", 18, rule_pool},
+    {"DeformConv", 19, rule_deform_conv},
+    {"Col2Im", 18, rule_col2im},
+    {"GridSample", 20, rule_grid_sample},
+    {"AffineGrid", 20, rule_affine_grid},
+    {"CenterCropPad", 18, rule_center_crop_pad},
+    {"Pad", 18, rule_pad},
+    {"Resize", 18, rule_resize},
+    {"DFT", 20, rule_dft},
+    {"Attention", 23, rule_attention},
+    {"LinearAttention", 27, rule_linear_attention},
+    {"CausalConvWithState", 27, rule_causal_conv},
+};
 
 class shape_rules : public onnx::ISchemaRegistry {
 public:
@@ -86,25 +96,29 @@ public:
                     onnx::bidirectionalBroadcastShapeInference(
                         onnx::getInputShape(c, 0), onnx::getInputShape(c, 1), *onnx::getOutputShape(c, 0));
             });
+        for (const auto& one : newer_rules)
+            for (const auto& name : words(one.names)) {
+                add(name, "", one.rule);
+                changed_[name] = one.since;
+            }
+        add("FlexAttention", "ai.onnx.preview", rule_attention);
+        add("TreeEnsemble", "ai.onnx.ml", rule_tree_ensemble);
         for (const auto* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
                                  "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"}) {
             add(name, "", reduction);
-            changed_.push_back(name);
+            changed_[name] = 18;
         }
         add("Split", "", split);
-        changed_.push_back("Split");
+        changed_["Split"] = 18;
     }
 
     const onnx::OpSchema* GetSchema(const std::string& name, int version,
                                     const std::string& domain) const override {
         const auto mine = schemas_.find({domain, name});
-        // From opset 18 on, these ops take an input, or an attribute, that the library's rules would pass over.
-        if (mine != schemas_.end() && version >= 18 && std::ranges::find(changed_, name) != changed_.end())
-            return &mine->second;
-        if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain))
-            return known;
-        const bool too_new = version < 18 && std::ranges::find(changed_, name) != changed_.end();
-        return mine == schemas_.end() || too_new ? nullptr : &mine->second;
+        const auto changed = domain.empty() ? changed_.find(name) : changed_.end();
+        if (mine != schemas_.end() && changed != changed_.end() && version >= changed->second) return &mine->second;
+        if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain)) return known;
+        return mine == schemas_.end() || changed != changed_.end() ? nullptr : &mine->second;
     }
 
 private:
@@ -133,12 +147,6 @@ private:
             });
     }
 
-    static const onnx::TypeProto* tensor_type(onnx::InferenceContext& c, std::size_t input) {
-        if (input >= c.getNumInputs()) return nullptr;
-        const auto* type = c.getInputType(input);
-        return type != nullptr && type->has_tensor_type() ? type : nullptr;
-    }
-
     static void follow(onnx::InferenceContext& c, std::size_t output, const std::string& word) {
         if (word == "?") return;
         const bool plain = word[0] >= '0' && word[0] <= '9';
@@ -160,26 +168,6 @@ private:
             *made->mutable_shape() = shape;
         else if (shape.dim_size() > 0)
             *made->mutable_shape()->add_dim() = shape.dim(0);
-    }
-
-    static void set_shape(onnx::TypeProto::Tensor& made, const std::vector<std::int64_t>& extents) {
-        made.mutable_shape()->clear_dim();
-        for (const auto extent : extents) made.mutable_shape()->add_dim()->set_dim_value(extent);
-    }
-
-    /// The extents, if all are known.
-    static std::optional<std::vector<std::int64_t>> extents(onnx::InferenceContext& c, std::size_t input) {
-        const auto* type = tensor_type(c, input);
-        if (type == nullptr || !type->tensor_type().has_shape()) return std::nullopt;
-        return known_values(type->tensor_type().shape());
-    }
-
-    static bool flag(onnx::InferenceContext& c, const std::string& name, bool otherwise) {
-        return onnx::getAttribute(c, name, std::int64_t{otherwise}) != 0;
-    }
-    static onnx::TypeProto::Tensor& typed_like_first(onnx::InferenceContext& c) {
-        onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
-        return *c.getOutputType(0)->mutable_tensor_type();
     }
 
     static void fused_matmul(onnx::InferenceContext& c) {
@@ -268,7 +256,7 @@ private:
     }
 
     std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
-    std::vector<std::string> changed_;
+    std::map<std::string, int> changed_; ///< by name: from which version on the library's rule does not hold
 };
 
 } // namespace echo::format

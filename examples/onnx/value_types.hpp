@@ -135,6 +135,10 @@ private:
         if (type.has_optional_type()) return not_a_tensor("an optional value");
         if (type.has_sparse_tensor_type()) return not_a_tensor("a sparse tensor");
         const auto& tensor = type.tensor_type();
+        if (tensor.elem_type() == onnx::TensorProto::STRING)
+            return {.problem = "is of strings, whose size is not known",
+                    .advice = "plan a graph of numbers",
+                    .is_tensor = false};
         value_type made{.element = tensor.elem_type()};
         const bool nameless = tensor.elem_type() == 0;
         if (nameless || !tensor.has_shape()) {
