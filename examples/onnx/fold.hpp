@@ -21,7 +21,9 @@ namespace echo::format {
 namespace detail {
 
 inline held_tensor vector_of(std::int32_t element, std::vector<held_number> numbers) {
-    return {.element = element, .extents = {static_cast<std::int64_t>(numbers.size())}, .numbers = std::move(numbers)};
+    return {.element = element,
+            .extents = {static_cast<std::int64_t>(numbers.size())},
+            .numbers = std::move(numbers)};
 }
 inline held_tensor scalar_of(std::int32_t element, held_number number) {
     return {.element = element, .extents = {}, .numbers = {number}};
@@ -36,7 +38,9 @@ inline folded fold_shape(const fold_node& n) {
         return {};
     const auto& shape = n.read[0]->tensor_type().shape();
     const std::int64_t rank = shape.dim_size();
-    const auto clamped = [rank](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const auto clamped = [rank](std::int64_t at) {
+        return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+    };
     std::vector<held_number> numbers;
     const auto end = clamped(n.number("end", rank));
     for (auto i = clamped(n.number("start", 0)); i < end; ++i) {
@@ -60,7 +64,8 @@ inline folded fold_constant(const fold_node& n) {
     const auto& a = n.proto.attribute(0);
     std::vector<held_number> numbers;
     if (a.name() == "value") return fold_one(held(a.t()));
-    if (a.name() == "value_int") return fold_one(detail::scalar_of(onnx::TensorProto::INT64, held_number::of(a.i())));
+    if (a.name() == "value_int")
+        return fold_one(detail::scalar_of(onnx::TensorProto::INT64, held_number::of(a.i())));
     if (a.name() == "value_float")
         return fold_one(detail::scalar_of(onnx::TensorProto::FLOAT, held_number::of_real(a.f())));
     if (a.ints_size() > most_held || a.floats_size() > most_held) return {};
@@ -88,13 +93,14 @@ inline folded fold_constant_of_shape(const fold_node& n) {
 inline folded fold_range(const fold_node& n) {
     const auto *first = n.input(0), *end = n.input(1), *step = n.input(2);
     if (first == nullptr || end == nullptr || step == nullptr || !first->integers() || !end->integers() ||
-        !step->integers() || first->numbers.size() != 1 || end->numbers.size() != 1 || step->numbers.size() != 1)
+        !step->integers() || first->numbers.size() != 1 || end->numbers.size() != 1 ||
+        step->numbers.size() != 1)
         return {};
     const std::int64_t begin = first->numbers[0].i, by = step->numbers[0].i;
     if (by == 0) return {};
     std::vector<held_number> numbers;
-    for (held_number at = held_number::of(begin); by > 0 ? at.i < end->numbers[0].i : at.i > end->numbers[0].i;
-         at = detail::add(at.i, by)) {
+    for (held_number at = held_number::of(begin);
+         by > 0 ? at.i < end->numbers[0].i : at.i > end->numbers[0].i; at = detail::add(at.i, by)) {
         if (!at.known || numbers.size() > std::size_t{most_held}) return {};
         numbers.push_back(at);
     }
@@ -111,8 +117,9 @@ inline folded fold_non_zero(const fold_node& n) {
         const auto& number = element_at(*a, at);
         if (number.i != 0 || number.f != 0) found.push_back(at);
     });
-    held_tensor made{.element = onnx::TensorProto::INT64,
-                     .extents = {static_cast<std::int64_t>(a->extents.size()), static_cast<std::int64_t>(found.size())}};
+    held_tensor made{
+        .element = onnx::TensorProto::INT64,
+        .extents = {static_cast<std::int64_t>(a->extents.size()), static_cast<std::int64_t>(found.size())}};
     if (!held_count(made.extents)) return {};
     for (std::size_t axis = 0; axis < a->extents.size(); ++axis)
         for (const auto& at : found) made.numbers.push_back(held_number::of(at[axis]));
@@ -137,8 +144,12 @@ inline folded fold_reduce(const fold_node& n) {
     held_tensor made{.element = a->element};
     for (std::size_t i = 0; i < rank; ++i) made.extents.push_back(reduced[i] ? 1 : a->extents[i]);
     const std::string_view op = n.proto.op_type();
-    const std::string_view by = op == "ReduceSum" ? "Add" : op == "ReduceProd" ? "Mul" : op == "ReduceMin" ? "Min" : "Max";
-    if (by.size() == 3 && by[0] == 'M' && by != "Mul" && a->numbers.empty()) return {}; // the least of nothing
+    const std::string_view by = op == "ReduceSum"    ? "Add"
+                                : op == "ReduceProd" ? "Mul"
+                                : op == "ReduceMin"  ? "Min"
+                                                     : "Max";
+    if (by.size() == 3 && by[0] == 'M' && by != "Mul" && a->numbers.empty())
+        return {}; // the least of nothing
     each_index(made.extents, [&](const held_extents& at) {
         std::optional<held_number> sum;
         held_extents inside(rank, 1);
@@ -162,17 +173,30 @@ inline folded fold_reduce(const fold_node& n) {
 inline folded (*folder_of(const std::string& name))(const fold_node&) {
     static const auto table = [] {
         std::unordered_map<std::string, folded (*)(const fold_node&)> made{
-            {"Cast", fold_cast}, {"CastLike", fold_cast}, {"Clip", fold_clip}, {"Concat", fold_concat},
-            {"Constant", fold_constant}, {"ConstantOfShape", fold_constant_of_shape}, {"Gather", fold_gather},
-            {"GatherElements", fold_gather_elements}, {"NonZero", fold_non_zero}, {"Range", fold_range},
-            {"ScatterND", fold_scatter_nd}, {"Shape", fold_shape}, {"Size", fold_size}, {"Slice", fold_slice},
-            {"Split", fold_split}, {"Transpose", fold_transpose}, {"Where", fold_where}};
+            {"Cast", fold_cast},
+            {"CastLike", fold_cast},
+            {"Clip", fold_clip},
+            {"Concat", fold_concat},
+            {"Constant", fold_constant},
+            {"ConstantOfShape", fold_constant_of_shape},
+            {"Gather", fold_gather},
+            {"GatherElements", fold_gather_elements},
+            {"NonZero", fold_non_zero},
+            {"Range", fold_range},
+            {"ScatterND", fold_scatter_nd},
+            {"Shape", fold_shape},
+            {"Size", fold_size},
+            {"Slice", fold_slice},
+            {"Split", fold_split},
+            {"Transpose", fold_transpose},
+            {"Where", fold_where}};
         for (const auto* op : {"Abs", "Ceil", "Floor", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sqrt"})
             made[op] = fold_unary;
-        for (const auto* op : {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
-                               "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Xor"})
+        for (const auto* op : {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
+                               "LessOrEqual", "Max", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Xor"})
             made[op] = fold_binary;
-        for (const auto* op : {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}) made[op] = fold_reshaped;
+        for (const auto* op : {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+            made[op] = fold_reshaped;
         for (const auto* op : {"Expand", "Tile"}) made[op] = fold_repeated;
         for (const auto* op : {"ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"}) made[op] = fold_reduce;
         return made;

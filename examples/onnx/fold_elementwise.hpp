@@ -27,7 +27,8 @@ inline held_number fitted(std::int64_t value, std::int32_t element) {
 
 /// Rounded to the type; not known if it is not finite.
 inline held_number rounded(double value, std::int32_t element) {
-    const double fits = element == onnx::TensorProto::FLOAT ? static_cast<double>(static_cast<float>(value)) : value;
+    const double fits =
+        element == onnx::TensorProto::FLOAT ? static_cast<double>(static_cast<float>(value)) : value;
     return std::isfinite(fits) ? held_number::of_real(fits) : held_number{};
 }
 
@@ -72,7 +73,8 @@ inline held_number power(std::int64_t a, std::int64_t b) {
 }
 
 /// What an op of two integers gives; nothing: it is none of those that are evaluated.
-inline std::optional<held_number> of_integers(std::string_view op, std::int64_t a, std::int64_t b, bool like_c) {
+inline std::optional<held_number> of_integers(std::string_view op, std::int64_t a, std::int64_t b,
+                                              bool like_c) {
     if (op == "Add") return add(a, b);
     if (op == "Sub") return subtract(a, b);
     if (op == "Mul") return multiply(a, b);
@@ -105,8 +107,8 @@ std::optional<held_number> of_comparison(std::string_view op, T a, T b) {
     return std::nullopt;
 }
 
-inline held_number of_two(std::string_view op, std::int32_t element, const held_number& a, const held_number& b,
-                          bool like_c) {
+inline held_number of_two(std::string_view op, std::int32_t element, const held_number& a,
+                          const held_number& b, bool like_c) {
     if (!a.known || !b.known) return {};
     if (const auto said = holds_reals(element) ? of_comparison(op, a.f, b.f) : of_comparison(op, a.i, b.i))
         return *said;
@@ -154,7 +156,8 @@ inline std::optional<held_extents> broadcast(std::span<const held_tensor* const>
 
 /// `of(elements)` for each index of all of them together.
 template <class F>
-std::optional<held_tensor> combined(std::span<const held_tensor* const> all, std::int32_t element, const F& of) {
+std::optional<held_tensor> combined(std::span<const held_tensor* const> all, std::int32_t element,
+                                    const F& of) {
     for (const auto* h : all)
         if (h == nullptr) return std::nullopt;
     auto extents = broadcast(all);

@@ -35,7 +35,8 @@ inline folded fold_transpose(const fold_node& n) {
     std::vector<bool> seen(rank, false);
     held_extents made;
     for (const auto axis : order) {
-        if (axis < 0 || axis >= static_cast<std::int64_t>(rank) || seen[static_cast<std::size_t>(axis)]) return {};
+        if (axis < 0 || axis >= static_cast<std::int64_t>(rank) || seen[static_cast<std::size_t>(axis)])
+            return {};
         seen[static_cast<std::size_t>(axis)] = true;
         made.push_back(a->extents[static_cast<std::size_t>(axis)]);
     }
@@ -64,7 +65,8 @@ inline folded fold_repeated(const fold_node& n) {
 inline folded fold_concat(const fold_node& n) {
     const auto* first = n.input(0);
     if (first == nullptr) return {};
-    const auto axis = axis_of(n.number("axis", n.opset < 4 ? 1 : std::numeric_limits<int>::max()), first->extents.size());
+    const auto axis =
+        axis_of(n.number("axis", n.opset < 4 ? 1 : std::numeric_limits<int>::max()), first->extents.size());
     if (!axis) return {};
     held_tensor made{.element = first->element, .extents = first->extents};
     made.extents[*axis] = 0;
@@ -118,10 +120,12 @@ struct slice_range {
 inline std::optional<slice_range> range_of(std::int64_t extent, std::int64_t start, std::int64_t end,
                                            std::int64_t step) {
     if (step == 0 || (step < 0 && start < -extent)) return std::nullopt;
-    step = std::clamp<std::int64_t>(step, -most_held - 1, most_held + 1); // a longer one takes one element, too
+    step =
+        std::clamp<std::int64_t>(step, -most_held - 1, most_held + 1); // a longer one takes one element, too
     const auto clamped = [&](std::int64_t at) {
         if (at < 0) at = at < -extent ? -1 : at + extent;
-        return step > 0 ? std::clamp<std::int64_t>(at, 0, extent) : std::clamp<std::int64_t>(at, -1, extent - 1);
+        return step > 0 ? std::clamp<std::int64_t>(at, 0, extent)
+                        : std::clamp<std::int64_t>(at, -1, extent - 1);
     };
     const std::int64_t first = clamped(start), length = (clamped(end) - first) * (step > 0 ? 1 : -1);
     const std::int64_t stride = step > 0 ? step : -step;
@@ -131,11 +135,13 @@ inline std::optional<slice_range> range_of(std::int64_t extent, std::int64_t sta
 inline folded fold_slice(const fold_node& n) {
     const auto* a = n.input(0);
     const auto starts = n.input_or_list(1, "starts"), ends = n.input_or_list(2, "ends");
-    if (a == nullptr || !starts || !*starts || !ends || !*ends || (*starts)->size() != (*ends)->size()) return {};
+    if (a == nullptr || !starts || !*starts || !ends || !*ends || (*starts)->size() != (*ends)->size())
+        return {};
     const std::size_t size = (*starts)->size(), rank = a->extents.size();
     std::vector<std::int64_t> axes(size), steps(size, 1);
     for (std::size_t i = 0; i < size; ++i) axes[i] = static_cast<std::int64_t>(i);
-    for (auto [found, to] : {std::pair(n.input_or_list(3, "axes"), &axes), std::pair(n.input_or_list(4, "steps"), &steps)}) {
+    for (auto [found, to] :
+         {std::pair(n.input_or_list(3, "axes"), &axes), std::pair(n.input_or_list(4, "steps"), &steps)}) {
         if (!found) continue;
         if (!*found || (*found)->size() != size) return {};
         *to = **found;
@@ -145,7 +151,8 @@ inline folded fold_slice(const fold_node& n) {
     for (std::size_t i = 0; i < rank; ++i) ranges[i].count = made[i];
     for (std::size_t i = 0; i < size; ++i) {
         const auto axis = axis_of(axes[i], rank);
-        const auto range = axis ? range_of(a->extents[*axis], (**starts)[i], (**ends)[i], steps[i]) : std::nullopt;
+        const auto range =
+            axis ? range_of(a->extents[*axis], (**starts)[i], (**ends)[i], steps[i]) : std::nullopt;
         if (!range) return {};
         ranges[*axis] = *range;
         made[*axis] = ranges[*axis].count;
@@ -183,7 +190,8 @@ inline folded fold_gather(const fold_node& n) {
 /// Single elements along one axis, by as many indices as there are results.
 inline folded fold_gather_elements(const fold_node& n) {
     const auto *a = n.input(0), *indices = n.input(1);
-    if (a == nullptr || indices == nullptr || !indices->integers() || indices->extents.size() != a->extents.size())
+    if (a == nullptr || indices == nullptr || !indices->integers() ||
+        indices->extents.size() != a->extents.size())
         return {};
     const auto axis = axis_of(n.number("axis", 0), a->extents.size());
     if (!axis) return {};
@@ -211,7 +219,8 @@ inline folded fold_scatter_nd(const fold_node& n) {
     const std::size_t outer = indices->extents.size() - 1;
     if (depth > a->extents.size()) return {};
     held_extents expected(indices->extents.begin(), indices->extents.end() - 1);
-    expected.insert(expected.end(), a->extents.begin() + static_cast<std::ptrdiff_t>(depth), a->extents.end());
+    expected.insert(expected.end(), a->extents.begin() + static_cast<std::ptrdiff_t>(depth),
+                    a->extents.end());
     if (updates->extents != expected) return {};
     held_tensor made = *a;
     bool fits = true;

@@ -35,7 +35,8 @@ std::vector<Message> later_messages(const google::protobuf::Message& of, int fie
     for (int i = 0; i < unknown.field_count(); ++i)
         if (unknown.field(i).number() == field &&
             unknown.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
-            if (Message one; one.ParseFromString(unknown.field(i).length_delimited())) found.push_back(std::move(one));
+            if (Message one; one.ParseFromString(unknown.field(i).length_delimited()))
+                found.push_back(std::move(one));
     return found;
 }
 inline std::string later_text(const google::protobuf::Message& of, int field) {
@@ -67,7 +68,9 @@ std::vector<onnx::AttributeProto> defaults_of(const Function& f) {
         return later_messages<onnx::AttributeProto>(f, field);
 }
 
-inline std::string version_key(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
+inline std::string version_key(const std::string& domain) {
+    return domain == "ai.onnx" ? std::string() : domain;
+}
 
 } // namespace detail
 
@@ -139,7 +142,8 @@ private:
         if (f == nullptr) return all;
         const auto [known, is_new] = extents_.try_emplace(f);
         if (!is_new && known->second.nodes == 0)
-            throw error(shown(node, 0), "function", "'" + f->name() + "' calls itself", "export the model again");
+            throw error(shown(node, 0), "function", "'" + f->name() + "' calls itself",
+                        "export the model again");
         if (is_new) {
             extent inside{1, 0};
             if (around < most_depth)
@@ -177,7 +181,8 @@ private:
         }
         const std::size_t first = to.size();
         expand(node, *f, to);
-        if (!node.name().empty() && to.size() > first) result_.first_node.emplace(node.name(), to[first].name());
+        if (!node.name().empty() && to.size() > first)
+            result_.first_node.emplace(node.name(), to[first].name());
     }
 
     void expand(const onnx::NodeProto& call, const onnx::FunctionProto& f, std::vector<onnx::NodeProto>& to) {
@@ -186,11 +191,14 @@ private:
         attribute_map attributes;
         for (const auto& one : detail::defaults_of(f)) attributes[one.name()] = one;
         for (const auto& one : call.attribute()) attributes[one.name()] = one;
-        for (int k = 0; k < f.input_size(); ++k) names[f.input(k)] = k < call.input_size() ? call.input(k) : "";
-        std::vector<std::pair<std::string, std::string>> passed; // outputs that no node of the function makes by itself
+        for (int k = 0; k < f.input_size(); ++k)
+            names[f.input(k)] = k < call.input_size() ? call.input(k) : "";
+        std::vector<std::pair<std::string, std::string>>
+            passed; // outputs that no node of the function makes by itself
         for (int k = 0; k < f.output_size() && k < call.output_size(); ++k) {
             if (call.output(k).empty()) continue;
-            if (!names.emplace(f.output(k), call.output(k)).second) passed.emplace_back(f.output(k), call.output(k));
+            if (!names.emplace(f.output(k), call.output(k)).second)
+                passed.emplace_back(f.output(k), call.output(k));
         }
         for (const auto& inner : f.node()) {
             onnx::NodeProto node = inner;

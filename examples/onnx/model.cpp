@@ -2,8 +2,8 @@
 /// @file
 /// `onnx_model` by the ONNX library. The one unit that sees the headers of ONNX and of protobuf.
 
-#include "onnx/model.hpp"
 #include "onnx/inline_functions.hpp"
+#include "onnx/model.hpp"
 #include "onnx/model_reader.hpp"
 #include "onnx/model_writer.hpp"
 

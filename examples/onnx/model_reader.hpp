@@ -67,8 +67,10 @@ private:
         if (options.empty()) return;
         std::string line;
         for (const auto& option : options) line += " " + option;
-        const std::string more = options.size() == 1 ? "" : ", and " + std::to_string(options.size() - 1) + " more";
-        throw error(node, key, problem + more, "give " + std::string(more.empty() ? "it" : "them") + " as" + line);
+        const std::string more =
+            options.size() == 1 ? "" : ", and " + std::to_string(options.size() - 1) + " more";
+        throw error(node, key, problem + more,
+                    "give " + std::string(more.empty() ? "it" : "them") + " as" + line);
     }
 
     void add_inputs() {
@@ -218,8 +220,9 @@ private:
         if (model_.training_info_size() > 0)
             notes.push_back("training_info is not read: its nodes are no part of the plan");
         if (op_of_.any_function())
-            notes.push_back("functions that ask for other versions of ops than the model are taken as single ops "
-                            "that never run again");
+            notes.push_back(
+                "functions that ask for other versions of ops than the model are taken as single ops "
+                "that never run again");
         constexpr std::size_t most_notes = 3;
         const auto& doubts = types_.notes();
         for (std::size_t i = 0; i < std::min(doubts.size(), most_notes); ++i) notes.push_back(doubts[i]);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,8 +41,10 @@ inline void rule_dequantize(onnx::InferenceContext& c) {
     give_like(c, 0, 0);
     const auto* scale = tensor_type(c, 1);
     const auto stated = static_cast<std::int32_t>(number(c, "output_dtype", 0));
-    c.getOutputType(0)->mutable_tensor_type()->set_elem_type(
-        stated != 0 ? stated : scale == nullptr ? 0 : scale->tensor_type().elem_type());
+    c.getOutputType(0)->mutable_tensor_type()->set_elem_type(stated != 0 ? stated
+                                                             : scale == nullptr
+                                                                 ? 0
+                                                                 : scale->tensor_type().elem_type());
 }
 inline void rule_bool_scalar(onnx::InferenceContext& c) {
     c.getOutputType(0)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::BOOL);
@@ -65,7 +68,8 @@ inline std::optional<windows> windows_of(onnx::InferenceContext& c, std::size_t 
     w.pads = list(c, "pads").value_or(std::vector<std::int64_t>(2 * axes, 0));
     w.automatic = onnx::getAttribute(c, "auto_pad", std::string("NOTSET"));
     w.up = flag(c, "ceil_mode", false);
-    if (w.kernel.size() != axes || w.strides.size() != axes || w.dilations.size() != axes || w.pads.size() != 2 * axes)
+    if (w.kernel.size() != axes || w.strides.size() != axes || w.dilations.size() != axes ||
+        w.pads.size() != 2 * axes)
         return std::nullopt;
     return w;
 }
@@ -96,7 +100,8 @@ inline void give_windows(onnx::InferenceContext& c, std::size_t k, const windows
 
 inline void rule_pool(onnx::InferenceContext& c) {
     auto& made = typed_like_first(c);
-    if (c.getNumOutputs() > 1) c.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::INT64);
+    if (c.getNumOutputs() > 1)
+        c.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::INT64);
     const auto shape = extents(c, 0);
     const auto kernel = list(c, "kernel_shape");
     if (!shape || shape->size() < 2 || !kernel) return;
@@ -149,8 +154,8 @@ inline void rule_affine_grid(onnx::InferenceContext& c) {
 }
 
 /// Which axes a list names that may be left out; nothing: it is not known, or names one that is not there.
-inline std::optional<std::vector<std::size_t>> named_axes(const std::optional<std::vector<std::int64_t>>& stated,
-                                                          std::size_t rank) {
+inline std::optional<std::vector<std::size_t>>
+named_axes(const std::optional<std::vector<std::int64_t>>& stated, std::size_t rank) {
     std::vector<std::size_t> made;
     for (std::size_t i = 0; i < rank && !stated; ++i) made.push_back(i);
     const auto size = static_cast<std::int64_t>(rank);
@@ -201,7 +206,8 @@ inline void rule_resize(onnx::InferenceContext& c) {
         const auto found = data == nullptr ? std::nullopt : held(*data);
         if (!found || !found->is_known() || found->numbers.size() != axes->size()) return std::nullopt;
         std::vector<double> made;
-        for (const auto& n : found->numbers) made.push_back(holds_reals(found->element) ? n.f : static_cast<double>(n.i));
+        for (const auto& n : found->numbers)
+            made.push_back(holds_reals(found->element) ? n.f : static_cast<double>(n.i));
         return made;
     };
     auto factors = numbers(2);
@@ -212,39 +218,37 @@ inline void rule_resize(onnx::InferenceContext& c) {
         for (std::size_t i = 0; i < axes->size(); ++i) {
             if ((*shape)[(*axes)[i]] < 1) return;
             const double one = (*sizes)[i] / static_cast<double>((*shape)[(*axes)[i]]);
-            factor = factor < 0 ? one : policy == "not_larger" ? std::min(factor, one) : std::max(factor, one);
+            factor = factor < 0               ? one
+                     : policy == "not_larger" ? std::min(factor, one)
+                                              : std::max(factor, one);
         }
         for (const auto axis : *axes)
-            (*shape)[axis] = static_cast<std::int64_t>(std::floor(factor * static_cast<double>((*shape)[axis]) + 0.5));
+            (*shape)[axis] =
+                static_cast<std::int64_t>(std::floor(factor * static_cast<double>((*shape)[axis]) + 0.5));
         return give(c, 0, *shape);
     }
     for (std::size_t i = 0; i < axes->size(); ++i) {
         auto& extent = (*shape)[(*axes)[i]];
         // In single precision, as runtimes compute it.
-        const double made = sizes ? (*sizes)[i]
-                                  : std::floor(static_cast<float>(extent) * static_cast<float>((*factors)[i]));
+        const double made =
+            sizes ? (*sizes)[i] : std::floor(static_cast<float>(extent) * static_cast<float>((*factors)[i]));
         if (!(made >= 0 && made < 9e18)) return;
         extent = static_cast<std::int64_t>(made);
     }
     give(c, 0, *shape);
 }
 
-/// Complex numbers are pairs along the last axis.
-inline void rule_dft(onnx::InferenceContext& c) {
+/// Complex numbers are pairs along the last axis. `axis` is not known if it is none.
+inline void dft(onnx::InferenceContext& c, std::optional<std::int64_t> axis) {
     typed_like_first(c);
     auto shape = extents(c, 0);
     if (!shape || shape->size() < 2) return;
-    std::int64_t axis = -2;
-    for (auto [input, to] : {std::pair(std::size_t{2}, &axis)}) {
-        if (!is_given(c, input)) continue;
-        const auto held = held_integers(c, input);
-        if (!held || held->size() != 1) return;
-        *to = held->front();
-    }
-    const auto named = named_axes(std::vector{axis}, shape->size());
+    const bool inverse = flag(c, "inverse", false), half = flag(c, "onesided", false);
+    shape->back() = half && inverse ? 1 : 2;
+    if (!is_given(c, 1) && !half) return give(c, 0, *shape);
+    const auto named = axis ? named_axes(std::vector{*axis}, shape->size()) : std::nullopt;
     if (!named) return;
     auto& extent = (*shape)[named->front()];
-    const bool inverse = flag(c, "inverse", false), half = flag(c, "onesided", false);
     if (is_given(c, 1)) {
         const auto length = held_integers(c, 1);
         if (!length || length->size() != 1) return;
@@ -253,8 +257,12 @@ inline void rule_dft(onnx::InferenceContext& c) {
         extent = 2 * (extent - 1);
     }
     if (half && !inverse) extent = extent / 2 + 1;
-    shape->back() = half && inverse ? 1 : 2;
     give(c, 0, *shape);
+}
+inline void rule_dft_17(onnx::InferenceContext& c) { dft(c, number(c, "axis", 1)); }
+inline void rule_dft(onnx::InferenceContext& c) {
+    const auto stated = is_given(c, 2) ? held_integers(c, 2) : std::optional(std::vector<std::int64_t>{-2});
+    dft(c, stated && stated->size() == 1 ? std::optional(stated->front()) : std::nullopt);
 }
 
 // Attention
@@ -282,8 +290,9 @@ inline void rule_attention(onnx::InferenceContext& c) {
         if (!past || past->size() != 4) return;
         length += (*past)[2];
     }
-    give(c, 0, queries->size() == 4 ? held_extents{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}
-                                    : held_extents{(*q)[0], (*q)[2], (*q)[1] * (*v)[3]});
+    give(c, 0,
+         queries->size() == 4 ? held_extents{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}
+                              : held_extents{(*q)[0], (*q)[2], (*q)[1] * (*v)[3]});
     give(c, 1, {(*k)[0], (*k)[1], length, (*k)[3]}, 1);
     give(c, 2, {(*v)[0], (*v)[1], length, (*v)[3]}, 2);
     give(c, 3, {(*q)[0], (*q)[1], (*q)[2], length});
@@ -293,7 +302,8 @@ inline void rule_linear_attention(onnx::InferenceContext& c) {
     const std::int64_t heads = number(c, "q_num_heads", 0), stored = number(c, "kv_num_heads", 0);
     const auto q = extents(c, 0);
     const auto k = heads_of(extents(c, 1), stored), v = heads_of(extents(c, 2), stored);
-    for (std::size_t i = 0; i < c.getNumOutputs(); ++i) onnx::propagateElemTypeFromInputToOutput(c, i == 1 && is_given(c, 3) ? 3 : 0, i);
+    for (std::size_t i = 0; i < c.getNumOutputs(); ++i)
+        onnx::propagateElemTypeFromInputToOutput(c, i == 1 && is_given(c, 3) ? 3 : 0, i);
     if (!q || q->size() != 3 || !k || !v) return;
     give(c, 0, {(*q)[0], (*q)[1], heads * (*v)[3]});
     give(c, 1, {(*k)[0], stored, (*k)[3], (*v)[3]});
@@ -309,7 +319,78 @@ inline void rule_causal_conv(onnx::InferenceContext& c) {
 
 inline void rule_tree_ensemble(onnx::InferenceContext& c) {
     typed_like_first(c);
-    if (const auto shape = extents(c, 0); shape && !shape->empty()) give(c, 0, {shape->front(), number(c, "n_targets", 1)});
+    if (const auto shape = extents(c, 0); shape && !shape->empty())
+        give(c, 0, {shape->front(), number(c, "n_targets", 1)});
+}
+
+inline void rule_array_feature_extractor(onnx::InferenceContext& c) {
+    typed_like_first(c);
+    auto shape = extents(c, 0);
+    const auto indices = extents(c, 1);
+    if (!shape || shape->empty() || !indices) return;
+    shape->back() = 1;
+    for (const auto extent : *indices) shape->back() *= extent;
+    if (shape->size() == 1) shape->insert(shape->begin(), 1);
+    give(c, 0, *shape);
+}
+
+/// By the letters of the equation, with `...` for further axes in front.
+inline void rule_einsum(onnx::InferenceContext& c) {
+    typed_like_first(c);
+    std::string equation = onnx::getAttribute(c, "equation", std::string());
+    std::erase(equation, ' ');
+    const auto arrow = equation.find("->");
+    std::map<char, std::int64_t> extent_of;
+    held_extents rest; // what `...` stands for
+    std::map<char, int> times;
+    std::size_t at = 0;
+    for (std::size_t operand = 0; operand < c.getNumInputs(); ++operand, ++at) {
+        const auto shape = extents(c, operand);
+        const auto end = std::min(equation.find(',', at), std::min(arrow, equation.size()));
+        if (!shape || at > end) return;
+        const std::string term = equation.substr(at, end - at);
+        const auto dots = term.find("...");
+        const std::size_t letters = term.size() - (dots == term.npos ? 0 : 3);
+        if (letters > shape->size() || (dots == term.npos && letters != shape->size())) return;
+        const std::size_t further = shape->size() - letters;
+        std::size_t axis = 0;
+        for (std::size_t k = 0; k < term.size(); ++k) {
+            if (k == dots) {
+                held_extents mine(shape->begin() + static_cast<std::ptrdiff_t>(axis),
+                                  shape->begin() + static_cast<std::ptrdiff_t>(axis + further));
+                if (mine.size() > rest.size()) rest.insert(rest.begin(), mine.size() - rest.size(), 1);
+                for (std::size_t i = 0; i < mine.size(); ++i)
+                    if (mine[i] != 1) rest[rest.size() - mine.size() + i] = mine[i];
+                axis += further, k += 2;
+                continue;
+            }
+            auto& extent = extent_of.try_emplace(term[k], 1).first->second;
+            if ((*shape)[axis] != 1) extent = (*shape)[axis];
+            ++times[term[k]], ++axis;
+        }
+        at = end;
+    }
+    held_extents made;
+    const auto add = [&](char letter) { made.push_back(extent_of.contains(letter) ? extent_of[letter] : 1); };
+    if (arrow == equation.npos) { // all letters that stand once, in alphabetical order
+        made = rest;
+        for (const auto& [letter, count] : times)
+            if (count == 1) add(letter);
+    } else {
+        for (std::size_t k = arrow + 2; k < equation.size(); ++k)
+            if (equation[k] == '.')
+                made.insert(made.end(), rest.begin(), rest.end()), k += 2;
+            else
+                add(equation[k]);
+    }
+    give(c, 0, made);
+}
+
+/// Of a tensor, which is what an optional value holds from opset 18 on.
+inline void rule_optional_get(onnx::InferenceContext& c) {
+    const auto* type = c.getNumInputs() == 1 ? c.getInputType(0) : nullptr;
+    if (type != nullptr)
+        *c.getOutputType(0) = type->has_optional_type() ? type->optional_type().elem_type() : *type;
 }
 
 } // namespace echo::format

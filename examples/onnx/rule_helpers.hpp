@@ -48,7 +48,8 @@ inline void set_shape(onnx::TypeProto::Tensor& made, const held_extents& extents
 }
 
 /// Output `k` with these extents and, unless it is known already, the type of an input.
-inline void give(onnx::InferenceContext& c, std::size_t k, const held_extents& extents, std::size_t typed_like = 0) {
+inline void give(onnx::InferenceContext& c, std::size_t k, const held_extents& extents,
+                 std::size_t typed_like = 0) {
     if (k >= c.getNumOutputs()) return;
     auto& made = *c.getOutputType(k)->mutable_tensor_type();
     if (const auto* like = tensor_type(c, typed_like); like != nullptr && made.elem_type() == 0)

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,7 +50,9 @@ inline constexpr shape_rule microsoft_shapes[] = {
 
 /// Since opset 18.
 inline constexpr shape_rule newer_shapes[] = {
-    {"BitwiseNot CumProd Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding SwiGLU Swish TensorScatter", "0"},
+    {"BitwiseNot CumProd Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding SwiGLU Swish "
+     "TensorScatter",
+     "0"},
     {"RegexFullMatch", "b0"},
 };
 
@@ -73,7 +76,10 @@ inline constexpr newer_rule newer_rules[] = {
     {"CenterCropPad", 18, rule_center_crop_pad},
     {"Pad", 18, rule_pad},
     {"Resize", 18, rule_resize},
+    {"DFT", 17, rule_dft_17},
     {"DFT", 20, rule_dft},
+    {"Einsum", 12, rule_einsum},
+    {"OptionalGetElement", 18, rule_optional_get},
     {"Attention", 23, rule_attention},
     {"LinearAttention", 27, rule_linear_attention},
     {"CausalConvWithState", 27, rule_causal_conv},
@@ -97,35 +103,40 @@ public:
                         onnx::getInputShape(c, 0), onnx::getInputShape(c, 1), *onnx::getOutputShape(c, 0));
             });
         for (const auto& one : newer_rules)
-            for (const auto& name : words(one.names)) {
-                add(name, "", one.rule);
-                changed_[name] = one.since;
-            }
+            for (const auto& name : words(one.names))
+                newer_[name].emplace(one.since, schema(name, "", one.rule));
         add("FlexAttention", "ai.onnx.preview", rule_attention);
         add("TreeEnsemble", "ai.onnx.ml", rule_tree_ensemble);
+        add("ArrayFeatureExtractor", "ai.onnx.ml", rule_array_feature_extractor);
+        add("Binarizer", "ai.onnx.ml", [](onnx::InferenceContext& c) { give_like(c, 0, 0); });
         for (const auto* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
                                  "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"}) {
-            add(name, "", reduction);
-            changed_[name] = 18;
+            newer_[name].emplace(18, schema(name, "", reduction));
         }
-        add("Split", "", split);
-        changed_["Split"] = 18;
+        newer_["Split"].emplace(18, schema("Split", "", split));
     }
 
     const onnx::OpSchema* GetSchema(const std::string& name, int version,
                                     const std::string& domain) const override {
+        if (const auto newer = newer_.find(name); domain.empty() && newer != newer_.end())
+            if (const auto next = newer->second.upper_bound(version); next != newer->second.begin())
+                return &std::prev(next)->second;
+        const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+        if (known != nullptr && (known->has_type_and_shape_inference_function() || known->HasFunction()))
+            return known;
         const auto mine = schemas_.find({domain, name});
-        const auto changed = domain.empty() ? changed_.find(name) : changed_.end();
-        if (mine != schemas_.end() && changed != changed_.end() && version >= changed->second) return &mine->second;
-        if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain)) return known;
-        return mine == schemas_.end() || changed != changed_.end() ? nullptr : &mine->second;
+        return mine == schemas_.end() ? known : &mine->second;
     }
 
 private:
+    static onnx::OpSchema schema(const std::string& name, const std::string& domain,
+                                 onnx::InferenceFunction rule) {
+        onnx::OpSchema made(name, "", 0);
+        made.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
+        return made;
+    }
     void add(const std::string& name, const std::string& domain, onnx::InferenceFunction rule) {
-        onnx::OpSchema schema(name, "", 0);
-        schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
-        schemas_.emplace(std::pair(domain, name), std::move(schema));
+        schemas_.emplace(std::pair(domain, name), schema(name, domain, std::move(rule)));
     }
 
     static std::vector<std::string> words(std::string_view text) {
@@ -256,7 +267,8 @@ private:
     }
 
     std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
-    std::map<std::string, int> changed_; ///< by name: from which version on the library's rule does not hold
+    std::map<std::string, std::map<int, onnx::OpSchema>>
+        newer_; ///< by name and first version; of ONNX's own ops
 };
 
 } // namespace echo::format

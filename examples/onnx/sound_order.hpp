@@ -25,7 +25,8 @@ inline void check_domains(const onnx::ModelProto& model) {
             const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
             if (!imported.contains(domain))
                 throw error(shown(node, i), "domain",
-                            "the model imports no ops of " + (domain.empty() ? "ONNX itself" : "'" + domain + "'"),
+                            "the model imports no ops of " +
+                                (domain.empty() ? "ONNX itself" : "'" + domain + "'"),
                             "add it to opset_import");
             each_body(node, [&](const onnx::GraphProto& body) { self(self, body); });
         }
@@ -37,7 +38,8 @@ inline void check_domains(const onnx::ModelProto& model) {
 inline void check_spelt_out(const onnx::GraphProto& graph) {
     for (int i = 0; i < graph.node_size(); ++i)
         if (graph.node(i).op_type() == "Gradient" && graph.node(i).domain().starts_with("ai.onnx"))
-            throw error(shown(graph.node(i), i), "op", "Gradient stands for nodes that the file does not spell out",
+            throw error(shown(graph.node(i), i), "op",
+                        "Gradient stands for nodes that the file does not spell out",
                         "export the model with its gradient as nodes");
 }
 

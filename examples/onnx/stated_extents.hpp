@@ -28,7 +28,9 @@ inline std::string shown(const onnx::TensorShapeProto& shape) {
     std::string text;
     for (const auto& dim : shape.dim()) {
         if (!text.empty()) text += 'x';
-        text += is_known(dim) ? std::to_string(dim.dim_value()) : dim.dim_param().empty() ? "?" : dim.dim_param();
+        text += is_known(dim)             ? std::to_string(dim.dim_value())
+                : dim.dim_param().empty() ? "?"
+                                          : dim.dim_param();
     }
     return text.empty() ? "scalar" : text;
 }

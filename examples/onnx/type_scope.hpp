@@ -45,7 +45,8 @@ inline bool complete(onnx::TypeProto& type, const onnx::TypeProto& other) {
     if (!type.has_tensor_type()) return false;
     auto& mine = *type.mutable_tensor_type();
     const auto& further = other.tensor_type();
-    bool differ = mine.elem_type() != 0 && further.elem_type() != 0 && mine.elem_type() != further.elem_type();
+    bool differ =
+        mine.elem_type() != 0 && further.elem_type() != 0 && mine.elem_type() != further.elem_type();
     if (mine.elem_type() == 0) mine.set_elem_type(further.elem_type());
     if (!further.has_shape()) return differ;
     if (!mine.has_shape()) {
@@ -74,7 +75,8 @@ inline void restrict(onnx::TypeProto& type, const onnx::TypeProto& other) {
     const auto& further = other.tensor_type();
     if (mine.elem_type() != further.elem_type()) mine.set_elem_type(0);
     if (!mine.has_shape()) return;
-    if (!further.has_shape() || mine.shape().dim_size() != further.shape().dim_size()) return mine.clear_shape();
+    if (!further.has_shape() || mine.shape().dim_size() != further.shape().dim_size())
+        return mine.clear_shape();
     for (int axis = 0; axis < further.shape().dim_size(); ++axis) {
         auto& dim = *mine.mutable_shape()->mutable_dim(axis);
         const auto& more = further.shape().dim(axis);

@@ -27,14 +27,16 @@ namespace echo::format {
 class rule_context : public onnx::InferenceContext {
 public:
     /// `infer_body(body, input types)` returns the types of its outputs.
-    using body_function =
-        std::function<std::vector<onnx::TypeProto>(const onnx::GraphProto&, const std::vector<const onnx::TypeProto*>&)>;
+    using body_function = std::function<std::vector<onnx::TypeProto>(
+        const onnx::GraphProto&, const std::vector<const onnx::TypeProto*>&)>;
 
     rule_context(const onnx::NodeProto& node, const type_scope& scope, body_function infer_body)
         : node_(node), scope_(scope), infer_body_(std::move(infer_body)),
           outputs_(static_cast<std::size_t>(node.output_size())) {}
 
-    const onnx::AttributeProto* getAttribute(const std::string& name) const override { return attribute(node_, name); }
+    const onnx::AttributeProto* getAttribute(const std::string& name) const override {
+        return attribute(node_, name);
+    }
     std::size_t getNumInputs() const override { return static_cast<std::size_t>(node_.input_size()); }
     const onnx::TypeProto* getInputType(std::size_t k) const override {
         return name(k).empty() ? nullptr : scope_.type(name(k));
@@ -61,8 +63,9 @@ private:
     class body : public onnx::GraphInferencer {
     public:
         body(rule_context& context, const onnx::GraphProto& graph) : context_(context), graph_(graph) {}
-        std::vector<const onnx::TypeProto*> doInferencing(const std::vector<const onnx::TypeProto*>& inputs,
-                                                          const std::vector<const onnx::TensorProto*>&) override {
+        std::vector<const onnx::TypeProto*>
+        doInferencing(const std::vector<const onnx::TypeProto*>& inputs,
+                      const std::vector<const onnx::TensorProto*>&) override {
             types_ = context_.infer_body_(graph_, inputs);
             std::vector<const onnx::TypeProto*> made;
             for (const auto& type : types_) made.push_back(&type);
@@ -88,7 +91,8 @@ class type_walk {
 public:
     type_walk(const onnx::ModelProto& model, stated_extents& stated) : stated_(stated) {
         for (const auto& import : model.opset_import())
-            versions_[import.domain() == "ai.onnx" ? "" : import.domain()] = static_cast<int>(import.version());
+            versions_[import.domain() == "ai.onnx" ? "" : import.domain()] =
+                static_cast<int>(import.version());
         for (const auto& f : model.functions()) functions_[f.domain() + ":" + f.name()] = &f;
         graph(model.graph(), scope_, {}, nullptr);
     }
@@ -104,11 +108,12 @@ private:
     using statements = std::unordered_map<std::string, onnx::TypeProto>;
 
     /// `given` are the types of a body's inputs, as far as they are known, and `second` is what input 1 holds.
-    void graph(const onnx::GraphProto& graph, type_scope& scope, const std::vector<const onnx::TypeProto*>& given,
-               const held_tensor* second) {
+    void graph(const onnx::GraphProto& graph, type_scope& scope,
+               const std::vector<const onnx::TypeProto*>& given, const held_tensor* second) {
         for (int k = 0; k < graph.input_size(); ++k) {
             onnx::TypeProto type = graph.input(k).type();
-            const auto* known = static_cast<std::size_t>(k) < given.size() ? given[static_cast<std::size_t>(k)] : nullptr;
+            const auto* known =
+                static_cast<std::size_t>(k) < given.size() ? given[static_cast<std::size_t>(k)] : nullptr;
             stated_.bind(graph.input(k).name(), type);
             if (known != nullptr) complete(type, *known);
             if (outermost_ && !is_settled(type)) open_[graph.input(k).name()];
@@ -116,19 +121,15 @@ private:
         }
         if (second != nullptr && graph.input_size() > 1) scope.hold(graph.input(1).name(), *second);
         const auto weights = [&](const std::string& name, std::int32_t element, const auto& extents) {
-            onnx::TypeProto type;
-            type.mutable_tensor_type()->set_elem_type(element);
-            type.mutable_tensor_type()->mutable_shape();
-            for (const auto extent : extents)
-                type.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
             open_.erase(name);
-            scope.set(name, std::move(type));
+            scope.set(name, type_of(element, extents));
         };
         for (const auto& t : graph.initializer()) {
             weights(t.name(), t.data_type(), t.dims());
             if (auto numbers = held(t)) scope.hold(t.name(), std::move(*numbers));
         }
-        for (const auto& t : graph.sparse_initializer()) weights(t.values().name(), t.values().data_type(), t.dims());
+        for (const auto& t : graph.sparse_initializer())
+            weights(t.values().name(), t.values().data_type(), t.dims());
         const statements stated = statements_of(graph);
         for (const auto& node : graph.node()) visit(node, scope, stated);
     }
@@ -140,7 +141,8 @@ private:
             for (const auto& value : *values) {
                 onnx::TypeProto type = value.type();
                 stated_.bind(value.name(), type);
-                if (complete(all[value.name()], type)) disagree(value.name(), all[value.name()], type, "another statement");
+                if (complete(all[value.name()], type))
+                    disagree(value.name(), all[value.name()], type, "another statement");
             }
         return all;
     }
@@ -182,7 +184,27 @@ private:
         if (numbers.empty()) numbers = evaluated(node, scope);
         for (std::size_t k = 0; k < numbers.size() && k < made.size(); ++k)
             if (numbers[k] && !node.output(static_cast<int>(k)).empty())
-                scope.hold(node.output(static_cast<int>(k)), std::move(*numbers[k]));
+                hold(node.output(static_cast<int>(k)), std::move(*numbers[k]), scope);
+    }
+
+    /// What is evaluated has a shape, also where the rule of the op leaves it open.
+    void hold(const std::string& name, held_tensor made, type_scope& scope) {
+        onnx::TypeProto type = *scope.type(name);
+        if (!is_settled(type) && !complete(type, type_of(made.element, made.extents))) {
+            if (outermost_) open_.erase(name);
+            scope.set(name, std::move(type));
+        }
+        scope.hold(name, std::move(made));
+    }
+
+    template <class Extents>
+    static onnx::TypeProto type_of(std::int32_t element, const Extents& extents) {
+        onnx::TypeProto type;
+        type.mutable_tensor_type()->set_elem_type(element);
+        type.mutable_tensor_type()->mutable_shape();
+        for (const auto extent : extents)
+            type.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
+        return type;
     }
 
     folded evaluated(const onnx::NodeProto& node, const type_scope& scope) const {
@@ -206,8 +228,8 @@ private:
     }
 
     /// By the rule of the op; `problem` is what the rule says where it fails.
-    std::vector<onnx::TypeProto> inferred(const onnx::NodeProto& node, const type_scope& scope, std::string& problem,
-                                          folded& numbers) {
+    std::vector<onnx::TypeProto> inferred(const onnx::NodeProto& node, const type_scope& scope,
+                                          std::string& problem, folded& numbers) {
         const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
         if (domain.empty() && node.op_type() == "If") return branches(node, scope, numbers);
         if (domain.empty() && node.op_type() == "Loop") return loop(node, scope);
@@ -219,8 +241,8 @@ private:
             const auto function = functions_.find(domain + ":" + node.op_type());
             const auto* schema = rules_.GetSchema(node.op_type(), version_of(domain), domain);
             if (function != functions_.end())
-                onnx::shape_inference::InferShapeForFunctionNode(*function->second, versions_, &rules_, context, {},
-                                                                 functions_);
+                onnx::shape_inference::InferShapeForFunctionNode(*function->second, versions_, &rules_,
+                                                                 context, {}, functions_);
             else if (schema == nullptr)
                 problem = "no rule is known for the op " + op_name(node);
             else if (schema->has_type_and_shape_inference_function())
@@ -239,7 +261,8 @@ private:
     static std::string said(const std::exception& e) {
         std::string text = e.what();
         while (text.starts_with('['))
-            text.erase(0, std::min(text.find_first_not_of(' ', std::min(text.find(']'), text.size() - 1) + 1), text.size()));
+            text.erase(0, std::min(text.find_first_not_of(' ', std::min(text.find(']'), text.size() - 1) + 1),
+                                   text.size()));
         return text.substr(0, std::min(text.find('\n'), std::size_t{200}));
     }
 
@@ -259,7 +282,8 @@ private:
     }
 
     /// Of the branch that is taken, if that is known; otherwise what holds for both.
-    std::vector<onnx::TypeProto> branches(const onnx::NodeProto& node, const type_scope& scope, folded& numbers) {
+    std::vector<onnx::TypeProto> branches(const onnx::NodeProto& node, const type_scope& scope,
+                                          folded& numbers) {
         const auto* condition = node.input_size() > 0 ? held_one(scope, node.input(0)) : nullptr;
         const bool known = condition != nullptr;
         std::vector<onnx::TypeProto> made;
@@ -286,11 +310,8 @@ private:
         const auto count = static_cast<std::size_t>(node.output_size());
         const auto* body = attribute(node, "body");
         if (body == nullptr || node.input_size() < 2) return std::vector<onnx::TypeProto>(count);
-        onnx::TypeProto iteration, condition;
-        iteration.mutable_tensor_type()->set_elem_type(onnx::TensorProto::INT64);
-        iteration.mutable_tensor_type()->mutable_shape();
-        condition = iteration;
-        condition.mutable_tensor_type()->set_elem_type(onnx::TensorProto::BOOL);
+        const onnx::TypeProto iteration = type_of(onnx::TensorProto::INT64, held_extents{}),
+                              condition = type_of(onnx::TensorProto::BOOL, held_extents{});
         std::vector<onnx::TypeProto> states;
         for (int k = 2; k < node.input_size(); ++k) {
             const auto* type = scope.type(node.input(k));
@@ -324,7 +345,8 @@ private:
             if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return type;
             onnx::TensorShapeProto shape;
             auto& length = *shape.add_dim();
-            if (goes_on && most != nullptr) length.set_dim_value(std::max<std::int64_t>(most->numbers[0].i, 0));
+            if (goes_on && most != nullptr)
+                length.set_dim_value(std::max<std::int64_t>(most->numbers[0].i, 0));
             for (const auto& dim : type.tensor_type().shape().dim()) *shape.add_dim() = dim;
             *type.mutable_tensor_type()->mutable_shape() = shape;
             return type;

@@ -124,7 +124,8 @@ private:
     }
 
     /// `open`: not nullptr where the value does not follow from another one; what the rule of its op says.
-    static value_type describe(const std::string& name, const onnx::TypeProto& type, const std::string* open) {
+    static value_type describe(const std::string& name, const onnx::TypeProto& type,
+                               const std::string* open) {
         const auto not_a_tensor = [](const char* what) -> value_type {
             return {.problem = std::string("is ") + what + ", and only tensors have a size that is known",
                     .advice = "plan a graph of tensors",
@@ -152,9 +153,11 @@ private:
             if (is_known(dim) || nameless) continue;
             const bool named = !dim.dim_param().empty();
             if (made.problem.empty())
-                made.problem = named ? "its dimension '" + dim.dim_param() + "' is symbolic"
-                                     : "its extent " + std::to_string(axis) + " is not known before the graph runs";
-            made.options.push_back("--dim " + (named ? dim.dim_param() : name + ":" + std::to_string(axis)) + "=VALUE");
+                made.problem =
+                    named ? "its dimension '" + dim.dim_param() + "' is symbolic"
+                          : "its extent " + std::to_string(axis) + " is not known before the graph runs";
+            made.options.push_back("--dim " + (named ? dim.dim_param() : name + ":" + std::to_string(axis)) +
+                                   "=VALUE");
         }
         if (!made.problem.empty()) made.advice = "state it in the model's value_info";
         if (open == nullptr) made.options.clear();

@@ -65,9 +65,10 @@ inline std::pair<std::string, std::int64_t> parse_dim(const std::string& text) {
 /// `VALUE=4x8`, `VALUE=scalar`, `VALUE=float32:4x8`. Errors: `usage_error`.
 inline stated_shape parse_shape(const std::string& text) {
     const auto refuse = [&] {
-        return usage_error(fmt::format("--shape {}: must be the name of a value and its extents, such as y=4x8, "
-                                       "y=scalar or, with a type, y=float32:4x8",
-                                       text));
+        return usage_error(
+            fmt::format("--shape {}: must be the name of a value and its extents, such as y=4x8, "
+                        "y=scalar or, with a type, y=float32:4x8",
+                        text));
     };
     const auto sign = text.rfind('=');
     if (sign == std::string::npos || sign == 0) throw refuse();

@@ -42,10 +42,11 @@ inline void check_files(const options& chosen) {
 
 /// Errors: `usage_error` where what is asked of a model is asked of another file.
 inline void check_onnx(const options& chosen) {
-    const bool asks_onnx =
-        !chosen.dims.empty() || !chosen.shapes.empty() || !chosen.first_backward.empty() || !chosen.onnx_file.empty();
+    const bool asks_onnx = !chosen.dims.empty() || !chosen.shapes.empty() || !chosen.first_backward.empty() ||
+                           !chosen.onnx_file.empty();
     if (asks_onnx && !chosen.is_onnx())
-        throw usage_error("--dim, --shape, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
+        throw usage_error(
+            "--dim, --shape, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
     if (!chosen.onnx_file.empty() && chosen.fuse)
         throw usage_error("--emit-onnx goes without --fuse: an ONNX node cannot run inside another");
 }
