@@ -109,13 +109,31 @@ private:
     static std::string key(const std::string& domain, const std::string& name, const std::string& overload) {
         return detail::version_key(domain) + '\0' + name + '\0' + overload;
     }
-    /// Whether a function's ops are of the versions that the model asks for. A domain of functions has no ops.
+    /// Whether a function's ops are the same in the versions that the model asks for. A domain of functions has no ops.
     bool fits(const onnx::FunctionProto& f) const {
         return std::ranges::all_of(f.opset_import(), [&](const auto& import) {
             const std::string domain = detail::version_key(import.domain());
             const auto found = versions_.find(domain);
             return found == versions_.end() || found->second == import.version() ||
-                   (!domain.empty() && own_domains_.contains(domain));
+                   (!domain.empty() && own_domains_.contains(domain)) ||
+                   same_ops(f.node(), domain, import.version(), found->second);
+        });
+    }
+    template <class Nodes>
+    static bool same_ops(const Nodes& nodes, const std::string& domain, std::int64_t one,
+                         std::int64_t other) {
+        const auto newest = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().find(domain);
+        if (newest == onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().end() ||
+            std::max(one, other) > newest->second.second)
+            return false;
+        return std::ranges::all_of(nodes, [&](const onnx::NodeProto& node) {
+            bool same = detail::version_key(node.domain()) != domain ||
+                        onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(one), domain) ==
+                            onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(other), domain);
+            each_body(node, [&](const onnx::GraphProto& body) {
+                same = same && same_ops(body.node(), domain, one, other);
+            });
+            return same;
         });
     }
     /// nullptr: none, or one that stays as it is.

@@ -70,7 +70,10 @@ private:
         const std::string more =
             options.size() == 1 ? "" : ", and " + std::to_string(options.size() - 1) + " more";
         throw error(node, key, problem + more,
-                    "give " + std::string(more.empty() ? "it" : "them") + " as" + line);
+                    "give " + std::string(more.empty() ? "it" : "them") + " as" + line +
+                        (more.empty() && line.starts_with(" --shape")
+                             ? ", or state it in the model's value_info"
+                             : ""));
     }
 
     void add_inputs() {
@@ -217,6 +220,10 @@ private:
         if (facts_.without_seed() > 0)
             notes.push_back("random ops without a seed, which never run again: " +
                             std::to_string(facts_.without_seed()));
+        if (opset_of(model_) > newest_rules)
+            notes.push_back("opset " + std::to_string(opset_of(model_)) + " is newer than " +
+                            std::to_string(newest_rules) +
+                            ", the newest that is known: shapes of ops that changed since may be wrong");
         if (model_.training_info_size() > 0)
             notes.push_back("training_info is not read: its nodes are no part of the plan");
         if (op_of_.any_function())

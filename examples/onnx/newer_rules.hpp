@@ -17,6 +17,9 @@
 
 namespace echo::format {
 
+/// The newest version of ONNX's ops whose changes are known; tests/onnx/node_tests.py checks them.
+inline constexpr std::int64_t newest_rules = 28;
+
 // Types
 
 inline void rule_cast(onnx::InferenceContext& c) {

@@ -15,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -249,6 +250,8 @@ private:
                 schema->GetTypeAndShapeInferenceFunction()(context);
             else if (schema->HasFunction())
                 onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(), &rules_, context);
+        } catch (const std::bad_alloc&) {
+            throw;
         } catch (const std::exception& e) {
             problem = said(e);
             for (auto& type : context.outputs()) // what a rule began is no shape
