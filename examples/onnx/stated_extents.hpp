@@ -42,23 +42,29 @@ public:
         for (const auto& one : asked.shapes) shapes_.emplace(one.value, &one);
     }
 
-    /// Fills in what is said of the type of a value. An extent that stays open has neither a value nor −1 then.
-    /// Errors: a shape contradicts what is known.
-    void bind(const std::string& value, onnx::TypeProto& type) {
-        if (const auto shape = shapes_.find(value); shape != shapes_.end()) apply(*shape->second, type);
+    /// Gives symbolic extents their values. An extent that stays open has neither a value nor −1 then.
+    void bind_names(onnx::TypeProto& type) {
         if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
-        auto& shape = *type.mutable_tensor_type()->mutable_shape();
-        for (int axis = 0; axis < shape.dim_size(); ++axis) {
-            auto& dim = *shape.mutable_dim(axis);
+        for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
             if (is_known(dim)) continue;
             if (dim.has_dim_value()) dim.clear_dim_value();
-            const auto* stated = find(dim.dim_param());
-            if (stated == nullptr) stated = find(value + ":" + std::to_string(axis));
-            if (stated != nullptr)
+            if (const auto* stated = find(dim.dim_param()))
                 dim.set_dim_value(*stated);
             else if (!dim.dim_param().empty())
                 names_.insert(dim.dim_param());
         }
+    }
+    /// The same, and fills in what is said of this value alone: for a type of which all else is known.
+    /// Errors: a shape contradicts what is known.
+    void bind(const std::string& value, onnx::TypeProto& type) {
+        if (const auto shape = shapes_.find(value); shape != shapes_.end()) apply(*shape->second, type);
+        bind_names(type);
+        if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
+        auto& shape = *type.mutable_tensor_type()->mutable_shape();
+        for (int axis = 0; axis < shape.dim_size(); ++axis)
+            if (!is_known(shape.dim(axis)))
+                if (const auto* stated = find(value + ":" + std::to_string(axis)))
+                    shape.mutable_dim(axis)->set_dim_value(*stated);
     }
 
     /// Errors: something is said of what is not there, or is known.

@@ -115,8 +115,9 @@ private:
             onnx::TypeProto type = graph.input(k).type();
             const auto* known =
                 static_cast<std::size_t>(k) < given.size() ? given[static_cast<std::size_t>(k)] : nullptr;
-            stated_.bind(graph.input(k).name(), type);
+            stated_.bind_names(type);
             if (known != nullptr) complete(type, *known);
+            stated_.bind(graph.input(k).name(), type);
             if (outermost_ && !is_settled(type)) open_[graph.input(k).name()];
             scope.set(graph.input(k).name(), std::move(type));
         }
@@ -141,7 +142,7 @@ private:
         for (const auto* values : {&graph.output(), &graph.value_info()})
             for (const auto& value : *values) {
                 onnx::TypeProto type = value.type();
-                stated_.bind(value.name(), type);
+                stated_.bind_names(type);
                 if (complete(all[value.name()], type))
                     disagree(value.name(), all[value.name()], type, "another statement");
             }
