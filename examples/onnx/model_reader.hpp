@@ -48,7 +48,8 @@ private:
         return model;
     }
 
-    /// Errors: a size is not known. What has none comes first; then all options that are missing are named at once.
+    /// Errors: a size is not known. All options that would tell those of the inputs are named at once; if there are none,
+    /// those of other values.
     void check_sizes() const {
         std::vector<std::string> options;
         std::string node, key, problem;
@@ -60,7 +61,8 @@ private:
                 if (std::ranges::find(options, option) == options.end()) options.push_back(option);
         };
         for (const auto& input : graph_.input()) look(input.name(), input.name(), "shape");
-        for (int i = 0; i < graph_.node_size(); ++i)
+        const bool inputs_are_known = options.empty(); // else what follows from them would be asked for, too
+        for (int i = 0; i < graph_.node_size() && inputs_are_known; ++i)
             for (const auto& output : graph_.node(i).output())
                 if (!output.empty() && storage_.is_read(output))
                     look(output, shown(graph_.node(i), i), ("output '" + output + "'").c_str());

@@ -42,7 +42,8 @@ public:
         for (const auto& one : asked.shapes) shapes_.emplace(one.value, &one);
     }
 
-    /// Gives symbolic extents their values. An extent that stays open has neither a value nor −1 then.
+    /// Gives symbolic extents their values. An extent that stays open has neither a value nor −1 then, nor the name `?`,
+    /// by which some exporters mean that it has none.
     void bind_names(onnx::TypeProto& type) {
         if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
         for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
@@ -50,6 +51,8 @@ public:
             if (dim.has_dim_value()) dim.clear_dim_value();
             if (const auto* stated = find(dim.dim_param()))
                 dim.set_dim_value(*stated);
+            else if (dim.dim_param() == "?")
+                dim.clear_dim_param();
             else if (!dim.dim_param().empty())
                 names_.insert(dim.dim_param());
         }

@@ -33,8 +33,8 @@ inline std::optional<held_extents> known_extents(const onnx::TypeProto& type) {
     return found;
 }
 
-/// Fills in what `type` leaves open by `other`. Returns whether both know something and it is not the same; `type` stays
-/// as it is there.
+/// Fills in what `type` leaves open by `other`. Returns whether both know something and it is not the same. Then `type`
+/// stays as it is, unless it is of another rank and `other` alone is known in full.
 inline bool complete(onnx::TypeProto& type, const onnx::TypeProto& other) {
     if (other.value_case() == onnx::TypeProto::VALUE_NOT_SET) return false;
     if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET) {
@@ -53,7 +53,11 @@ inline bool complete(onnx::TypeProto& type, const onnx::TypeProto& other) {
         *mine.mutable_shape() = further.shape();
         return differ;
     }
-    if (mine.shape().dim_size() != further.shape().dim_size()) return true;
+    if (mine.shape().dim_size() != further.shape().dim_size()) {
+        const bool more_exact = !known_extents(type) && known_extents(other);
+        if (more_exact) *mine.mutable_shape() = further.shape();
+        return true;
+    }
     for (int axis = 0; axis < further.shape().dim_size(); ++axis) {
         auto& dim = *mine.mutable_shape()->mutable_dim(axis);
         const auto& more = further.shape().dim(axis);

@@ -143,22 +143,26 @@ private:
             for (const auto& value : *values) {
                 onnx::TypeProto type = value.type();
                 stated_.bind_names(type);
-                if (complete(all[value.name()], type))
-                    disagree(value.name(), all[value.name()], type, "another statement");
+                onnx::TypeProto& known = all[value.name()];
+                const onnx::TypeProto before = known;
+                if (complete(known, type)) disagree(value.name(), before, type, "another statement", known);
             }
         return all;
     }
 
-    void disagree(const std::string& value, const onnx::TypeProto& taken, const onnx::TypeProto& other,
-                  const std::string& whose) {
+    /// Notes that two types of a value are not the same, and which is taken.
+    void disagree(const std::string& value, const onnx::TypeProto& stated, const onnx::TypeProto& other,
+                  const std::string& whose, const onnx::TypeProto& taken) {
         const auto text = [](const onnx::TypeProto& type) {
             return type.has_tensor_type() ? shown(type.tensor_type().shape()) : std::string("no tensor");
         };
-        const std::string mine = text(taken), theirs = text(other);
+        const std::string mine = text(stated), theirs = text(other);
+        const bool same_rank =
+            taken.tensor_type().shape().dim_size() == stated.tensor_type().shape().dim_size();
         note("'" + value + "' is " +
              (mine == theirs ? "of one element type by the model and of another by " + whose
                              : mine + " by the model and " + theirs + " by " + whose) +
-             ": the model's statement is taken");
+             (same_rank ? ": the model's statement is taken" : ", which is more exact and is taken"));
     }
     void note(std::string text) {
         if (noted_.insert(text).second) notes_.push_back(std::move(text));
@@ -169,16 +173,20 @@ private:
         folded numbers;
         std::vector<onnx::TypeProto> made = inferred(node, scope, problem, numbers);
         bool inputs_are_known = true;
-        for (const auto& input : node.input())
+        const auto look = [&](const std::string& input) {
             if (const auto* type = input.empty() ? nullptr : scope.type(input); type != nullptr)
                 inputs_are_known = inputs_are_known && is_settled(*type);
+        };
+        std::ranges::for_each(node.input(), look);
+        each_capture(node, look);
         for (int k = 0; k < node.output_size(); ++k) {
             const std::string& name = node.output(k);
             if (name.empty()) continue;
             onnx::TypeProto& rule = made[static_cast<std::size_t>(k)];
             const auto statement = stated.find(name);
             onnx::TypeProto type = statement == stated.end() ? onnx::TypeProto() : statement->second;
-            if (complete(type, rule)) disagree(name, type, rule, "the rule of " + node.op_type());
+            const onnx::TypeProto before = type;
+            if (complete(type, rule)) disagree(name, before, rule, "the rule of " + node.op_type(), type);
             stated_.bind(name, type);
             if (outermost_ && inputs_are_known && !is_settled(type)) open_[name] = problem;
             scope.set(name, std::move(type));

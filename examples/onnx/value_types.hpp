@@ -10,8 +10,10 @@
 #include "onnx/model.hpp"
 #include "onnx/type_walk.hpp"
 
+#include <cctype>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -123,6 +125,18 @@ private:
                             "give extents of 0 or more");
     }
 
+    /// As a shell takes it for one word.
+    static std::string quoted(const std::string& name) {
+        const auto plain = [](unsigned char c) {
+            return std::isalnum(c) != 0 || c >= 0x80 ||
+                   std::string_view("_-./:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+        };
+        if (std::ranges::all_of(name, plain)) return name;
+        std::string made = "'";
+        for (const char c : name) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        return made + "'";
+    }
+
     /// `open`: not nullptr where the value does not follow from another one; what the rule of its op says.
     static value_type describe(const std::string& name, const onnx::TypeProto& type,
                                const std::string* open) {
@@ -145,7 +159,7 @@ private:
         if (nameless || !tensor.has_shape()) {
             made.problem = nameless ? "nothing tells its type and shape" : "its shape is not known";
             if (open != nullptr && !open->empty()) made.problem += " (" + *open + ")";
-            made.options.push_back("--shape " + name + (nameless ? "=TYPE:EXTENTS" : "=EXTENTS"));
+            made.options.push_back("--shape " + quoted(name) + (nameless ? "=TYPE:EXTENTS" : "=EXTENTS"));
         }
         for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
             const auto& dim = tensor.shape().dim(axis);
@@ -156,8 +170,8 @@ private:
                 made.problem =
                     named ? "its dimension '" + dim.dim_param() + "' is symbolic"
                           : "its extent " + std::to_string(axis) + " is not known before the graph runs";
-            made.options.push_back("--dim " + (named ? dim.dim_param() : name + ":" + std::to_string(axis)) +
-                                   "=VALUE");
+            made.options.push_back(
+                "--dim " + quoted(named ? dim.dim_param() : name + ":" + std::to_string(axis)) + "=VALUE");
         }
         if (!made.problem.empty()) made.advice = "state it in the model's value_info";
         if (open == nullptr) made.options.clear();

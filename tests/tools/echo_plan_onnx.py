@@ -13,6 +13,7 @@ import gzip
 import json
 import pathlib
 import random
+import shlex
 import sys
 
 import command
@@ -337,6 +338,12 @@ class Onnx(command.Command):
         report = self.report(self.model(b))
         self.assertEqual(report["peak_bytes"], 2 * 8 * 4)
         self.assertIn("'a' is 2x8 by the model and 4x8 by the rule of Relu", " ".join(report["notes"]))
+        b = Builder("another rank")
+        b.input("x", [4, 8])
+        b.output(b.node("Relu", ["x"], ["y"]), ["rows"])
+        report = self.report(self.model(b))
+        self.assertEqual(report["peak_bytes"], 4 * 8 * 4)
+        self.assertIn("'y' is rows by the model and 4x8 by the rule of Relu, which is more exact", " ".join(report["notes"]))
 
     def test_the_more_exact_statement_holds(self):
         b = Builder("states twice")
@@ -373,13 +380,14 @@ class Onnx(command.Command):
     def test_all_that_is_missing_is_named_in_one_line(self):
         b = Builder("open", opset=17)
         b.input("x", ["batch", -1, 4])
-        b.input("z", ["batch", None, "far"])
+        b.input("z", ["batch", "?", "far off"])
         b.output(b.node("Relu", ["x"], ["y"]), ["batch", -1, 4])
         b.output(b.node("Relu", ["z"], ["w"]), None)
         path = self.model(b)
         line = self.bad(1, path, words=("node 'x', shape: its dimension 'batch' is symbolic, and 3 more",))
-        options = line.split("give them as ")[1].replace("VALUE", "2").split()
-        self.assertEqual(options, ["--dim", "batch=2", "--dim", "x:1=2", "--dim", "z:1=2", "--dim", "far=2"])
+        options = line.split("give them as ")[1].replace("VALUE", "2")
+        options = shlex.split(options)
+        self.assertEqual(options, ["--dim", "batch=2", "--dim", "x:1=2", "--dim", "z:1=2", "--dim", "far off=2"])
         self.assertEqual(self.report(path, *options)["resident_bytes"], 2 * 2 * 4 * 4 + 2 * 2 * 2 * 4)
 
     def test_shapes_that_nothing_tells(self):
