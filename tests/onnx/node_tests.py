@@ -2,10 +2,10 @@
 """How `echo-plan` reads the node tests of the onnx package: each model as it is, and once more without the shapes that it
 states of what it computes, so that every size comes from a rule.
 
-    python3 node_tests.py ECHO_PLAN [--table]        in an environment with onnx
+    python3 node_tests.py ECHO_PLAN [--write]        in an environment with onnx
 
-A refusal is wrong unless its cause is among CAUSES; a size is wrong if the test's own data has another. `--table` prints
-the refusals by cause, as docs/onnx.md lists them.
+A refusal is wrong unless its cause is among CAUSES; a size is wrong if the test's own data has another. docs/onnx.md lists the
+refusals of models as they are by cause: `--write` puts that list there, and otherwise it must be the same.
 """
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ import sys
 import tempfile
 import warnings
 
+import causes_table
 import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE, RESULT = ROOT / "docs" / "onnx.md", ROOT / "bench" / "results" / "onnx-node-tests.json"
 # What a refusal says, by its cause. One more cause is a size that depends on data: onnx's own inference leaves it open, too.
 CAUSES = {
     "strings": "is of strings",
@@ -129,6 +132,12 @@ def cause_of(model: onnx.ModelProto, message: str) -> str:
     return ON_DATA if named and is_open(model, named[1]) else ""
 
 
+def of_function(case) -> str:
+    """The op whose body a test spells out, or its own one."""
+    names = [name for node in case.model.graph.node for name in node.output if "_function_" in name]
+    return names[0].split("_test_")[0] if names else case.model.graph.node[0].op_type
+
+
 def main(program: str, *options: str) -> int:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -138,19 +147,24 @@ def main(program: str, *options: str) -> int:
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(lambda job: run(program, job[0], job[2]), jobs))
     failed = 0
-    tables = {"stated": collections.defaultdict(list), "inferred": collections.defaultdict(list)}
+    causes, counts = collections.defaultdict(set), collections.Counter()
     for (case, kind, model), (outcome, text) in zip(jobs, found):
         cause = cause_of(model, text) if outcome == "refused" else ""
-        if cause:
-            tables[kind][cause].append(case.name)
-        elif text:
+        if cause and kind == "stated":
+            causes[cause].add(case.model.graph.node[0].op_type if cause != ON_DATA else of_function(case))
+        elif text and not cause:
             failed += 1
             print(f"FAILED  {case.name}, {kind}: {outcome}: {text}")
-    if "--table" in options:
-        print(f"onnx {onnx.__version__}, {len(cases)} node tests")
-        for kind, table in tables.items():
-            for cause, names in sorted(table.items()):
-                print(f"{kind}: {cause}: {len(names)}: {' '.join(names)}")
+        counts[cause] += bool(cause and kind == "stated")
+    result = {"onnx": onnx.__version__, "tests": len(cases),
+              "causes": {cause: {"tests": counts[cause], "ops": sorted(ops)} for cause, ops in sorted(causes.items())}}
+    if "--write" in options:
+        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(causes_table.SECTION.sub(lambda _: causes_table.section(result), PAGE.read_text(encoding="utf-8")),
+                        encoding="utf-8")
+    elif json.loads(RESULT.read_text(encoding="utf-8")) != result:
+        failed += 1
+        print(f"FAILED  {RESULT.name} has another result: run with --write")
     print(f"{len(jobs) - failed} passed, {failed} failed")
     return int(failed > 0)
 
