@@ -226,7 +226,7 @@ inline folded fold_clip(const fold_node& n) {
     const auto* a = n.input(0);
     if (a == nullptr || n.opset < 11) return {};
     std::optional<held_tensor> made = *a;
-    for (const std::size_t k : {1, 2}) {
+    for (const std::size_t k : {std::size_t{1}, std::size_t{2}}) {
         const std::string_view op = k == 1 ? "Max" : "Min";
         if (!n.given(k) || !made) continue;
         if (n.input(k) == nullptr || n.input(k)->element != a->element) return {};
