@@ -28,6 +28,7 @@ sys.path[:0] = [
     str(ROOT / "examples" / "tools" / "train"),
     str(ROOT / "examples" / "ggml"),
     str(ROOT / "tests" / "cuda" / "counts"),
+    str(ROOT / "tests" / "onnx"),
 ]
 sys.dont_write_bytecode = True
 
@@ -52,6 +53,7 @@ def load(name):
 def generated():
     """What each command would write, by the name in its mark."""
     import bars
+    import causes_table
     import count
     import front_page
     import host_pages
@@ -101,6 +103,7 @@ def generated():
         "tests/cuda/counts/count.py --markdown": lambda: count.section(
             load("cuda-counts"), load("cuda-mutants")
         ),
+        causes_table.NAME: lambda: causes_table.section(load("onnx-node-tests")),
         "examples/ggml/run": lambda: show.section(load("ggml")),
         "examples/run --markdown": lambda: table.section(load("strategies")),
         "examples/run --learn": lambda: learn.section(load("training")),

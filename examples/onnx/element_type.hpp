@@ -5,7 +5,10 @@
 
 #include <echo/tensor.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 
 namespace echo::format {
 
@@ -49,14 +52,55 @@ constexpr element_type onnx_element_type(std::int32_t number) noexcept {
     case 18:
     case 19:
     case 20:
+    case 24:
         return {dtype::f8, 8};
     case 21:
     case 22:
     case 23: // two in a byte
         return {dtype::other, 4};
+    case 25:
+    case 26: // four in a byte
+        return {dtype::other, 2};
+    case 27:
+    case 28: // four in three bytes
+        return {dtype::other, 6};
     default: // 8: strings
         return {};
     }
+}
+
+/// ONNX's number of a type by its name, as in `float16`; 0: there is none of this name.
+constexpr std::int32_t onnx_element_number(std::string_view name) noexcept {
+    constexpr std::string_view names[] = {"",
+                                          "float32",
+                                          "uint8",
+                                          "int8",
+                                          "uint16",
+                                          "int16",
+                                          "int32",
+                                          "int64",
+                                          "",
+                                          "bool",
+                                          "float16",
+                                          "float64",
+                                          "uint32",
+                                          "uint64",
+                                          "complex64",
+                                          "complex128",
+                                          "bfloat16",
+                                          "float8e4m3fn",
+                                          "float8e4m3fnuz",
+                                          "float8e5m2",
+                                          "float8e5m2fnuz",
+                                          "uint4",
+                                          "int4",
+                                          "float4e2m1",
+                                          "float8e8m0",
+                                          "uint2",
+                                          "int2"};
+    for (std::size_t i = 1; i < std::size(names); ++i)
+        if (!names[i].empty() && names[i] == name) return static_cast<std::int32_t>(i);
+    return 0;
 }
 
 } // namespace echo::format

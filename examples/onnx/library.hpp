@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What is asked of the ONNX library: shapes, and whether a model is sound. Both in a process of their own, on a copy
-/// of the model without its weights. Compiled into model.cpp alone.
+/// Which versions of ops the ONNX library knows, and whether by it a model is sound. Compiled into model.cpp alone.
 #pragma once
 
 #include "onnx/guarded.hpp"
 #include "onnx/headers.hpp"
-#include "onnx/shape_rules.hpp"
 
 #include <algorithm>
 #include <string>
@@ -28,7 +26,7 @@ inline std::int64_t newest_opset() {
     return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at(onnx::ONNX_DOMAIN).second;
 }
 
-/// The model, its larger weights as inputs. Small ones stay: shapes may stand in them.
+/// The model for the checker: its larger weights as inputs.
 inline onnx::ModelProto without_weights(const onnx::ModelProto& model) {
     constexpr std::int64_t most_elements = 1024;
     onnx::ModelProto light;
@@ -63,26 +61,6 @@ inline onnx::ModelProto without_weights(const onnx::ModelProto& model) {
         }
     }
     return light;
-}
-
-/// The types of all values, in the graph's `value_info`, `input` and `output`. Nothing is evaluated but small integer
-/// tensors.
-/// Errors: as `guarded`.
-inline onnx::GraphProto inferred(const onnx::ModelProto& light) {
-    const std::string bytes = guarded("shapes", [&] {
-        onnx::ModelProto model = light;
-        const shape_rules rules;
-        onnx::shape_inference::InferShapes(model, &rules, onnx::ShapeInferenceOptions(false, 0, true));
-        onnx::GraphProto types;
-        types.mutable_input()->Swap(model.mutable_graph()->mutable_input());
-        types.mutable_output()->Swap(model.mutable_graph()->mutable_output());
-        types.mutable_value_info()->Swap(model.mutable_graph()->mutable_value_info());
-        return types.SerializeAsString();
-    });
-    onnx::GraphProto types;
-    if (!types.ParseFromString(bytes))
-        throw error({}, "shapes", "the ONNX library gives none", "report it with the model");
-    return types;
 }
 
 /// Why the checker has nothing to say of `model`; empty: it accepts it. Errors: it refuses it, though it accepts

@@ -2,6 +2,7 @@
 /// @file
 /// `onnx_model` by the ONNX library. The one unit that sees the headers of ONNX and of protobuf.
 
+#include "onnx/inline_functions.hpp"
 #include "onnx/model.hpp"
 #include "onnx/model_reader.hpp"
 #include "onnx/model_writer.hpp"
@@ -40,8 +41,6 @@ void parse(onnx::ModelProto& model, std::string_view bytes) {
     if (!parses(model, bytes) || !model.has_graph() ||
         model.graph().node_size() + model.graph().input_size() == 0)
         throw error({}, {}, "is no ONNX model, or not a whole one", "export it again, or copy it whole");
-    if (opset_of(model) < 1)
-        throw error({}, "opset_import", "names no version of ONNX's ops", "export the model again");
 }
 
 template <class F>
@@ -77,7 +76,11 @@ struct onnx_model::contents {
 
 onnx_model::onnx_model(std::string_view bytes, const onnx_options& asked) : c_(std::make_unique<contents>()) {
     parse(c_->model, bytes);
-    model_reader reader(c_->model, asked);
+    const inlined calls = inline_functions(c_->model);
+    onnx_options meant = asked;
+    if (const auto call = calls.first_node.find(asked.first_backward); call != calls.first_node.end())
+        meant.first_backward = call->second;
+    model_reader reader(c_->model, meant);
     c_->graph = std::move(reader.graph);
     c_->nodes = std::move(reader.nodes);
     c_->notes = std::move(reader.notes);

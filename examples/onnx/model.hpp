@@ -17,9 +17,17 @@
 
 namespace echo::format {
 
+/// The shape of a value that the model leaves open, as the command line states it.
+struct stated_shape {
+    std::string value{};
+    std::vector<std::int64_t> extents{};
+    std::int32_t element = 0; ///< ONNX's number of the type; 0: the model states it
+};
+
 struct onnx_options {
     /// Symbolic dimensions by their names; an extent without a name as `VALUE:AXIS`.
     std::vector<std::pair<std::string, std::int64_t>> dims{};
+    std::vector<stated_shape> shapes{};
     /// A node, or a value: the gradient begins where it is made. Empty: gradients are told by the names of ops and
     /// values.
     std::string first_backward{};

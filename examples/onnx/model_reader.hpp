@@ -25,9 +25,11 @@ class model_reader {
 public:
     /// Errors: the model is not sound, or a size in it is not known.
     model_reader(const onnx::ModelProto& model, const onnx_options& asked)
-        : model_(model), graph_(model.graph()), op_of_(model), types_(sound(model), asked.dims),
+        : model_(model), graph_(model.graph()), op_of_(model), types_(sound(model), asked),
           storage_(graph_, types_, op_of_), facts_(model, types_, storage_, op_of_),
           phases_(graph_, asked.first_backward), assembler_({}) {
+        check_sizes();
+        types_.check_all_used();
         add_inputs();
         for (int i = 0; i < graph_.node_size(); ++i) add_node(i);
         finish();
@@ -41,8 +43,39 @@ public:
 private:
     static const onnx::ModelProto& sound(const onnx::ModelProto& model) {
         check_domains(model);
+        check_spelt_out(model.graph());
         check_order(model.graph());
         return model;
+    }
+
+    /// Errors: a size is not known. All options that would tell those of the inputs are named at once; if there are none,
+    /// those of other values.
+    void check_sizes() const {
+        std::vector<std::string> options;
+        std::string node, key, problem;
+        const auto look = [&](const std::string& value, const std::string& by, const char* what) {
+            const value_type& type = types_[value];
+            if (!type.is_tensor) throw error(by, what, type.problem, type.advice);
+            if (options.empty() && !type.options.empty()) node = by, key = what, problem = type.problem;
+            for (const auto& option : type.options)
+                if (std::ranges::find(options, option) == options.end()) options.push_back(option);
+        };
+        for (const auto& input : graph_.input()) look(input.name(), input.name(), "shape");
+        const bool inputs_are_known = options.empty(); // else what follows from them would be asked for, too
+        for (int i = 0; i < graph_.node_size() && inputs_are_known; ++i)
+            for (const auto& output : graph_.node(i).output())
+                if (!output.empty() && storage_.is_read(output))
+                    look(output, shown(graph_.node(i), i), ("output '" + output + "'").c_str());
+        if (options.empty()) return;
+        std::string line;
+        for (const auto& option : options) line += " " + option;
+        const std::string more =
+            options.size() == 1 ? "" : ", and " + std::to_string(options.size() - 1) + " more";
+        throw error(node, key, problem + more,
+                    "give " + std::string(more.empty() ? "it" : "them") + " as" + line +
+                        (more.empty() && line.starts_with(" --shape")
+                             ? ", or state it in the model's value_info"
+                             : ""));
     }
 
     void add_inputs() {
@@ -67,9 +100,6 @@ private:
     void add_node(int i) {
         const auto& node = graph_.node(i);
         const std::string name = shown(node, i);
-        if (node.op_type() == "Gradient" && node.domain().starts_with("ai.onnx"))
-            throw error(name, "op", "Gradient stands for nodes that the file does not spell out",
-                        "export the model with its gradient as nodes");
         draft_.clear();
         draft_.name = name;
         draft_.op = op_name(node);
@@ -118,9 +148,7 @@ private:
         } else if (!type.problem.empty()) {
             throw error(node, "output '" + name + "'", type.problem, type.advice);
         } else if (element.bits == 0) {
-            throw error(node, "output '" + name + "'",
-                        type.element == onnx::TensorProto::STRING ? "is of strings, whose size is not known"
-                                                                  : "is of an element type that is not known",
+            throw error(node, "output '" + name + "'", "is of an element type that is not known",
                         "plan a graph of numbers");
         } else {
             out.has_shape = true;
@@ -194,14 +222,21 @@ private:
         if (facts_.without_seed() > 0)
             notes.push_back("random ops without a seed, which never run again: " +
                             std::to_string(facts_.without_seed()));
-        if (opset_of(model_) > newest_opset())
-            notes.push_back("opset " + std::to_string(opset_of(model_)) +
-                            " is newer than the ONNX library, which knows " + std::to_string(newest_opset()) +
-                            ": shapes of ops that changed since may be wrong");
+        if (opset_of(model_) > newest_rules)
+            notes.push_back("opset " + std::to_string(opset_of(model_)) + " is newer than " +
+                            std::to_string(newest_rules) +
+                            ", the newest that is known: shapes of ops that changed since may be wrong");
         if (model_.training_info_size() > 0)
             notes.push_back("training_info is not read: its nodes are no part of the plan");
         if (op_of_.any_function())
-            notes.push_back("functions of the model are taken as single ops that never run again");
+            notes.push_back(
+                "functions that ask for other versions of ops than the model are taken as single ops "
+                "that never run again");
+        constexpr std::size_t most_notes = 3;
+        const auto& doubts = types_.notes();
+        for (std::size_t i = 0; i < std::min(doubts.size(), most_notes); ++i) notes.push_back(doubts[i]);
+        if (doubts.size() > most_notes)
+            notes.push_back("so it is with " + std::to_string(doubts.size() - most_notes) + " more values");
     }
 
     /// Where a value comes from.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "onnx/bodies.hpp"
+#include "onnx/fresh_names.hpp"
 #include "onnx/node_proto.hpp"
 
 #include <echo/analysis/schedule/schedule.hpp>
@@ -20,31 +21,6 @@ namespace echo::format {
 struct named_node {
     int position = -1; ///< among the nodes of the model; negative: an input or an initializer
     std::vector<std::string> inputs{}, outputs{};
-};
-
-/// Names that nothing has yet.
-class fresh_names {
-public:
-    explicit fresh_names(const onnx::GraphProto& graph) { add(graph); }
-
-    std::string again(const std::string& name) {
-        std::string made = name + ".again";
-        for (unsigned i = 2; !taken_.insert(made).second; ++i) made = name + ".again" + std::to_string(i);
-        return made;
-    }
-
-private:
-    void add(const onnx::GraphProto& graph) {
-        for (const auto& value : graph.input()) taken_.insert(value.name());
-        for (const auto& value : graph.initializer()) taken_.insert(value.name());
-        for (const auto& value : graph.sparse_initializer()) taken_.insert(value.values().name());
-        for (const auto& node : graph.node()) {
-            taken_.insert(node.name());
-            for (const auto& output : node.output()) taken_.insert(output);
-            each_body(node, [&](const onnx::GraphProto& body) { add(body); });
-        }
-    }
-    std::unordered_set<std::string> taken_;
 };
 
 /// Writes the steps of a schedule into a graph, one after another.

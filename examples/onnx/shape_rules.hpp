@@ -5,11 +5,12 @@
 /// Compiled into model.cpp alone, since the headers of ONNX take long.
 #pragma once
 
-#include "onnx/computed_extents.hpp"
-#include "onnx/headers.hpp"
+#include "onnx/newer_rules.hpp"
+#include "onnx/rule_helpers.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,7 +50,39 @@ inline constexpr shape_rule microsoft_shapes[] = {
 
 /// Since opset 18.
 inline constexpr shape_rule newer_shapes[] = {
-    {"Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding Swish", "0"},
+    {"BitwiseNot CumProd Gelu GroupNormalization Mish RMSNormalization RotaryEmbedding SwiGLU Swish "
+     "TensorScatter",
+     "0"},
+    {"RegexFullMatch", "b0"},
+};
+
+/// What a newer version of ONNX added, or changed so that the library's rule would pass over an input or an attribute.
+struct newer_rule {
+    std::string_view names; ///< separated by spaces
+    int since;              ///< the first version in which the library's rule does not hold
+    void (*rule)(onnx::InferenceContext&);
+};
+inline constexpr newer_rule newer_rules[] = {
+    {"Cast BitCast", 19, rule_cast},
+    {"CastLike", 19, rule_cast_like},
+    {"QuantizeLinear", 19, rule_quantize},
+    {"DequantizeLinear", 19, rule_dequantize},
+    {"OptionalHasElement", 18, rule_bool_scalar},
+    {"AveragePool LpPool MaxPool", 18, rule_pool},
+    {"DeformConv", 19, rule_deform_conv},
+    {"Col2Im", 18, rule_col2im},
+    {"GridSample", 20, rule_grid_sample},
+    {"AffineGrid", 20, rule_affine_grid},
+    {"CenterCropPad", 18, rule_center_crop_pad},
+    {"Pad", 18, rule_pad},
+    {"Resize", 18, rule_resize},
+    {"DFT", 17, rule_dft_17},
+    {"DFT", 20, rule_dft},
+    {"Einsum", 12, rule_einsum},
+    {"OptionalGetElement", 18, rule_optional_get},
+    {"Attention", 23, rule_attention},
+    {"LinearAttention", 27, rule_linear_attention},
+    {"CausalConvWithState", 27, rule_causal_conv},
 };
 
 class shape_rules : public onnx::ISchemaRegistry {
@@ -69,39 +102,41 @@ public:
                     onnx::bidirectionalBroadcastShapeInference(
                         onnx::getInputShape(c, 0), onnx::getInputShape(c, 1), *onnx::getOutputShape(c, 0));
             });
+        for (const auto& one : newer_rules)
+            for (const auto& name : words(one.names))
+                newer_[name].emplace(one.since, schema(name, "", one.rule));
+        add("FlexAttention", "ai.onnx.preview", rule_attention);
+        add("TreeEnsemble", "ai.onnx.ml", rule_tree_ensemble);
+        add("ArrayFeatureExtractor", "ai.onnx.ml", rule_array_feature_extractor);
+        add("Binarizer", "ai.onnx.ml", [](onnx::InferenceContext& c) { give_like(c, 0, 0); });
         for (const auto* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
                                  "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"}) {
-            add(name, "", reduction);
-            changed_.push_back(name);
+            newer_[name].emplace(18, schema(name, "", reduction));
         }
-        add("Split", "", split);
-        changed_.push_back("Split");
+        newer_["Split"].emplace(18, schema("Split", "", split));
     }
 
     const onnx::OpSchema* GetSchema(const std::string& name, int version,
                                     const std::string& domain) const override {
+        if (const auto newer = newer_.find(name); domain.empty() && newer != newer_.end())
+            if (const auto next = newer->second.upper_bound(version); next != newer->second.begin())
+                return &std::prev(next)->second;
+        const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+        if (known != nullptr && (known->has_type_and_shape_inference_function() || known->HasFunction()))
+            return known;
         const auto mine = schemas_.find({domain, name});
-        // From opset 18 on, these ops take an input, or an attribute, that the library's rules would pass over.
-        if (mine != schemas_.end() && version >= 18 && std::ranges::find(changed_, name) != changed_.end())
-            return &mine->second;
-        if (const auto* known = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain))
-            return domain.empty() ? completed(*known) : known;
-        const bool too_new = version < 18 && std::ranges::find(changed_, name) != changed_.end();
-        return mine == schemas_.end() || too_new ? nullptr : &mine->second;
+        return mine == schemas_.end() ? known : &mine->second;
     }
 
 private:
-    /// Made once for each rule of the library. Not for several threads.
-    const onnx::OpSchema* completed(const onnx::OpSchema& known) const {
-        const auto [at, is_new] = completed_.try_emplace(&known);
-        if (is_new) at->second = with_computed_extents(known);
-        return at->second ? &*at->second : &known;
+    static onnx::OpSchema schema(const std::string& name, const std::string& domain,
+                                 onnx::InferenceFunction rule) {
+        onnx::OpSchema made(name, "", 0);
+        made.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
+        return made;
     }
-
     void add(const std::string& name, const std::string& domain, onnx::InferenceFunction rule) {
-        onnx::OpSchema schema(name, "", 0);
-        schema.SetDomain(domain).SinceVersion(1).TypeAndShapeInferenceFunction(std::move(rule));
-        schemas_.emplace(std::pair(domain, name), std::move(schema));
+        schemas_.emplace(std::pair(domain, name), schema(name, domain, std::move(rule)));
     }
 
     static std::vector<std::string> words(std::string_view text) {
@@ -121,12 +156,6 @@ private:
                 for (std::size_t k = 0; k < outputs.size() && k < c.getNumOutputs(); ++k)
                     follow(c, k, outputs[k]);
             });
-    }
-
-    static const onnx::TypeProto* tensor_type(onnx::InferenceContext& c, std::size_t input) {
-        if (input >= c.getNumInputs()) return nullptr;
-        const auto* type = c.getInputType(input);
-        return type != nullptr && type->has_tensor_type() ? type : nullptr;
     }
 
     static void follow(onnx::InferenceContext& c, std::size_t output, const std::string& word) {
@@ -150,26 +179,6 @@ private:
             *made->mutable_shape() = shape;
         else if (shape.dim_size() > 0)
             *made->mutable_shape()->add_dim() = shape.dim(0);
-    }
-
-    static void set_shape(onnx::TypeProto::Tensor& made, const std::vector<std::int64_t>& extents) {
-        made.mutable_shape()->clear_dim();
-        for (const auto extent : extents) made.mutable_shape()->add_dim()->set_dim_value(extent);
-    }
-
-    /// The extents, if all are known.
-    static std::optional<std::vector<std::int64_t>> extents(onnx::InferenceContext& c, std::size_t input) {
-        const auto* type = tensor_type(c, input);
-        if (type == nullptr || !type->tensor_type().has_shape()) return std::nullopt;
-        return known_values(type->tensor_type().shape());
-    }
-
-    static bool flag(onnx::InferenceContext& c, const std::string& name, bool otherwise) {
-        return onnx::getAttribute(c, name, std::int64_t{otherwise}) != 0;
-    }
-    static onnx::TypeProto::Tensor& typed_like_first(onnx::InferenceContext& c) {
-        onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
-        return *c.getOutputType(0)->mutable_tensor_type();
     }
 
     static void fused_matmul(onnx::InferenceContext& c) {
@@ -258,8 +267,8 @@ private:
     }
 
     std::map<std::pair<std::string, std::string>, onnx::OpSchema> schemas_; ///< by domain and name
-    std::vector<std::string> changed_;
-    mutable std::map<const onnx::OpSchema*, std::optional<onnx::OpSchema>> completed_; ///< by the library's
+    std::map<std::string, std::map<int, onnx::OpSchema>>
+        newer_; ///< by name and first version; of ONNX's own ops
 };
 
 } // namespace echo::format

@@ -14,16 +14,33 @@
 
 namespace echo::format {
 
-/// Errors: a node is of ops whose version the model does not state.
+/// Errors: a node, or one in a body, is of ops whose version the model does not state.
 inline void check_domains(const onnx::ModelProto& model) {
-    std::unordered_set<std::string> imported{"", "ai.onnx"};
-    for (const auto& import : model.opset_import()) imported.insert(import.domain());
-    for (int i = 0; i < model.graph().node_size(); ++i) {
-        const auto& node = model.graph().node(i);
-        if (!imported.contains(node.domain()))
-            throw error(shown(node, i), "domain", "the model imports no ops of '" + node.domain() + "'",
-                        "add it to opset_import");
-    }
+    std::unordered_set<std::string> imported;
+    for (const auto& import : model.opset_import())
+        if (import.version() > 0) imported.insert(import.domain() == "ai.onnx" ? "" : import.domain());
+    const auto check = [&](const auto& self, const onnx::GraphProto& graph) -> void {
+        for (int i = 0; i < graph.node_size(); ++i) {
+            const auto& node = graph.node(i);
+            const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+            if (!imported.contains(domain))
+                throw error(shown(node, i), "domain",
+                            "the model imports no ops of " +
+                                (domain.empty() ? "ONNX itself" : "'" + domain + "'"),
+                            "add it to opset_import");
+            each_body(node, [&](const onnx::GraphProto& body) { self(self, body); });
+        }
+    };
+    check(check, model.graph());
+}
+
+/// Errors: a node stands for others that the file does not contain.
+inline void check_spelt_out(const onnx::GraphProto& graph) {
+    for (int i = 0; i < graph.node_size(); ++i)
+        if (graph.node(i).op_type() == "Gradient" && graph.node(i).domain().starts_with("ai.onnx"))
+            throw error(shown(graph.node(i), i), "op",
+                        "Gradient stands for nodes that the file does not spell out",
+                        "export the model with its gradient as nodes");
 }
 
 namespace detail {

@@ -100,6 +100,7 @@ class Builder:
         self.outputs: list[bytes] = []
         self.weights: list[bytes] = []
         self.infos: list[bytes] = []
+        self.functions: list[bytes] = []
         self.scope = ""
         self.count = 0
 
@@ -140,6 +141,16 @@ class Builder:
             + (data(7, domain) if domain else b""))
         return outputs[0] if len(outputs) == 1 else list(outputs)
 
+    def function(self, name: str, body: Builder, inputs: Sequence[str], outputs: Sequence[str], domain: str = "own",
+                 opset: int | None = None, attributes: Sequence[str] = ()) -> None:
+        """The nodes of `body` as a function of the model."""
+        self.domains += [domain] if domain not in self.domains else []
+        parts = [data(1, name), *(data(4, one) for one in inputs), *(data(5, one) for one in outputs),
+                 *(data(6, one) for one in attributes), *(data(7, one) for one in body.nodes), data(10, domain)]
+        for imported, version in (("", opset or self.opset), (domain, 1)):
+            parts.append(data(9, data(1, imported) + number(2, version)))
+        self.functions.append(b"".join(parts))
+
     def graph(self) -> bytes:
         parts = [*(data(1, one) for one in self.nodes), data(2, self.name)]
         for field, values in ((5, self.weights), (11, self.inputs), (12, self.outputs), (13, self.infos)):
@@ -150,4 +161,5 @@ class Builder:
         imports = data(8, data(1, "") + number(2, self.opset))
         for domain in self.domains:
             imports += data(8, data(1, domain) + number(2, 1))
-        return number(1, 8) + data(2, "echo") + data(7, self.graph()) + imports
+        functions = b"".join(data(25, one) for one in self.functions)
+        return number(1, 8) + data(2, "echo") + data(7, self.graph()) + imports + functions

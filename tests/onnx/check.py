@@ -3,6 +3,8 @@
 
     python3 check.py ECHO_PLAN        in an environment with onnxruntime
 
+Further a model whose layers are functions, which onnxruntime would inline behind all other nodes.
+
 What onnxruntime takes beyond the plan (its own tables, packed weights) is the same in every row: it is told by the model as it
 is, and the planned ones must lie within 3 % of the prediction and this.
 """
@@ -19,6 +21,27 @@ sys.path.insert(0, str(ROOT / "examples" / "onnx"))
 
 import make_model  # noqa: E402
 import runtime  # noqa: E402
+import wire  # noqa: E402
+
+
+def of_functions() -> bytes:
+    """A chain of 12 layers and its gradient, all of them calls of functions: 8 MiB for each value."""
+    b = wire.Builder("functions")
+    layer, gradient = wire.Builder("layer"), wire.Builder("gradient")
+    layer.node("Sigmoid", ["X"], ["S"])
+    layer.node("Mul", ["X", "S"], ["Y"])
+    gradient.node("Tanh", ["X"], ["T"])
+    gradient.node("Mul", ["T", "DY"], ["DX"])
+    b.function("Layer", layer, ["X"], ["Y"])
+    b.function("LayerGrad", gradient, ["X", "DY"], ["DX"])
+    value, values = b.input("x", [1 << 18, 8]), []
+    for _ in range(12):
+        values.append(value)
+        value = b.node("Layer", [value], domain="own")
+    for before in reversed(values):
+        value = b.node("LayerGrad", [before, value], domain="own")
+    b.output(value, [1 << 18, 8])
+    return b.model()
 
 
 def planned(program: str, model: pathlib.Path, *options: str) -> int:
@@ -36,6 +59,14 @@ def main(program: str) -> int:
         print(f"{'passed' if good else 'FAILED'}  {what}")
 
     with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "functions.onnx")
+        file.write_bytes(of_functions())
+        whole = runtime.measured(file, False)
+        predicted = planned(program, file, "--max-overhead", "0.5", "--emit-onnx", str(pathlib.Path(folder, "planned.onnx")))
+        run = runtime.measured(pathlib.Path(folder, "planned.onnx"), False)
+        check(run["digest"] == whole["digest"], "functions: the same bits")
+        check(abs(run["bytes"] - predicted) <= 0.1 * predicted and run["bytes"] < 0.6 * whole["bytes"],
+              f"functions: {run['bytes']} bytes, predicted {predicted}, as it is {whole['bytes']}")
         original = pathlib.Path(folder, "plain.onnx")
         original.write_bytes(make_model.plain(inference=False, small=False, weights=True))
         predicted = planned(program, original, "--strategy", "baseline")

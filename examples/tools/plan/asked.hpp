@@ -5,6 +5,8 @@
 #pragma once
 
 #include "command_line/amount.hpp"
+#include "onnx/element_type.hpp"
+#include "onnx/model.hpp"
 #include "plan/strategy_text.hpp"
 
 #include <CLI/CLI.hpp>
@@ -36,6 +38,7 @@ struct options {
     std::optional<std::uint64_t> max_bytes{};                       ///< of the graph's file, unpacked
     std::vector<std::string> keep{};                                ///< patterns of names and layers
     std::vector<std::pair<std::string, std::int64_t>> dims{};       ///< of an ONNX model
+    std::vector<stated_shape> shapes{};                             ///< likewise
     std::string first_backward{};                                   ///< likewise; empty: found by names
     std::string plan_file{}, dot_file{}, onnx_file{}, trace_file{}; ///< empty: none
     std::string snapshot_file{};                                    ///< likewise
@@ -61,6 +64,36 @@ inline std::pair<std::string, std::int64_t> parse_dim(const std::string& text) {
     return {text.substr(0, sign), value};
 }
 
+/// `VALUE=4x8`, `VALUE=scalar`, `VALUE=float32:4x8`. Errors: `usage_error`.
+inline stated_shape parse_shape(const std::string& text) {
+    const auto refuse = [&] {
+        return usage_error(
+            fmt::format("--shape {}: must be the name of a value and its extents, such as y=4x8, "
+                        "y=scalar or, with a type, y=float32:4x8",
+                        text));
+    };
+    const auto sign = text.rfind('=');
+    if (sign == std::string::npos || sign == 0) throw refuse();
+    stated_shape made{.value = text.substr(0, sign)};
+    std::string_view rest = std::string_view(text).substr(sign + 1);
+    if (const auto colon = rest.find(':'); colon != rest.npos) {
+        made.element = onnx_element_number(rest.substr(0, colon));
+        if (made.element == 0) throw refuse();
+        rest.remove_prefix(colon + 1);
+    }
+    if (rest == "scalar") return made;
+    for (;;) {
+        std::int64_t extent = 0;
+        const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), extent);
+        if (failure != std::errc{} || extent < 0) throw refuse();
+        made.extents.push_back(extent);
+        rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+        if (rest.empty()) return made;
+        if (rest[0] != 'x') throw refuse();
+        rest.remove_prefix(1);
+    }
+}
+
 /// The options that say how to plan, as they stand on a command line.
 class planning_options {
 public:
@@ -70,6 +103,7 @@ public:
         app.add_option("--max-overhead", overhead_);
         app.add_option("--keep", chosen.keep)->allow_extra_args(false)->expected(1)->take_all();
         app.add_option("--dim", dims_)->allow_extra_args(false)->expected(1)->take_all();
+        app.add_option("--shape", shapes_)->allow_extra_args(false)->expected(1)->take_all();
         app.add_option("--first-backward", chosen.first_backward);
         app.add_flag("--fuse", chosen.fuse);
         app.add_flag("--no-encode", no_encode_);
@@ -100,12 +134,17 @@ public:
             for (std::size_t j = 0; j < i; ++j)
                 if (chosen.dims[i].first == chosen.dims[j].first)
                     throw usage_error(fmt::format("--dim {} is given twice", chosen.dims[i].first));
+        for (const auto& text : shapes_) chosen.shapes.push_back(parse_shape(text));
+        for (std::size_t i = 0; i < chosen.shapes.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                if (chosen.shapes[i].value == chosen.shapes[j].value)
+                    throw usage_error(fmt::format("--shape {} is given twice", chosen.shapes[i].value));
     }
 
 private:
     CLI::App& app_;
     std::string named_, budget_, overhead_, max_bytes_;
-    std::vector<std::string> dims_;
+    std::vector<std::string> dims_, shapes_;
     bool no_encode_ = false;
 };
 

@@ -19,7 +19,8 @@ SYNOPSIS
     echo-plan diff A B [--graph GRAPH] [--fail-above PART] [--report DIR]
               [--json] [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--dim NAME=VALUE]... [--first-backward NAME]
+              [--dim NAME=VALUE]... [--shape VALUE=EXTENTS]...
+              [--first-backward NAME]
               [--max-bytes BYTES] [--quiet]
 
 DESCRIPTION

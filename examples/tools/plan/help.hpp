@@ -37,6 +37,10 @@ inline constexpr std::string_view planning_help = R"(    --strategy NAME
     --dim NAME=VALUE
         The extent of a symbolic dimension of an ONNX model; of one without a
         name, with TENSOR:AXIS for NAME. May be given several times.
+    --shape VALUE=EXTENTS
+        The shape of a value of an ONNX model that nothing else tells, such as
+        y=4x8, y=scalar or, with its type, y=float32:4x8. May be given several
+        times.
     --first-backward NAME
         The node or value of an ONNX model where its gradient begins: all
         nodes from there on are backward. Without it, ops and values named as
@@ -59,7 +63,8 @@ inline std::string help_text() {
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
-              [--dim NAME=VALUE]... [--first-backward NAME]
+              [--dim NAME=VALUE]... [--shape VALUE=EXTENTS]...
+              [--first-backward NAME]
               [--max-bytes BYTES] [--quiet] [--json] [--plan FILE]
               [--emit-plan FILE] [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--memory-snapshot FILE] [--report DIR]

@@ -54,9 +54,11 @@ inline loaded_graph load(const options& asked, std::streambuf& source, progress&
     file_graph from_json;
     if (is_onnx(asked, source))
         g.model = std::make_shared<onnx_model>(
-            read_bytes(source), onnx_options{.dims = asked.dims, .first_backward = asked.first_backward});
+            read_bytes(source),
+            onnx_options{.dims = asked.dims, .shapes = asked.shapes, .first_backward = asked.first_backward});
     else if (asks_onnx(asked))
-        throw error({}, {}, "is no ONNX model, and --dim, --first-backward and --emit-onnx go with one only",
+        throw error({}, {},
+                    "is no ONNX model, and --dim, --shape, --first-backward and --emit-onnx go with one only",
                     "leave them out");
     else
         from_json = read_graph(source, find_op);

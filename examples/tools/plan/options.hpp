@@ -45,14 +45,16 @@ inline void check_files(const options& chosen) {
 
 /// What of an ONNX model only can be asked is asked.
 inline bool asks_onnx(const options& chosen) {
-    return !chosen.dims.empty() || !chosen.first_backward.empty() || !chosen.onnx_file.empty();
+    return !chosen.dims.empty() || !chosen.shapes.empty() || !chosen.first_backward.empty() ||
+           !chosen.onnx_file.empty();
 }
 
 /// Errors: `usage_error` where what is asked of a model is asked of another file. What comes from standard input is not
 /// known yet.
 inline void check_onnx(const options& chosen) {
     if (asks_onnx(chosen) && !chosen.is_onnx() && !is_stream(chosen.graph))
-        throw usage_error("--dim, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
+        throw usage_error(
+            "--dim, --shape, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
     if (!chosen.onnx_file.empty() && chosen.fuse)
         throw usage_error("--emit-onnx goes without --fuse: an ONNX node cannot run inside another");
 }
