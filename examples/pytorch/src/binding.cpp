@@ -253,7 +253,8 @@ using half_peaks = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::
 half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
                   const std::vector<std::uint32_t>& handed, bool writes_over) {
     if (boundary == 0 || boundary >= order.size())
-        throw echo::error({}, "boundary", "leaves one half empty", "give the first step of the backward half");
+        throw echo::error({}, "boundary", "leaves one half empty",
+                          "give the first step of the backward half");
     const echo::snapshot s = read(g, writes_over);
     const echo::schedule steps = scheduled(s, order);
     const auto judged = echo::replay{}(s, steps);
