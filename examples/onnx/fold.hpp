@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `fold`: what a node makes, where its inputs are held: the arithmetic by which exporters compute shapes. Compiled into
-/// model.cpp alone.
+/// `fold`: what a node makes, where its inputs are held: the arithmetic by which exporters compute shapes. Compiled
+/// into model.cpp alone.
 #pragma once
 
 #include "onnx/fold_elementwise.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `inline_functions`: the functions of a model as nodes of its graph, so that they are planned like all others.
-/// (onnxruntime inlines them too, but appends their nodes: in its order no plan would hold.) Compiled into model.cpp alone.
+/// (onnxruntime inlines them too, but appends their nodes: in its order no plan would hold.) Compiled into model.cpp
+/// alone.
 #pragma once
 
 #include "onnx/fresh_names.hpp"

@@ -48,8 +48,8 @@ private:
         return model;
     }
 
-    /// Errors: a size is not known. All options that would tell those of the inputs are named at once; if there are none,
-    /// those of other values.
+    /// Errors: a size is not known. All options that would tell those of the inputs are named at once; if there are
+    /// none, those of other values.
     void check_sizes() const {
         std::vector<std::string> options;
         std::string node, key, problem;

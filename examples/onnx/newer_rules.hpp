@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Shapes of ops that ONNX added or changed in opset 18 and later, of which the installed library may not know. Compiled
-/// into model.cpp alone.
+/// Shapes of ops that ONNX added or changed in opset 18 and later, of which the installed library may not know.
+/// Compiled into model.cpp alone.
 #pragma once
 
 #include "onnx/rule_helpers.hpp"

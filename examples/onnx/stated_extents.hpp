@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `stated_extents`: what the command line says of extents and shapes that the model leaves open. Compiled into model.cpp
-/// alone.
+/// `stated_extents`: what the command line says of extents and shapes that the model leaves open. Compiled into
+/// model.cpp alone.
 #pragma once
 
 #include "onnx/headers.hpp"
@@ -42,8 +42,8 @@ public:
         for (const auto& one : asked.shapes) shapes_.emplace(one.value, &one);
     }
 
-    /// Gives symbolic extents their values. An extent that stays open has neither a value nor −1 then, nor the name `?`,
-    /// by which some exporters mean that it has none.
+    /// Gives symbolic extents their values. An extent that stays open has neither a value nor −1 then, nor the name
+    /// `?`, by which some exporters mean that it has none.
     void bind_names(onnx::TypeProto& type) {
         if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return;
         for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {

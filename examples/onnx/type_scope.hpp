@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `type_scope`: what is known of the values of a graph, or of a body, while it is gone through. Compiled into model.cpp
-/// alone.
+/// `type_scope`: what is known of the values of a graph, or of a body, while it is gone through. Compiled into
+/// model.cpp alone.
 #pragma once
 
 #include "onnx/held_tensor.hpp"

@@ -157,8 +157,8 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
 }
 
 /// The input whose storage the first output of a step takes; none where it gets its own. Who writes over an argument
-/// first asks whether somebody else holds it, which takes time: so a step does it only where two storages at that moment
-/// would raise the peak.
+/// first asks whether somebody else holds it, which takes time: so a step does it only where two storages at that
+/// moment would raise the peak.
 std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::schedule& steps,
                                           const echo::replayed& judged, echo::step_id t) {
     const auto outputs = s.outputs(steps[t].node);

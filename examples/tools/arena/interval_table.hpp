@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `interval_table`: minimalloc's CSV, `id,lower,upper,size` with half-open lifetimes, as a value; also `alignment`, `gaps`
-/// and `hint`, and the older names `buffer`, `start` and `end`, where `end` is the last time. Columns may stand in any
-/// order; one that is not known is refused, since it might matter.
+/// `interval_table`: minimalloc's CSV, `id,lower,upper,size` with half-open lifetimes, as a value; also `alignment`,
+/// `gaps` and `hint`, and the older names `buffer`, `start` and `end`, where `end` is the last time. Columns may stand
+/// in any order; one that is not known is refused, since it might matter.
 #pragma once
 
 #include "arena/table_cell.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `one_line`: a message as exactly one line of valid UTF-8, whatever names and paths stand in it; `short_line`: the same
-/// at a length that a person reads.
+/// `one_line`: a message as exactly one line of valid UTF-8, whatever names and paths stand in it; `short_line`: the
+/// same at a length that a person reads.
 #pragma once
 
 #include <algorithm>

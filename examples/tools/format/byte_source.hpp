@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Streams of bytes for a parser: a text in memory, a file, standard input, a compressed file. They throw `echo::error` when the file
-/// cannot be read or its compression is broken, so that a damaged file never looks like a short one; and when it is
-/// larger than anybody meant it to be, so that a small file cannot fill the memory.
+/// Streams of bytes for a parser: a text in memory, a file, standard input, a compressed file. They throw `echo::error`
+/// when the file cannot be read or its compression is broken, so that a damaged file never looks like a short one; and
+/// when it is larger than anybody meant it to be, so that a small file cannot fill the memory.
 #pragma once
 
 #include <echo/error.hpp>

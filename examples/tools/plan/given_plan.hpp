@@ -38,8 +38,8 @@ inline file_error error_of_plan(const std::string& path, const error& e) {
             e.advice().empty() ? "make the plan of this graph" : e.advice()};
 }
 
-/// The plan in `source`, placed by us and verified; `path` for errors. Errors: the file is no plan for this graph, or an
-/// unsound one.
+/// The plan in `source`, placed by us and verified; `path` for errors. Errors: the file is no plan for this graph, or
+/// an unsound one.
 inline verified_plan read_given(const loaded_graph& g, const std::string& path, std::streambuf& source,
                                 progress& line) {
     const stopwatch watch;

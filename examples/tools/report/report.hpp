@@ -28,8 +28,9 @@ struct subject {
 /// Whether the graph has gradients, for which something could be made again.
 bool has_gradients(const snapshot& s);
 
-/// The graph's own order beside the plan; of a graph without gradients, which is left as it is, the arena alone. The same page for the same subject, byte for byte. Errors: as `make_page`.
-/// O(nodes + steps + copies), and a search of a bounded length for each storage that waits.
+/// The graph's own order beside the plan; of a graph without gradients, which is left as it is, the arena alone. The
+/// same page for the same subject, byte for byte. Errors: as `make_page`. O(nodes + steps + copies), and a search of a
+/// bounded length for each storage that waits.
 std::string report_of(const subject& shown);
 
 /// The plan of `before` beside that of `after`, of one graph or of two. Errors: as `make_page`. O(nodes + steps +
