@@ -10,15 +10,14 @@
 
 namespace echo::format {
 
-/// Unpacked if the path ends in `.gz`. Errors: as the sources of byte_source.hpp, `limit` among them.
-inline std::string read_bytes(const std::string& path, size_limit limit) {
+/// Errors: as the sources of byte_source.hpp.
+inline std::string read_bytes(std::streambuf& source) {
     std::string bytes;
-    const auto source = open_source(path, limit);
     constexpr std::size_t chunk = std::size_t{1} << 16;
     for (std::size_t got = chunk; got == chunk;) {
         const std::size_t before = bytes.size();
         bytes.resize(before + chunk);
-        got = static_cast<std::size_t>(source->sgetn(bytes.data() + before, chunk));
+        got = static_cast<std::size_t>(source.sgetn(bytes.data() + before, chunk));
         bytes.resize(before + got);
     }
     return bytes;

@@ -362,7 +362,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--samples", type=int, default=4, help="of each operator, dtype and form")
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "complex64"])
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16", "complex64"])
     parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -198,6 +198,10 @@ class Inputs(Case):
         x, scale = torch.randn(256, WIDTH), torch.randn(WIDTH)
         self.trains(lambda m, x, s: m(x * (s.sigmoid() + 1)), lambda x, s: s.add_(1), x, scale)
 
+    def test_what_a_gradient_needs_of_an_input_is_made_in_the_forward_pass(self):
+        x, floor = torch.randn(256, WIDTH), torch.zeros(256, WIDTH)
+        self.trains(lambda m, x, floor: m[2:](torch.maximum(m[:2](x), floor)), lambda x, floor: floor.add_(1), x, floor)
+
     def test_what_the_default_saves_may_be_read(self):
         model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.GELU())
         torch.compile(model, backend=echo_torch.backend(budget=0.6))(torch.randn(512, WIDTH)).sum().backward()
@@ -235,6 +239,37 @@ class Sizes(Case):
             default, held = self.peaks((64, 96, 4096), strategy="baseline"), self.peaks((64, 96, 4096), budget="30MB")
         self.assertLess(held[-1], 0.9 * default[-1])
         self.assertTrue(any("recompile_limit" in note for note in last().notes), last().notes)
+
+
+class Results(Case):
+    """A model that returns its loss beside something large, as those of transformers do."""
+
+    def test_the_gradients_of_all_results_are_predicted(self):
+        def step(x: torch.Tensor, y: torch.Tensor) -> None:
+            results = call(x, y)
+            results[1].backward()
+
+        x, y = torch.randn(512, WIDTH), torch.randint(2000, (512,))
+        for backend in ("default", "echo"):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            body = nn.Sequential(
+                *(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _ in range(4)), nn.Linear(WIDTH, 2000)
+            )
+
+            def both(x: torch.Tensor, y: torch.Tensor, body: nn.Module = body) -> tuple[torch.Tensor, torch.Tensor]:
+                logits = body(x)
+                return logits, F.cross_entropy(logits, y)
+
+            call = torch.compile(both, backend=default_backend() if backend == "default" else backend)
+            step(x, y)
+            body.zero_grad()
+            measured = allocator_peak(lambda: step(x, y))[1]
+            if backend == "default":
+                default = measured
+        self.assertIsNone(last().reason)
+        self.assertAlmostEqual(last().default_peak / default, 1, delta=0.001)
+        self.assertAlmostEqual(last().peak / measured, 1, delta=0.001)
 
 
 class Words(Case):

@@ -49,6 +49,13 @@ class Operators(unittest.TestCase):
         self.assertGreater(len(found.measured), 25)
         self.assertEqual(found.wrong, {})
 
+    def test_half_precision(self):
+        names = ("addmm", "acos", "pow", "lerp", "addcmul", "nn.functional.gelu", "softmax", "var")
+        kinds = (torch.bfloat16, torch.float16)
+        found = watch([e for e in op_db if e.name in names], 3, kinds)
+        self.assertIn("aten.mul.Scalar", found.written_over)
+        self.assertEqual(found.wrong, {})
+
     def test_what_runs_otherwise_under_a_mode_is_found(self):
         inverse = [entry for entry in op_db if entry.name == "pinverse"]
         with unittest.mock.patch("echo_torch.graph.OTHER_BITS", ()):

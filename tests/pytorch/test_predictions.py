@@ -457,6 +457,19 @@ class Data(Predictions):
                 (value.stride(), value.is_conj(), value.is_neg()),
             )
 
+    def test_a_check_of_a_factorization_is_not_noted(self):
+        def make() -> Step:
+            w = nn.Parameter(torch.randn(128, 128) + 12 * torch.eye(128))
+
+            def function(x: torch.Tensor) -> torch.Tensor:
+                for _ in range(3):
+                    x = torch.tanh(torch.linalg.solve(w, torch.sin(x)))
+                return x.square().mean()
+
+            return [w], function, lambda: (torch.randn(128, 128),)
+
+        self.assertEqual(self.predicted(make, 0.8).notes, [])
+
     def test_factorizations_of_made_up_matrices(self):
         made = Like(torch.empty(6, 9, 9)).make(MOST)
         torch.linalg.cholesky(made)

@@ -26,6 +26,7 @@ def arguments_of(target) -> list:
     x, y = torch.randn(64, 300), torch.randn(64, 300)
     special = {
         aten.where.self: (y > 0, x, y),
+        aten.mul.Scalar: (x, 0.3),
         aten.threshold_backward.default: (x, y, 0),
         aten.leaky_relu_backward.default: (x, y, 0.1, False),
         aten.elu_backward.default: (x, 1.0, 1.0, 1.0, False, y),
@@ -65,7 +66,7 @@ class Overloads(Case):
                 over = next(value for value in tensors if value.is_floating_point())
                 made = []
                 held = costs._held(lambda: made.append(writer(*arguments, **{name: over})), lambda: 0.0)[1]
-                self.assertEqual(held, 0)
+                self.assertLessEqual(held, 16)  # a number is made a tensor
                 self.assertIs(made[0], over)
                 self.assertTrue(torch.equal(made[0], expected))
 
@@ -213,6 +214,20 @@ class Plans(Case):
         self.assertGreater(counts["over"], 10)
         self.assertEqual(counts["apart"], 0)
 
+    def test_numbers_that_half_precision_does_not_have(self):
+        def train(backend):
+            def f(x):  # the gradient multiplies by 2.6, and nothing reads the factor again
+                return ((x.sin().abs() + 0.1) ** 2.6).cos().square().sum()
+
+            torch.manual_seed(2)
+            x = torch.randn(256, 256, dtype=torch.bfloat16, requires_grad=True)
+            torch.compile(f, backend=backend)(x).backward()
+            return [x.grad]
+
+        with counted() as counts:
+            self.trains_alike(train, echo_torch.backend(budget=0.5), echo_torch.backend(budget=0.8))
+        self.assertGreater(counts["over"], 3)
+
     def test_a_retained_graph(self):
         with counted() as counts:
             self.trains_alike(lambda b: self.train(b, 2), echo_torch.backend(budget=0.7))
@@ -306,8 +321,10 @@ class Plans(Case):
             torch.manual_seed(2)
             scores = torch.randn(4, 64, 8, 64, requires_grad=True)
             values = torch.randn(4, 8, 64, 32, requires_grad=True)
-            f = torch.compile(lambda *given: function(*given).square().mean(), backend=backend)
-            value = f(scores.sin() * 2, values)
+            f = torch.compile(
+                lambda scores, values: function(scores.sin() * 2, values).square().mean(), backend=backend
+            )
+            value = f(scores, values)
             value.backward()
             return [value.detach(), scores.grad, values.grad]
 

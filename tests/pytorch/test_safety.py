@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import sys
 import unittest
 import unittest.mock
 import warnings
@@ -31,7 +32,12 @@ import echo_torch
 from echo_torch import hooks, partition
 from echo_torch.graph import Unknown
 from echo_torch.host import call_of
+from echo_torch.options import OptionError
 from echo_torch.partition import BudgetError, EchoWarning, Options, warn_once
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+
+import amounts  # noqa: E402
 
 TIGHT = {"budget": 0.4}
 
@@ -664,6 +670,18 @@ class Falls(Case):
                 self.assertEqual(Options(budget=budget).bytes_of(100), expected)
         for part, expected in (("5%", 0.05), (0.05, 0.05), ("0.05", 0.05), ("150%", 1.5), (0, 0.0)):
             self.assertEqual(Options(max_overhead=part).most_overhead, expected)
+
+    def test_amounts_mean_what_the_commands_take_them_for(self):
+        for read, cases in (
+            (lambda text: Options(budget=text).bytes_of(100), amounts.BUDGETS),
+            (lambda text: Options(max_overhead=text).most_overhead, amounts.PARTS),
+        ):
+            for text, expected in cases.items():
+                with self.subTest(text):
+                    if expected is None:
+                        self.assertRaises(OptionError, read, text)
+                    else:
+                        self.assertAlmostEqual(read(text), expected)
 
     def test_kept_modules_do_not_run_again(self):
         self.train(budget=0.3)

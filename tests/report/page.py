@@ -287,6 +287,76 @@ class Page(unittest.TestCase):
         self.assertLessEqual(self.run_js("document.documentElement.scrollWidth"), 420)
         self.browser.send("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
 
+        self.browser.send("Emulation.setDeviceMetricsOverride", width=500, height=800, deviceScaleFactor=1, mobile=False)
+        self.browser.open(self.resnet)
+        cut = "[...document.querySelectorAll('.scroll')].filter((s) => s.scrollWidth > s.clientWidth + 1).map((s) => s.innerText)"
+        self.assertEqual(self.run_js(cut), [])
+        self.assertIn("Why it stays", self.run_js("getComputedStyle(document.querySelector('#values-table td:last-child'), '::before').content"))
+        self.browser.send("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+
+    def test_a_peak_of_one_step_is_seen(self) -> None:
+        self.browser.open(self.report("nmt_b128_t50"))
+        for chart, side in enumerate(self.run_js("echoReport.model.sides.map((s) => [s.peakStep, s.peak])")):
+            step, peak = side
+            # The pixels in the middle of the column from half of the peak to nine tenths of it: painted, three wide.
+            painted = self.run_js(f"""(() => {{
+              const {{ plot, begins, drawn }} = echoReport.charts[{chart}], ratio = devicePixelRatio;
+              const x = Math.round(plot.valToPos(drawn.xs[drawn.steps.indexOf({step})], 'x', true));
+              const at = (bytes) => Math.round(plot.valToPos(bytes, 'y', true));
+              const top = at({peak}), image = plot.ctx.getImageData(x - 2, top, 43, at(0.5 * {peak}) - top);
+              const paint = (dx, y) => image.data.slice(4 * ((y - top) * image.width + dx + 2)).slice(0, 4), ground = paint(40, at(0.8 * {peak}));
+              const ys = [0.6, 0.7, 0.8, 0.85].map((part) => at(part * {peak}));
+              return ys.map((y) => [-2, -1, 0, 1, 2, 3, 4].filter((dx) => paint(dx, y).some((c, i) => Math.abs(c - ground[i]) > 60)).length);
+            }})()""")
+            self.assertGreaterEqual(min(painted), 3, (chart, painted))
+        for part in (0.001, 0.3): # the widened peak takes no other step's place in the data
+            self.run_js(f"(() => {{ const s = echoReport.model.sides[1], w = Math.round({part} * s.steps); "
+                        "echoReport.zoom(1, s.peakStep - w, s.peakStep + w); })()")
+            drawn = self.run_js("(({ xs, steps }) => [xs, steps])(echoReport.charts[1].drawn)")
+            self.assertEqual(drawn[0], sorted(drawn[0]))
+            self.assertEqual(len(drawn[0]), len(drawn[1]))
+
+    def test_the_plan_lies_on_the_front(self) -> None:
+        for graph in ("nmt_b128_t50", "resnet50_b64"):
+            self.browser.open(self.report(graph))
+            points = self.run_js("echoReport.front.points.map((p) => [p.overhead, p.peak])")
+            self.assertEqual(points, sorted(points))
+            self.assertEqual([peak for _, peak in points], sorted((peak for _, peak in points), reverse=True))
+            plan = self.run_js("[echoReport.model.plan.overhead, echoReport.model.plan.peak]")
+            self.assertTrue(plan in points or any(o <= plan[0] and p <= plan[1] for o, p in points), plan)
+            self.assertLessEqual(min(peak for overhead, peak in points if overhead <= plan[0]), plan[1])
+
+    def test_the_table_of_values_begins_with_all_of_the_peak(self) -> None:
+        for graph in ("nmt_b128_t50", "resnet50_b64"):
+            self.browser.open(self.report(graph))
+            shown = "echoReport.values.chosenRows().reduce((all, row) => all + row.bytes, 0)"
+            peak = self.run_js("[...bytesAtPeak(echoReport.model.sides[1], 'op', 1).values()].reduce((a, b) => a + b, 0)")
+            workspace = self.run_js("((s) => s.graph.workspace[s.node[s.peakStep]])(echoReport.model.sides[1])")
+            self.assertEqual(self.run_js(shown), peak - workspace)
+            said = self.run_js("document.querySelector('#values-table .summary').textContent")
+            self.assertRegex(said, r"^[\d,]+ values, .* together$")
+            self.run_js("document.querySelector('#values-table input[type=checkbox]').click()")
+            self.assertGreater(self.run_js(shown), peak - workspace)
+
+    def test_a_model_without_gradients_has_a_page_of_its_own(self) -> None:
+        content = json.loads(gzip.decompress((GRAPHS / "resnet50_b64.json.gz").read_bytes()))
+        nodes = [node for node in content["nodes"] if node["phase"] in ("input", "forward")]
+        at = {id(node): i for i, node in enumerate(content["nodes"])}
+        place = {at[id(node)]: i for i, node in enumerate(nodes)}
+        nodes = [node | {"inputs": [[place[n], k] for n, k in node["inputs"]], "control": []} for node in nodes]
+        graph, target = pathlib.Path(self.folder.name, "forward.json"), pathlib.Path(self.folder.name, "forward")
+        graph.write_text(json.dumps({"format": "echo-graph/1", "name": "forward", "nodes": nodes, "outputs": [[len(nodes) - 1, 0]]}))
+        said = json.loads(self.said(graph, "--report", target, "--json"))
+        self.browser.open(target / "index.html")
+        tiles = self.tiles()
+        self.assertEqual(list(tiles), ["Arena", "Above the bound", "Apart", "Peak", "Resident"])
+        self.assertEqual((tiles["Arena"][0], tiles["Peak"][0]), (show_bytes(said["arena_bytes"]), show_bytes(said["peak_bytes"])))
+        seen = "[...document.querySelectorAll('.chart')].filter((c) => c.checkVisibility()).map((c) => c.id)"
+        self.assertEqual(self.run_js(seen), ["after", "arena"])
+        text = self.run_js("document.querySelector('main').innerText")
+        for word in ("Echo", "again", "What more time", "backward", "Change"):
+            self.assertNotIn(word, text.replace("Echo report", ""), word)
+
     def test_other_plans_and_names(self) -> None:
         for graph, *more in (("tiny_cnn", "--strategy", "baseline"), ("mlp", "--max-overhead", "0"),
                              ("mobilenet_v3_large_b64", "--fuse")):

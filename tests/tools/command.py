@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 
@@ -26,8 +27,9 @@ class Command(unittest.TestCase):
         return path
 
     def call(self, *arguments, **more):
-        return subprocess.run([self.program, *map(os.fspath, arguments)], stdin=subprocess.DEVNULL, timeout=300,
-                              **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more)
+        given = {} if "input" in more else {"stdin": subprocess.DEVNULL}
+        return subprocess.run([self.program, *map(os.fspath, arguments)], timeout=300,
+                              **given | {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more)
 
     def good(self, *arguments):
         """What it prints."""
@@ -44,10 +46,23 @@ class Command(unittest.TestCase):
         self.assertEqual(done.stdout, b"", arguments)
         self.assertEqual(len(line.splitlines()), 1, line)
         self.assertTrue(line.startswith(self.name + ": ") and line.endswith("\n"), line)
+        self.assertLess(len(line), 400, line)
         self.assertEqual(sorted(self.folder.iterdir()), before)
         for word in words:
             self.assertIn(word, line)
         return line
+
+    def ends_by(self, number, *arguments, before):
+        """A signal ends it while it works, once `before(folder)` is true: by that signal, and no file is left."""
+        there = sorted(self.folder.rglob("*"))
+        with subprocess.Popen([self.program, *map(os.fspath, arguments)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            deadline = time.monotonic() + 60
+            while not before() and running.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.001)
+            running.send_signal(number)
+            self.assertEqual(running.wait(60), -number)
+        self.assertEqual(sorted(self.folder.rglob("*")), there)
 
     def bad_when_standard_output_is_full(self, *arguments):
         with open("/dev/full", "wb") as full:

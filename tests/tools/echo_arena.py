@@ -66,16 +66,18 @@ class Arena(command.Command):
         path = self.write("bad.csv", content)
         self.bad(1, path, "--output", self.folder / "out.csv", words=(str(path), *words))
 
-    def placed(self, table, *arguments):
-        """The rows of the output, which are those of the input, checked."""
+    def placed(self, table, *arguments, bytes_of=None):
+        """The rows of the output, which are those of the input, checked. `bytes_of`: what sizes with a unit mean."""
         file = self.folder / "placed.csv"
         shown = self.shown(table, "--output", file, *arguments)
         with open(file, encoding="utf-8", newline="") as text:
             rows = list(csv.DictReader(text))
-        self.assertEqual(overlaps(rows), [])
-        self.assertEqual(int(shown["arena"]), max((int(row["offset"]) + int(row["size"]) for row in rows
+        known = [row | {"size": (bytes_of or {}).get(row.get("size"), row.get("size")), "lower": row.get("lower") or row.get("start"),
+                        "upper": row.get("upper") or str(int(row["end"]) + 1), "id": row.get("id") or row.get("buffer_id")} for row in rows]
+        self.assertEqual(overlaps(known), [])
+        self.assertEqual(int(shown["arena"]), max((int(row["offset"]) + int(row["size"]) for row in known
                                                    if row["lower"] != row["upper"]), default=0))
-        self.assertGreaterEqual(int(shown["bound"]), load(rows))
+        self.assertGreaterEqual(int(shown["bound"]), load(known))
         self.assertGreaterEqual(int(shown["arena"]), int(shown["bound"]))
         self.assertEqual(int(shown["buffers"]), len(rows))
         return rows, shown
@@ -115,10 +117,111 @@ class Arena(command.Command):
 
     def test_columns_by_name(self):
         rows, shown = self.placed(self.write(
-            "columns.csv", "\ufeffsize,note,upper,offset,id,lower\r\n5,x y, 4 ,77,a,0\r\n6,,4,,b,1\r\n\r\n"))
-        self.assertEqual(list(rows[0]), ["size", "note", "upper", "offset", "id", "lower"])
-        self.assertEqual([(row["id"], row["note"]) for row in rows], [("a", "x y"), ("b", "")])
+            "columns.csv", "\ufeffsize,hint,upper,offset,id,lower\r\n5,-1, 4 ,77,a,0\r\n6,8,4,,b,1\r\n\r\n"))
+        self.assertEqual(list(rows[0]), ["size", "hint", "upper", "offset", "id", "lower"])
+        self.assertEqual([(row["id"], row["hint"]) for row in rows], [("a", "-1"), ("b", "8")])
         self.assertEqual(shown["arena"], "11")
+
+    def test_older_names(self):
+        rows, shown = self.placed(self.write("old.csv", "buffer_id,start,end,size\na,0,3,5\nb,4,6,5\n")) # the end is a time
+        self.assertEqual((shown["arena"], [row["offset"] for row in rows]), ("5", ["0", "0"]))
+        for head in ("buffer,begin,upper,size", "id,lower,end,size"):
+            self.assertEqual(self.shown(self.write("old.csv", head + "\na,0,4,5\nb,4,6,5\n"))["arena"],
+                             "10" if "end" in head else "5")
+        self.bad_table("id,buffer,lower,upper,size\n", "line 1", "column id twice")
+        self.bad_table("id,lower,start,upper,size\n", "line 1", "column lower twice")
+
+    def test_sizes_with_units(self):
+        rows, shown = self.placed(self.write("units.csv", HEADER + "a,0,4,1.5KiB\nb,0,4,2 kB\nc,0,4,1mib\nd,0,4,7\n"), bytes_of={
+            "1.5KiB": 1536, "2 kB": 2000, "1mib": 2**20, "7": 7})
+        self.assertEqual([row["size"] for row in rows], ["1.5KiB", "2 kB", "1mib", "7"])
+        self.assertEqual(int(shown["arena"]), 1536 + 2000 + 2**20 + 7)
+        for size, words in (("1.5", "whole number"), ("1QB", "whole number"), ("9999999TiB", "too large"), ("0.1B", "less than a byte"),
+                            ("-1KiB", "whole number")):
+            self.bad_table(HEADER + f"a,0,4,{size}\n", "size '", words)
+
+    def shaped(self, rows, *arguments):
+        """The offsets of rows (lower, upper, size, alignment, gaps), after a check of every pair at every time."""
+        text = "id,lower,upper,size,alignment,gaps\n" + "".join(
+            f"b{i},{lower},{upper},{size},{align},{' '.join(f'{a}-{b}' + (f'@{w[0]}:{w[1]}' if w else '') for a, b, w in gaps)}\n"
+            for i, (lower, upper, size, align, gaps) in enumerate(rows))
+        file = self.folder / "shaped.out.csv"
+        shown = self.shown(self.write("shaped.csv", text), "--output", file, *arguments)
+        with open(file, encoding="utf-8", newline="") as table:
+            offsets = [int(row["offset"]) for row in csv.DictReader(table)]
+        most = 0
+        for time in range(max(row[1] for row in rows)):
+            live = []
+            for (lower, upper, size, align, gaps), offset in zip(rows, offsets):
+                low, high = (0, size) if lower <= time < upper else (0, 0)
+                for a, b, window in gaps:
+                    if a <= time < b:
+                        low, high = window or (0, 0)
+                if low < high:
+                    self.assertEqual(offset % align, 0)
+                    live.append((offset + low, offset + high))
+            live.sort()
+            for (_, end), (begin, _) in zip(live, live[1:]):
+                self.assertLessEqual(end, begin, (rows, offsets))
+            most = max(most, sum(end - begin for begin, end in live))
+        arena = max(offset + size for (lower, upper, size, *_), offset in zip(rows, offsets) if lower < upper)
+        self.assertEqual(int(shown["arena"]), arena)
+        self.assertLessEqual(int(shown["bound"]), arena)
+        self.assertGreaterEqual(int(shown["bound"]), most)
+        return arena, offsets
+
+    def test_alignment(self):
+        self.assertEqual(self.shaped([(0, 4, 3, 1, ()), (0, 4, 5, 8, ()), (2, 6, 4, 16, ())])[0], 13)
+        self.assertEqual(self.shaped([(0, 4, 3, 8, ()), (0, 4, 5, 8, ())])[0], 11)
+        self.assertEqual(self.shaped([(0, 4, 3, 7, ()), (0, 4, 5, 11, ()), (0, 9, 2, 13, ())])[0], 15)
+        self.assertEqual(self.shaped([(0, 4, 3, 2**41 - 1, ()), (0, 4, 5, 2**41 + 1, ())])[0], 2**41 + 2)
+        header = "id,lower,upper,size,alignment\n"
+        self.assertEqual(self.shown(self.write("kib.csv", header + "a,0,4,3,1\nb,0,4,5,4KiB\n"))["arena"], "8")
+        for align, words in (("0", "alignment is 0"), ("-8", "negative"), ("", "whole number"), ("x", "whole number")):
+            self.bad_table(header + f"a,0,4,3,{align}\n", "line 2", "id a", words)
+        self.bad_table(header + f"a,0,4,3,{2**61}\nb,0,4,3,{2**61 + 1}\nc,0,4,3,{2**61 + 1}\n", "2^62")
+
+    def test_gaps(self):
+        self.assertEqual(self.shaped([(0, 9, 8, 1, [(3, 6, None)]), (3, 6, 8, 1, ())])[0], 8)
+        self.assertEqual(self.shaped([(0, 9, 8, 1, [(3, 6, (0, 4))]), (3, 6, 4, 1, ())])[0], 8)
+        self.assertEqual(self.shaped([(0, 9, 8, 1, [(3, 6, (4, 8))]), (3, 6, 4, 1, ())])[0], 8)
+        self.assertEqual(self.shaped([(0, 9, 8, 1, [(0, 2, None), (2, 9, None)]), (0, 9, 8, 1, ())])[0], 8)
+        header = "id,lower,upper,size,gaps\n"
+        self.assertEqual(self.shown(self.write("none.csv", header + "a,0,4,3,\nb,0,4,5, \n"))["arena"], "8")
+        old = "id,start,end,size,gaps\na,0,9,8,3-5\nb,3,5,8,\n" # ends are times, those of gaps too
+        self.assertEqual(self.shown(self.write("old.csv", old))["arena"], "8")
+        self.assertEqual(self.shown(self.write("old.csv", old.replace("b,3,5", "b,3,6")))["arena"], "16")
+        for gaps in ("x", "3", "3-", "-3", "5-3", "0-1", "8-99", "3-4@", "3-4@1", "3-4@5:9", "3-4@3:1", "5-6 3-4", "3-5 4-6", "3-4;5-6"):
+            self.bad_table(header + f"a,1,9,8,{gaps}\n", "line 2", "id a", "gap '", "first-end")
+
+    def test_random_shapes(self):
+        dice = random.Random(5)
+        for _ in range(40):
+            rows = []
+            for _ in range(dice.randrange(2, 30)):
+                lower = dice.randrange(30)
+                upper, size, gaps, at = lower + dice.randrange(20), dice.randrange(40), [], lower
+                while (begin := at + dice.randrange(8)) < upper and dice.random() < 0.5:
+                    at = dice.randrange(begin, upper) + 1
+                    low = dice.randrange(size + 1)
+                    gaps.append((begin, at, dice.choice([None, (low, dice.randrange(low, size + 1))])))
+                rows.append((lower, upper, size, dice.choice([1, 1, 2, 3, 8, 16]), gaps))
+            if any(lower < upper for lower, upper, *_ in rows):
+                fast, _ = self.shaped(rows, "--limit", "0")
+                slow, _ = self.shaped(rows, "--limit", "0.02")
+                self.assertLessEqual(slow, fast)
+
+    def test_standard_input_and_output(self):
+        content = self.table.read_bytes()
+        done = self.call("-", input=content, text=False)
+        self.assertIn(b"arena    8 bytes", done.stdout)
+        done = self.call("-", "--output", "-", input=gzip.compress(content))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertTrue(done.stdout.startswith(b"id,lower,upper,size,offset\na,0,4,3,"))
+        self.assertEqual(done.stdout.count(b"\n"), 4)
+        with self.table.open("rb") as file:
+            self.assertEqual(self.call("-", "--output", self.table, stdin=file).returncode, 2)
+        self.assertEqual(self.table.read_bytes(), content)
 
     def test_what_needs_nothing(self):
         rows, shown = self.placed(self.write("none.csv", HEADER + "a,3,3,7\nb,0,9,0\n"))
@@ -145,6 +248,8 @@ class Arena(command.Command):
         self.bad(3, self.table, "--capacity", "7", "--output", self.folder / "out.csv",
                  words=("7 bytes is possible", "bound is 8", "best reached 8", "--capacity"))
         self.bad(3, self.table, "--capacity", "0")
+        for text in ("8B", "1kib", "1e3", "0.5 MiB"):
+            self.good(self.table, "--capacity", text)
 
     # Bad usage
 
@@ -153,7 +258,7 @@ class Arena(command.Command):
             self.bad(2, *arguments)
         for limit in ("-1", "nan", "inf", "-inf", "1s", "", "1e999", "0x1"):
             self.bad(2, self.table, f"--limit={limit}")
-        for capacity in ("-1", "1.5", "1MiB", "", str(2**64)):
+        for capacity in ("-1", "1.5", "1QB", "", str(2**64), "50%"):
             self.bad(2, self.table, f"--capacity={capacity}")
         self.bad(2, self.table, "--output=")
         for text in ("--limit=0,5", "--capacity=1,024"):
@@ -187,7 +292,10 @@ class Arena(command.Command):
 
     def test_headers(self):
         self.bad_table("", "line 1", "column id")
-        self.bad_table("0,0,1,1\n", "line 1", "column id")
+        self.bad_table("0,0,1,1\n", "line 1", "column '0' is not known", "known are id, lower, upper, size, alignment")
+        self.bad_table("id,lower,upper,size,note\n", "line 1", "column 'note' is not known")
+        self.bad_table("id,lower,upper,size,\n", "line 1", "column '' is not known")
+        self.bad_table("lower,upper,size\n", "line 1", "no column id")
         self.bad_table("id,lower,size\n", "line 1", "column upper")
         self.bad_table("id,lower,upper,size,size\n", "line 1", "size twice")
 

@@ -248,8 +248,8 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_o
 /// what is left at its end.
 using half_peaks = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-/// Of a step whose first `boundary` entries of `order` are the forward half. The inputs `handed` are there from the
-/// backward half's begin on, and free after their last reader.
+/// Of a step whose first `boundary` entries of `order` are the forward half. The backward half gives the values of the
+/// nodes `handed` back when it ends.
 half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
                   const std::vector<std::uint32_t>& handed, bool writes_over) {
     if (boundary == 0 || boundary >= order.size())
@@ -257,17 +257,16 @@ half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t
     const echo::snapshot s = read(g, writes_over);
     const echo::schedule steps = scheduled(s, order);
     const auto judged = echo::replay{}(s, steps);
-    std::vector<std::uint64_t> load{judged.load().begin(), judged.load().end()};
+    const auto load = judged.load();
     std::uint64_t kept = 0, end = 0;
     for (const auto i : judged.live.storages()) {
         const auto& storage = judged.live[i];
         if (!storage.resident && storage.last.index() >= boundary) {
             if (storage.first.index() < boundary) kept += storage.bytes;
-            if (storage.last.index() + 1 >= order.size()) end += storage.bytes;
+            const std::uint32_t maker = steps[storage.maker.step].node.index();
+            const bool given_back = std::ranges::count(handed, maker) != 0;
+            if (storage.last.index() + 1 >= order.size() && !given_back) end += storage.bytes;
         }
-        const std::uint32_t maker = steps[storage.maker.step].node.index();
-        if (storage.resident && storage.last_read.valid() && std::ranges::count(handed, maker) != 0)
-            for (std::size_t t = boundary; t <= storage.last_read.index(); ++t) load[t] += storage.bytes;
     }
     const auto first = load.begin() + static_cast<std::ptrdiff_t>(boundary);
     return {*std::max_element(load.begin(), first), kept, *std::max_element(first, load.end()), end};

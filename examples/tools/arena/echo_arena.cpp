@@ -4,11 +4,11 @@
 
 #include "arena/interval_table.hpp"
 #include "arena/options.hpp"
+#include "arena/shaped_placer.hpp"
 #include "command_line/print.hpp"
+#include "command_line/progress.hpp"
 #include "format/byte_source.hpp"
 #include "format/output_file.hpp"
-
-#include <echo/analysis/memory/arena/place.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -29,25 +30,30 @@ using namespace echo::format;
 enum status : int { success = 0, bad_input = 1, bad_usage = 2, too_small = 3 };
 
 /// A compressed table is refused where it unpacks to much more than its size; one that is not may be of any size.
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, part_read progress) {
     constexpr size_limit any{std::numeric_limits<std::uint64_t>::max(), 0};
-    const auto source = open_source(path, is_compressed(path) ? size_limit{} : any);
+    const auto source = open_source(path, is_compressed(path) ? size_limit{} : any, std::move(progress));
     return {std::istreambuf_iterator<char>(source.get()), {}};
 }
 
 void complain(std::string_view message) { print_error("echo-arena", message); }
 
 int run(const arena_options& asked) {
-    const interval_table table(read_text(asked.table));
+    std::optional<progress> line(std::in_place, !asked.quiet);
+    line->stage("reading");
+    const interval_table table(read_text(asked.table, line->parts()));
+    line->stage("searching");
     const auto start = std::chrono::steady_clock::now();
-    const auto made =
-        echo::arena::place(table.intervals(), {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
+    const auto made = place_shaped(table.shapes(), table.intervals(),
+                                   {.limit = asked.limit, .enough = asked.capacity.value_or(0)});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    line.reset();
     if (asked.capacity && made.bytes > *asked.capacity) {
-        complain(fmt::format(
-            "{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}", asked.table,
-            *asked.capacity, made.bound > *asked.capacity ? "is possible" : "was found", made.bound,
-            made.bytes, made.bound > *asked.capacity ? "--capacity" : "--capacity or --limit"));
+        complain(fmt::format("{}: no arena of {} bytes {}: the bound is {}, the best reached {}; raise {}",
+                             shown_input(asked.table), *asked.capacity,
+                             made.bound > *asked.capacity ? "is possible" : "was found", made.bound,
+                             made.bytes,
+                             made.bound > *asked.capacity ? "--capacity" : "--capacity or --limit"));
         return too_small;
     }
     std::optional<output_file> file;
@@ -58,9 +64,10 @@ int run(const arena_options& asked) {
     }
     const double ratio = made.bound ? static_cast<double>(made.bytes) / static_cast<double>(made.bound) : 1.0;
     if (file) file->commit();
-    print(
-        fmt::format("buffers  {}\narena    {} bytes\nbound    {} bytes\nratio    {:.6f}\ntime     {:.3f} s\n",
-                    table.size(), made.bytes, made.bound, ratio, spent.count()));
+    if (asked.output != "-")
+        print(fmt::format(
+            "buffers  {}\narena    {} bytes\nbound    {} bytes\nratio    {:.6f}\ntime     {:.3f} s\n",
+            table.size(), made.bytes, made.bound, ratio, spent.count()));
     return success;
 }
 
@@ -71,7 +78,7 @@ int main(int count, char** arguments) {
     try {
         const arena_options asked = parse_arena_options(count, arguments);
         if (asked.print.empty()) {
-            about = asked.table + ": ";
+            about = shown_input(asked.table) + ": ";
             return run(asked);
         }
         print(asked.print);

@@ -16,17 +16,29 @@ inline std::string arena_help() {
     can be found
 
 SYNOPSIS
-    echo-arena FILE.csv [--limit SECONDS] [--capacity BYTES] [--output FILE]
+    echo-arena FILE.csv [--limit SECONDS] [--capacity BYTES] [--quiet]
+               [--output FILE]
     echo-arena --help | --version
 
 DESCRIPTION
-    Reads minimalloc's CSV: a header with the columns id, lower, upper and
-    size, in any order, and one buffer a line. A buffer needs size bytes from
-    time lower on, until before time upper. Other columns are kept and not
-    looked at; if lower is upper, the buffer needs nothing. Prints the size of
-    the arena, the bound below which there is none, and their ratio.
+    Reads minimalloc's CSV: a header, and one buffer a line. Columns, in any
+    order:
 
-    .csv.gz is read and written compressed.
+    id         a name of the buffer's own; or buffer, buffer_id
+    lower      the time from which it lives; or start, begin
+    upper      the first time behind its life; or end, the last time of it
+    size       bytes, also with a unit: 4KiB; nothing if lower is upper
+    alignment  its offset is a multiple of it (default 1)
+    gaps       times within its life in which it needs nothing, with blanks
+               between them: 4-7 9-12; with @low:high, only those of its bytes
+    hint       an offset for a search to begin with, not needed here; or -1
+    offset     is written anew
+
+    A column of another name is refused. Prints the size of the arena, the
+    bound below which there is none, and their ratio.
+
+    .csv.gz is read and written compressed. FILE.csv may be -, which is
+    standard input.
 
 OPTIONS
     --limit SECONDS
@@ -36,10 +48,14 @@ OPTIONS
         same result everywhere; on another machine it may take longer or
         shorter.
     --capacity BYTES
-        An arena of so many bytes will do: the search ends with the first.
+        An arena of so many bytes (1048576, 1MiB) will do: the search ends with
+        the first.
+    --quiet
+        Show no progress. It is shown on standard error, only where that is a
+        terminal, of what takes longer than a second.
     --output FILE
         Write the table with a column offset added. The file is written whole
-        or not at all.
+        or not at all. - is standard output; then nothing else is printed there.
 )";
     constexpr std::string_view end =
         R"(    3  no arena within --capacity was found; one line on standard error says

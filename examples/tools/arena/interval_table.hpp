@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `interval_table`: minimalloc's CSV, `id,lower,upper,size` with half-open lifetimes, as a value. Columns may
-/// stand in any order, and others beside them, which are kept and not looked at.
+/// `interval_table`: minimalloc's CSV, `id,lower,upper,size` with half-open lifetimes, as a value; also `alignment`, `gaps`
+/// and `hint`, and the older names `buffer`, `start` and `end`, where `end` is the last time. Columns may stand in any
+/// order; one that is not known is refused, since it might matter.
 #pragma once
+
+#include "arena/table_cell.hpp"
 
 #include <echo/analysis/memory/arena/interval.hpp>
 #include <echo/error.hpp>
@@ -22,7 +25,7 @@ namespace echo::format {
 /// The rows as they stand in the file, and what placing needs of them.
 class interval_table {
 public:
-    /// Reads a text. Errors name the line, the column and the id: whatever is missing, twice there, no whole
+    /// Reads a text. Errors name the line, the column and the id: whatever is missing, twice there, not known, no whole
     /// number, negative, of 2^63 or more, or ends before it starts. O(n log n).
     explicit interval_table(std::string text) : text_(std::move(text)) {
         std::string_view rest = text_;
@@ -36,8 +39,10 @@ public:
         rank_times();
     }
 
-    /// One per row. Times are ranks among all times of the table; an interval of no time has no bytes.
+    /// One per row, without gaps. Times are ranks among all times of the table; an interval of no time has no bytes.
     const std::vector<arena::interval>& intervals() const noexcept { return intervals_; }
+    /// One per row.
+    const std::vector<shape>& shapes() const noexcept { return shapes_; }
     std::size_t size() const noexcept { return rows_.size(); }
     std::string_view id(std::size_t i) const { return rows_[i].id; }
 
@@ -51,8 +56,16 @@ public:
     }
 
 private:
-    enum column : std::size_t { id_column, lower, upper, bytes, offset, named };
-    static constexpr std::array<std::string_view, named> names = {"id", "lower", "upper", "size", "offset"};
+    enum column : std::size_t { id_column, lower, upper, bytes, alignment, gaps, hint, offset, named };
+    static constexpr std::array<std::string_view, named> names = {"id",        "lower", "upper", "size",
+                                                                  "alignment", "gaps",  "hint",  "offset"};
+    /// Other names of these columns. An `end` is the last time, not the first behind it.
+    static constexpr std::array<std::pair<std::string_view, column>, 5> more_names = {
+        {{"buffer", id_column},
+         {"buffer_id", id_column},
+         {"start", lower},
+         {"begin", lower},
+         {"end", upper}}};
     static constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
     struct row {
@@ -60,6 +73,7 @@ private:
         std::size_t number; ///< in the file, from 1
         std::uint64_t lower, upper, bytes;
     };
+    using cells = std::array<std::string_view, named>;
 
     static std::string_view trimmed(std::string_view text) {
         constexpr std::string_view blank = " \t\r";
@@ -89,17 +103,35 @@ private:
         }
     }
 
+    /// Errors: there is no column of that name.
+    column column_named(std::string_view name) {
+        const auto* const found = std::find(names.begin(), names.end(), name);
+        if (found != names.end()) return static_cast<column>(found - names.begin());
+        for (const auto& [other, meant] : more_names)
+            if (other == name) {
+                ends_are_last_ = ends_are_last_ || name == "end";
+                return meant;
+            }
+        throw error({}, "line 1", "the column '" + std::string(name) + "' is not known",
+                    "leave it out; " + known());
+    }
+    static std::string known() {
+        std::string text = "known are";
+        for (const auto name : names) text.append(name == names[0] ? " " : ", ").append(name);
+        for (const auto& [name, meant] : more_names) text.append(", ").append(name);
+        return text;
+    }
+
     void read_header(std::string_view line) {
         constexpr std::string_view advice = "begin the file with id,lower,upper,size";
         at_.fill(nowhere);
         header_ = line;
+        if (trimmed(line).empty()) throw error({}, "line 1", "there is no column id", advice);
         columns_ = for_each_cell(line, [&](std::size_t position, std::string_view cell) {
-            const auto* const name = std::find(names.begin(), names.end(), trimmed(cell));
-            if (name == names.end()) return;
-            std::size_t& at = at_[static_cast<std::size_t>(name - names.begin())];
-            if (at != nowhere)
-                throw error({}, "line 1", "names the column " + std::string(*name) + " twice", advice);
-            at = position;
+            const column c = column_named(trimmed(cell));
+            if (at_[c] != nowhere)
+                throw error({}, "line 1", "names the column " + std::string(names[c]) + " twice", advice);
+            at_[c] = position;
         });
         for (std::size_t c = id_column; c <= bytes; ++c)
             if (at_[c] == nowhere)
@@ -107,46 +139,67 @@ private:
     }
 
     void read_row(std::string_view line) {
-        std::array<std::string_view, named> cells{};
+        cells found{};
         const std::size_t count = for_each_cell(line, [&](std::size_t position, std::string_view cell) {
             for (std::size_t c = 0; c < named; ++c)
-                if (at_[c] == position) cells[c] = trimmed(cell);
+                if (at_[c] == position) found[c] = trimmed(cell);
         });
         if (count != columns_)
             fail("has " + std::to_string(count) + " columns, the header " + std::to_string(columns_),
                  count < columns_ ? "see whether the file was cut off" : "give one cell for each column");
-        if (cells[id_column].empty()) fail("has no id", "give each row an id of its own");
-        const std::string_view id = cells[id_column];
-        const row r{
-            line, id, number_, whole(id, lower, cells), whole(id, upper, cells), whole(id, bytes, cells)};
+        const std::string_view id = found[id_column];
+        if (id.empty()) fail("has no id", "give each row an id of its own");
+        const row r{line,
+                    id,
+                    number_,
+                    value(lower, found, read_whole),
+                    value(upper, found, read_whole) + (ends_are_last_ ? 1 : 0),
+                    value(bytes, found, read_size)};
         if (r.upper < r.lower)
             fail("id " + std::string(id) + ": upper " + std::to_string(r.upper) + " is below lower " +
                      std::to_string(r.lower),
                  "give a lifetime as lower and the first time after it");
+        if (at_[hint] != nowhere && found[hint] != "-1")
+            value(hint, found, read_whole); // not needed by our search
         rows_.push_back(r);
+        shapes_.push_back(shape_of(r, found));
     }
 
-    std::uint64_t whole(std::string_view id, column c,
-                        const std::array<std::string_view, named>& cells) const {
-        const std::string_view text = cells[c];
-        const auto refuse = [&](std::string_view what) {
-            fail("id " + std::string(id) + ": " + std::string(names[c]) + " '" + std::string(text) + "' " +
-                     std::string(what),
+    template <class Read>
+    std::uint64_t value(column c, const cells& found, const Read& read) const {
+        const whole_cell cell = read(found[c]);
+        if (!cell.problem.empty())
+            fail("id " + std::string(found[id_column]) + ": " + std::string(names[c]) + " '" +
+                     std::string(found[c]) + "' " + std::string(cell.problem),
                  "give a whole number below 2^63");
+        return cell.value;
+    }
+
+    /// Errors: the alignment is 0; a gap is none, or not within the row's times and bytes, or not behind the one before
+    /// it.
+    shape shape_of(const row& r, const cells& found) const {
+        shape made{.bytes = r.bytes};
+        if (at_[alignment] != nowhere) made.align = value(alignment, found, read_size);
+        if (made.align == 0) fail("id " + std::string(r.id) + ": alignment is 0", "give 1 or more");
+        std::uint64_t now = r.lower;
+        const auto add = [&](const shape_span& s) {
+            if (s.begin < s.end && s.low < s.high) made.spans.push_back(s);
         };
-        const bool negative = text.starts_with('-');
-        const std::string_view digits = text.substr(negative);
-        if (digits.empty() || digits.find_first_not_of("0123456789") != digits.npos)
-            refuse("is no whole number");
-        if (negative) refuse("is negative");
-        std::uint64_t value = 0;
-        for (const char digit : digits) {
-            constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-            const auto unit = static_cast<std::uint64_t>(digit - '0');
-            if (value > (most - unit) / 10) refuse("is too large");
-            value = value * 10 + unit;
+        for (std::string_view rest = found[gaps]; !(rest = trimmed(rest)).empty();) {
+            const std::string_view text = rest.substr(0, rest.find(' '));
+            rest.remove_prefix(text.size());
+            auto found_gap = read_gap(text);
+            if (found_gap && ends_are_last_) ++found_gap->end;
+            if (!found_gap || found_gap->begin < now || found_gap->end > r.upper || found_gap->high > r.bytes)
+                fail("id " + std::string(r.id) + ": gap '" + std::string(text) +
+                         "' is none, or not within the row's times and size, or not behind the one before it",
+                     "write first-end or first-end@low:high");
+            add({now, found_gap->begin, 0, r.bytes});
+            add({found_gap->begin, found_gap->end, found_gap->low, found_gap->high});
+            now = found_gap->end;
         }
-        return value;
+        add({now, r.upper, 0, r.bytes});
+        return made;
     }
 
     [[noreturn]] void fail(const std::string& what, std::string_view advice) const {
@@ -200,7 +253,9 @@ private:
     std::string_view header_;
     std::array<std::size_t, named> at_{}; ///< positions of the columns named
     std::size_t columns_ = 0, number_ = 0;
+    bool ends_are_last_ = false; ///< the column is `end`
     std::vector<row> rows_;
+    std::vector<shape> shapes_;
     std::vector<arena::interval> intervals_;
 };
 

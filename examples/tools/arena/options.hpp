@@ -4,15 +4,13 @@
 #pragma once
 
 #include "arena/help.hpp"
+#include "command_line/amount.hpp"
 #include "command_line/parse.hpp"
-#include "command_line/refuse_comma.hpp"
-#include "command_line/same_file.hpp"
+#include "command_line/place.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,8 +23,18 @@ struct arena_options {
     double limit = 0.2;                      ///< seconds
     std::optional<std::uint64_t> capacity{}; ///< bytes
     std::string output{};                    ///< empty: none
+    bool quiet = false;                      ///< no progress is shown
     std::string print{};                     ///< not empty: print this and do nothing else
 };
+
+/// Errors: `usage_error`.
+inline double parse_seconds(std::string_view option, std::string_view text) {
+    std::string_view rest = text;
+    const double seconds = take_number(option, rest);
+    if (!rest.empty() || !(seconds >= 0))
+        throw usage_error(fmt::format("{} {} is no number of seconds, 0 or more", option, text));
+    return seconds;
+}
 
 /// Errors: `usage_error`.
 inline arena_options parse_arena_options(int count, const char* const* arguments) {
@@ -36,23 +44,16 @@ inline arena_options parse_arena_options(int count, const char* const* arguments
     app.add_option("FILE", chosen.table)->required();
     auto* const limit_option = app.add_option("--limit", limit);
     auto* const capacity_option = app.add_option("--capacity", capacity);
+    app.add_flag("--quiet", chosen.quiet);
     auto* const output_option = app.add_option("--output", chosen.output);
     chosen.print = parse(app, count, arguments, "echo-arena", arena_help());
     if (!chosen.print.empty()) return chosen;
-    const auto read = [](std::string_view option, const std::string& text, auto& value) {
-        refuse_comma(option, text);
-        const char* const end = text.data() + text.size();
-        const auto [stop, code] = std::from_chars(text.data(), end, value);
-        return code == std::errc{} && stop == end;
-    };
-    if (limit_option->count() > 0 &&
-        !(read("--limit", limit, chosen.limit) && std::isfinite(chosen.limit) && chosen.limit >= 0))
-        throw usage_error(fmt::format("--limit {} is no number of seconds, 0 or more", limit));
-    if (capacity_option->count() > 0 && !read("--capacity", capacity, chosen.capacity.emplace()))
-        throw usage_error(fmt::format("--capacity {} is no whole number of bytes below 2^64", capacity));
+    if (limit_option->count() > 0) chosen.limit = parse_seconds("--limit", limit);
+    if (capacity_option->count() > 0) chosen.capacity = parse_bytes("--capacity", capacity, 0);
     if (output_option->count() > 0 && chosen.output.empty()) throw usage_error("--output names no file");
     if (chosen.table.empty()) throw usage_error("FILE is empty");
-    if (!chosen.output.empty() && same_file(chosen.output, chosen.table))
+    name_standard_output(chosen.output);
+    if (!chosen.output.empty() && place::of_output(chosen.output) == place::of_input(chosen.table))
         throw usage_error("--output would overwrite FILE");
     return chosen;
 }

@@ -19,9 +19,9 @@ inline void print(std::string_view text) {
         throw file_error({}, "standard output", "cannot be written");
 }
 
-/// One line on standard error, whatever stands in the message.
+/// One line of some hundred characters on standard error, whatever stands in the message.
 inline void print_error(std::string_view program, std::string_view message) {
-    fmt::print(stderr, "{}\n", one_line(fmt::format("{}: {}", program, message)));
+    fmt::print(stderr, "{}\n", short_line(fmt::format("{}: {}", program, message)));
 }
 
 } // namespace echo::format

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Streams of bytes for a parser: a text in memory, a file, a compressed file. They throw `echo::error` when the file
+/// Streams of bytes for a parser: a text in memory, a file, standard input, a compressed file. They throw `echo::error` when the file
 /// cannot be read or its compression is broken, so that a damaged file never looks like a short one; and when it is
 /// larger than anybody meant it to be, so that a small file cannot fill the memory.
 #pragma once
 
 #include <echo/error.hpp>
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <new>
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace echo::format {
 
@@ -38,13 +44,30 @@ struct size_limit {
     std::uint64_t ratio = 100;
 };
 
+/// Told while a file is read: how much of it was, from 0 to 1.
+using part_read = std::function<void(double)>;
+
+struct close_file {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+};
+using open_file = std::unique_ptr<std::FILE, close_file>;
+
+/// `-` is standard input. Errors: it cannot be opened.
+inline open_file open_to_read(const std::string& path) {
+    open_file file(path == "-" ? ::fdopen(::dup(STDIN_FILENO), "rb") : std::fopen(path.c_str(), "rb"));
+    if (!file) throw error({}, {}, std::string("cannot be opened: ") + std::strerror(errno));
+    return file;
+}
+
 /// The bytes of a file.
 class file_source : public std::streambuf {
 public:
-    /// Errors: the file cannot be opened; when it is read, it is larger than `limit`.
-    explicit file_source(const std::string& path, size_limit limit = {})
-        : file_(std::fopen(path.c_str(), "rb")), limit_(limit) {
-        if (!file_) throw error({}, {}, std::string("cannot be opened: ") + std::strerror(errno));
+    /// Errors: when it is read, it is larger than `limit`.
+    explicit file_source(open_file file, size_limit limit = {}, part_read progress = {})
+        : file_(std::move(file)), limit_(limit), progress_(std::move(progress)) {
+        struct stat found = {};
+        if (progress_ && ::fstat(::fileno(file_.get()), &found) == 0 && S_ISREG(found.st_mode))
+            size_ = static_cast<std::uint64_t>(found.st_size);
     }
 
 protected:
@@ -64,6 +87,7 @@ protected:
         if (count == 0 && std::ferror(file_.get()))
             throw error({}, {}, std::string("cannot be read: ") + std::strerror(errno));
         packed_ += count;
+        if (size_ > 0) progress_(std::min(1.0, static_cast<double>(packed_) / static_cast<double>(size_)));
         return count;
     }
 
@@ -80,11 +104,10 @@ private:
                         advice);
     }
 
-    struct close {
-        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-    };
-    std::unique_ptr<std::FILE, close> file_;
+    open_file file_;
     size_limit limit_;
+    part_read progress_;
+    std::uint64_t size_ = 0;                  ///< as it lies on the disk; 0: not known, or nobody asks
     std::uint64_t packed_ = 0, unpacked_ = 0; ///< read so far
     std::array<char, 1 << 16> buffer_;
 };
@@ -92,7 +115,8 @@ private:
 /// The bytes of a gzip file, of several members too.
 class gzip_source : public file_source {
 public:
-    explicit gzip_source(const std::string& path, size_limit limit = {}) : file_source(path, limit) {
+    explicit gzip_source(open_file file, size_limit limit = {}, part_read progress = {})
+        : file_source(std::move(file), limit, std::move(progress)) {
         if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
     }
     ~gzip_source() override { inflateEnd(&stream_); }
@@ -137,15 +161,19 @@ private:
 /// By its name.
 inline bool is_compressed(std::string_view path) { return path.ends_with(".gz"); }
 
-/// The bytes of a file, unpacked if its name ends in .gz. Errors: it cannot be read; it is compressed, and its name
-/// does not say so.
-inline std::unique_ptr<std::streambuf> open_source(const std::string& path, size_limit limit = {}) {
-    if (is_compressed(path)) return std::make_unique<gzip_source>(path, limit);
-    auto source = std::make_unique<file_source>(path, limit);
+/// The bytes of a file, unpacked if its name ends in .gz; of standard input for `-`, unpacked if they are compressed.
+/// Errors: it cannot be read; it is compressed, and its name does not say so.
+inline std::unique_ptr<std::streambuf> open_source(const std::string& path, size_limit limit = {},
+                                                   part_read progress = {}) {
+    open_file file = open_to_read(path);
+    const int first = std::getc(file.get());
+    std::ungetc(first, file.get());
     constexpr int first_of_gzip = 0x1f; // no text begins so, and no model
-    if (source->sgetc() == first_of_gzip)
+    if (is_compressed(path) || (path == "-" && first == first_of_gzip))
+        return std::make_unique<gzip_source>(std::move(file), limit, std::move(progress));
+    if (first == first_of_gzip)
         throw error({}, {}, "is compressed, but its name does not end in .gz", "add .gz to its name");
-    return source;
+    return std::make_unique<file_source>(std::move(file), limit, std::move(progress));
 }
 
 } // namespace echo::format

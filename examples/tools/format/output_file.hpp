@@ -5,6 +5,8 @@
 #pragma once
 
 #include "command_line/file_error.hpp"
+#include "command_line/place.hpp"
+#include "command_line/unfinished.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,47 +14,24 @@
 #include <zlib.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace echo::format {
 
 /// Errors: `file_error`, which names the path: it cannot be made, written or renamed.
 class output_file {
 public:
-    explicit output_file(const std::string& path) : path_(path), target_(path) {
-        struct stat there = {};
-        const bool exists = ::stat(path.c_str(), &there) == 0;
-        if (exists && S_ISDIR(there.st_mode)) fail("is a directory");
-        // What is no regular file (a pipe, /dev/null) can only be written to, not replaced.
-        const bool replace = !exists || S_ISREG(there.st_mode);
-        // A link is written through, not replaced.
-        if (exists && replace)
-            if (const std::unique_ptr<char, release> real{::realpath(path.c_str(), nullptr)})
-                target_ = real.get();
-        if (replace) temporary_ = target_ + "." + std::to_string(::getpid()) + ".tmp";
-        const std::string& name = replace ? temporary_ : target_;
-        const int flags = O_WRONLY | O_CLOEXEC | (replace ? O_CREAT | O_EXCL : 0);
-        const mode_t mode = exists ? there.st_mode & 0777 : 0666;
-        if (exists && replace && ::access(target_.c_str(), W_OK) != 0) fail(std::strerror(errno));
-        const int descriptor = ::open(name.c_str(), flags, mode);
-        if (descriptor < 0) {
-            const int reason = errno;
-            temporary_.clear(); // not ours
-            fail(std::strerror(reason));
-        }
-        // "T": as it stands, without compression. Level 6 is zlib's own default.
-        stream_.reset(::gzdopen(descriptor, path.ends_with(".gz") ? "wb6" : "wbT"));
-        if (!stream_) {
-            ::close(descriptor);
-            discard();
-            fail("no memory to write it");
-        }
+    /// `-`: standard output, which cannot be taken back.
+    explicit output_file(const std::string& path) : path_(path) {
+        stream_.reset(open());
+        if (!stream_) fail("no memory to write it");
     }
-    ~output_file() { discard(); }
     output_file(const output_file&) = delete;
     output_file& operator=(const output_file&) = delete;
 
@@ -72,21 +51,46 @@ public:
 
     /// Gives the file its name. Call after `finish`.
     void commit() {
-        if (temporary_.empty()) return;
-        if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(std::strerror(errno));
-        temporary_.clear();
+        if (!temporary_) return;
+        const signals_wait until_named;
+        if (::rename(temporary_->path().c_str(), target_.c_str()) != 0) fail(std::strerror(errno));
+        temporary_->keep();
+        temporary_.reset();
     }
 
 private:
     struct release {
-        void operator()(void* memory) const noexcept { std::free(memory); }
         void operator()(gzFile_s* stream) const noexcept { ::gzclose(stream); }
     };
 
-    void discard() noexcept {
-        stream_.reset();
-        if (!temporary_.empty()) ::unlink(temporary_.c_str());
-        temporary_.clear();
+    gzFile_s* open() {
+        const int descriptor = is_stream(path_) ? ::dup(STDOUT_FILENO) : open_descriptor();
+        if (descriptor < 0) fail(std::strerror(errno));
+        // "T": as it stands, without compression. Level 6 is zlib's own default.
+        gzFile_s* const stream = ::gzdopen(descriptor, path_.ends_with(".gz") ? "wb6" : "wbT");
+        if (!stream) ::close(descriptor);
+        return stream;
+    }
+    int open_descriptor() {
+        struct stat there = {};
+        const bool exists = ::stat(path_.c_str(), &there) == 0;
+        if (exists && S_ISDIR(there.st_mode)) fail("is a directory");
+        // What is no regular file (a pipe, /dev/null) can only be written to, not replaced.
+        if (exists && !S_ISREG(there.st_mode)) return ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+        // A link is written through, not replaced.
+        target_ = path_.empty() ? path_ : behind_links(path_).string();
+        std::error_code ignored;
+        if (std::filesystem::is_symlink(target_, ignored)) { // a ring of links
+            errno = ELOOP;
+            return -1;
+        }
+        if (exists && ::access(target_.c_str(), W_OK) != 0) return -1;
+        const signals_wait until_made;
+        const std::string name = target_ + "." + std::to_string(::getpid()) + ".tmp";
+        const int descriptor = ::open(name.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL,
+                                      exists ? there.st_mode & 0777 : 0666);
+        if (descriptor >= 0) temporary_.emplace(name);
+        return descriptor;
     }
     [[noreturn]] void fail_write() const {
         int code = 0;
@@ -94,12 +98,14 @@ private:
         fail(code == Z_ERRNO ? std::strerror(errno) : message);
     }
     [[noreturn]] void fail(std::string_view reason) const {
-        throw file_error({}, path_, "cannot be written: " + std::string(reason),
+        throw file_error({}, is_stream(path_) ? "standard output" : path_,
+                         "cannot be written: " + std::string(reason),
                          "name a file in a writable folder that has room");
     }
 
-    std::string path_, target_, temporary_;
-    std::unique_ptr<gzFile_s, release> stream_;
+    std::string path_, target_{};
+    std::optional<unfinished> temporary_{};
+    std::unique_ptr<gzFile_s, release> stream_{};
 };
 
 } // namespace echo::format

@@ -4,7 +4,7 @@
 /// diff` have them in common.
 #pragma once
 
-#include "plan/budget_text.hpp"
+#include "command_line/amount.hpp"
 #include "plan/strategy_text.hpp"
 
 #include <CLI/CLI.hpp>
@@ -31,7 +31,7 @@ struct options {
     bool compare = false;
     bool pareto = false;
     bool knee = false;
-    std::optional<budget_text> budget{};  ///< of the peak
+    std::optional<peak_budget> budget{};  ///< of the peak
     std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
     std::optional<std::uint64_t> max_bytes{};                       ///< of the graph's file, unpacked
     std::vector<std::string> keep{};                                ///< patterns of names and layers
@@ -43,6 +43,8 @@ struct options {
     std::string report_dir{};                                       ///< likewise
     std::string print{};     ///< not empty: print this and do nothing else
     bool names_goal = false; ///< a strategy, a budget or an overhead was asked for
+    bool quiet = false;      ///< no progress is shown
+    bool prints = true;      ///< not so where a file goes to standard output
 
     bool is_onnx() const { return graph.ends_with(".onnx") || graph.ends_with(".onnx.gz"); }
 };
@@ -72,6 +74,7 @@ public:
         app.add_flag("--fuse", chosen.fuse);
         app.add_flag("--no-encode", no_encode_);
         app.add_flag("--json", chosen.json);
+        app.add_flag("--quiet", chosen.quiet);
         app.add_option("--max-bytes", max_bytes_);
     }
 
@@ -79,7 +82,7 @@ public:
     void read(options& chosen) const {
         const auto given = [&](const char* option) { return app_.count(option) > 0; };
         if (given("--budget")) chosen.budget = parse_budget(budget_);
-        if (given("--max-overhead")) chosen.max_overhead = parse_overhead(overhead_);
+        if (given("--max-overhead")) chosen.max_overhead = parse_part("--max-overhead", overhead_);
         if (given("--max-bytes")) chosen.max_bytes = parse_bytes("--max-bytes", max_bytes_);
         if (given("--strategy")) chosen.how = parse_strategy(named_);
         if (chosen.budget && chosen.max_overhead)

@@ -40,9 +40,11 @@ inline std::string claim(const plan& p, double max_overhead) {
     return p.chosen_by() == strategy::budget ? name + ": " + goal(p, max_overhead) : name;
 }
 
-/// What no plan undercuts the bound that keeps to this.
-inline std::string bound_claim(const plan& p, double max_overhead) {
+/// What no plan undercuts the bound that keeps to this. `made_here`: not so for a plan from a file, whose goal is not
+/// known.
+inline std::string bound_claim(const plan& p, double max_overhead, bool made_here = true) {
     const std::string once = "runs each gradient once, in its order, is smaller";
+    if (!made_here) return "no plan that " + once;
     if (p.chosen_by() == strategy::baseline) return "nothing is changed";
     if (within_overhead(p))
         return "no plan within " + percent(max_overhead) + " of recomputation that " + once;

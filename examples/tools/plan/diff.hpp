@@ -33,17 +33,6 @@ struct diff_options {
     std::string print{};
 };
 
-/// "2%", "2 %" or "0.02". Errors: `usage_error`.
-inline double parse_part(std::string_view option, std::string_view text) {
-    std::string_view rest = text;
-    const double number = take_number(option, rest);
-    if (rest.starts_with(' ')) rest.remove_prefix(1);
-    if (!(number >= 0) || !(rest.empty() || rest == "%"))
-        throw usage_error(
-            fmt::format("{} {}: must be a part of at least 0, such as 2% or 0.02", option, text));
-    return rest.empty() ? number : number / 100;
-}
-
 /// The options of `echo-plan diff` that do not say how to plan. `above`: what `--fail-above` names.
 inline void add_options(CLI::App& app, diff_options& chosen, std::string& above) {
     app.add_option("A", chosen.before)->required();
@@ -51,6 +40,15 @@ inline void add_options(CLI::App& app, diff_options& chosen, std::string& above)
     app.add_option("--graph", chosen.planning.graph);
     app.add_option("--fail-above", above);
     app.add_option("--report", chosen.planning.report_dir);
+}
+
+/// Errors: `usage_error` where the report would be written over what is read.
+inline void check_page(const diff_options& chosen) {
+    if (chosen.planning.report_dir.empty()) return;
+    const place page = place::of_output(chosen.planning.report_dir + "/index.html");
+    for (const std::string* const file : {&chosen.before, &chosen.after, &chosen.planning.graph})
+        if (!file->empty() && page == place::of_input(*file))
+            throw usage_error(fmt::format("--report would overwrite {}", *file));
 }
 
 /// `arguments` begin with the program's name and "diff". Errors: `usage_error`.
@@ -65,6 +63,11 @@ inline diff_options parse_diff(int count, const char* const* arguments, const co
     planning.read(chosen.planning);
     check_report(app, chosen.planning);
     if (app.count("--graph") > 0 && chosen.planning.graph.empty()) throw usage_error("--graph names no file");
+    const bool streams[] = {is_stream(chosen.before), is_stream(chosen.after),
+                            is_stream(chosen.planning.graph)};
+    if (std::ranges::count(streams, true) > 1)
+        throw usage_error("only one of A, B and --graph can be read from standard input");
+    check_page(chosen);
     if (app.count("--fail-above") > 0) chosen.fail_above = parse_part("--fail-above", above);
     return chosen;
 }
@@ -124,7 +127,7 @@ inline std::vector<change> failed(const std::vector<change>& all, std::optional<
 
 inline void add_rows(table& rows, const std::vector<change>& all, std::size_t most) {
     for (std::size_t i = 0; i < std::min(most, all.size()); ++i)
-        rows.add({all[i].name.empty() ? "(no layer)" : one_line(all[i].name),
+        rows.add({all[i].name.empty() ? "(no layer)" : short_name(all[i].name),
                   show_figure(all[i].before, all[i].unit), show_figure(all[i].after, all[i].unit),
                   show_change(all[i])});
 }
@@ -132,7 +135,7 @@ inline void add_rows(table& rows, const std::vector<change>& all, std::size_t mo
 inline std::string diff_table(const diff_side& a, const diff_side& b) {
     table rows({"", "A", "B", "change"});
     add_rows(rows, changes_of(a, b), 20);
-    std::string text = fmt::format("A: {}\nB: {}\n", one_line(a.name), one_line(b.name)) + rows.text();
+    std::string text = fmt::format("A: {}\nB: {}\n", short_line(a.name), short_line(b.name)) + rows.text();
     if (!a.where || !b.where) return text + "by layer and time: with --graph GRAPH, the graph of the plans\n";
     const std::pair<std::string_view, std::vector<profile_row> memory_profile::*> kinds[] = {
         {"layer", &memory_profile::by_layer},
@@ -217,12 +220,20 @@ inline std::shared_ptr<const loaded_graph> graph_of_plans(const options& asked, 
     return with_path(asked.graph, [&] { return std::make_shared<const loaded_graph>(load(asked, line)); });
 }
 
+/// Where both have one name, the files are named instead.
+inline void tell_apart(const diff_options& asked, diff_side& a, diff_side& b) {
+    if (a.name != b.name) return;
+    a.name = shown_input(asked.before);
+    b.name = shown_input(asked.after);
+}
+
 /// Prints the difference. Returns why it is too large, or "". Errors: as `read_side` and `write_diff_report`; a graph
 /// is given for plans, and there are none.
 inline std::string run_diff(const diff_options& asked, std::optional<progress>& line) {
     const auto plans_of = graph_of_plans(asked.planning, *line);
-    const diff_side a = read_side(asked.planning, asked.before, plans_of, *line);
-    const diff_side b = read_side(asked.planning, asked.after, plans_of, *line);
+    diff_side a = read_side(asked.planning, asked.before, plans_of, *line);
+    diff_side b = read_side(asked.planning, asked.after, plans_of, *line);
+    tell_apart(asked, a, b);
     if (plans_of && a.made_here && b.made_here)
         throw error({}, "--graph", "is the graph of a plan's file, and both files are graphs",
                     "leave it out, or give plans");

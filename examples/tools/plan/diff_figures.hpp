@@ -4,7 +4,9 @@
 /// Beside its graph such a file has all figures, or else those that it states.
 #pragma once
 
+#include "command_line/place.hpp"
 #include "format/byte_source.hpp"
+#include "onnx/read_bytes.hpp"
 #include "plan/given_plan.hpp"
 #include "plan/load.hpp"
 #include "plan/pass.hpp"
@@ -42,11 +44,26 @@ struct diff_side {
     bool made_here = true;                       ///< not so: from a plan's file
 };
 
+/// A file that is opened more than once: what comes from standard input is held in memory. Errors: as `open_source`.
+class input {
+public:
+    input(const std::string& path, size_limit limit) : path_(path), limit_(limit) {
+        if (is_stream(path)) held_ = read_bytes(*open_source(path, limit));
+    }
+    std::unique_ptr<std::streambuf> open(part_read progress) const {
+        if (is_stream(path_)) return std::make_unique<memory_source>(held_);
+        return open_source(path_, limit_, std::move(progress));
+    }
+
+private:
+    std::string path_, held_{};
+    size_limit limit_;
+};
+
 /// The report of a plan's file, without its steps and blocks; nothing where the file is no plan. Errors: the file
 /// cannot be read.
-inline std::optional<nlohmann::json> read_plan_report(const std::string& path, size_limit limit) {
-    const auto source = open_source(path, limit);
-    std::istream stream(source.get());
+inline std::optional<nlohmann::json> read_plan_report(std::streambuf& source) {
+    std::istream stream(&source);
     const auto needed = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
         using kind = nlohmann::json::parse_event_t;
         return event != kind::key || depth != 1 || parsed == "format" || parsed == "graph" ||
@@ -68,7 +85,7 @@ inline diff_side side_of_plan(const std::string& path, const nlohmann::json& doc
                         "write the plan with echo-plan --emit-plan");
         return found->get<double>();
     };
-    return {.name = document.value("graph", path),
+    return {.name = document.value("graph", shown_input(path)),
             .figures = {{"peak", number("peak_bytes")},
                         {"peak without Echo", number("baseline_peak_bytes"), figure_unit::bytes, false},
                         {"arena", number("arena_bytes")},
@@ -101,8 +118,8 @@ inline diff_side side_of(std::string name, std::shared_ptr<const loaded_graph> g
     return side;
 }
 
-inline diff_side side_of_graph(const options& asked, progress& line) {
-    auto graph = std::make_shared<const loaded_graph>(load(asked, line));
+inline diff_side side_of_graph(const options& asked, std::streambuf& source, progress& line) {
+    auto graph = std::make_shared<const loaded_graph>(load(asked, source, line));
     const bool trains = !graph->model || graph->model->trains();
     const strategy how = trains || asked.names_goal ? asked.how : strategy::baseline;
     verified_plan made = run_pass(*graph, asked, how, line);
@@ -118,23 +135,25 @@ auto with_path(const std::string& path, const Make& make) {
     } catch (const file_error&) {
         throw; // names its file
     } catch (const std::exception& e) {
-        throw std::runtime_error(path + ": " + e.what());
+        throw std::runtime_error(shown_input(path) + ": " + e.what());
     }
 }
 
 /// `plans_of`: the graph of a plan's file, or nullptr. Errors: as `load`, `run_pass` and `read_given`, with the path.
 inline diff_side read_side(options asked, const std::string& path,
                            const std::shared_ptr<const loaded_graph>& plans_of, progress& line) {
-    asked.graph = asked.given_plan = path;
+    asked.graph = path;
     return with_path(path, [&] {
         line.stage("reading");
-        const size_limit limit = asked.max_bytes ? size_limit{*asked.max_bytes, 0} : size_limit{};
-        if (asked.is_onnx()) return side_of_graph(asked, line);
-        const auto document = read_plan_report(path, limit);
-        if (!document) return side_of_graph(asked, line);
+        const input file(path, limit_of(asked));
+        auto source = file.open(line.parts());
+        if (is_onnx(asked, *source)) return side_of_graph(asked, *source, line);
+        const auto document = read_plan_report(*source);
+        source = file.open(line.parts());
+        if (!document) return side_of_graph(asked, *source, line);
         if (!plans_of) return side_of_plan(path, *document);
         return side_of(std::filesystem::path(path).filename().string(), plans_of,
-                       read_given(*plans_of, asked, line), false);
+                       read_given(*plans_of, path, *source, line), false);
     });
 }
 

@@ -16,23 +16,24 @@ inline std::string diff_help_text() {
     echo-plan diff - what changed from one plan to another
 
 SYNOPSIS
-    echo-plan diff A B [--graph GRAPH] [--fail-above PERCENT] [--report DIR]
-              [--json] [--strategy NAME] [--budget BYTES|RATIO]
-              [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
+    echo-plan diff A B [--graph GRAPH] [--fail-above PART] [--report DIR]
+              [--json] [--strategy NAME] [--budget BYTES|PART]
+              [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES]
+              [--max-bytes BYTES] [--quiet]
 
 DESCRIPTION
     Compares peak, arena, resident bytes, stash, recomputation, the time of a
     step, and bytes by layer, op and kind. A and B are training graphs, which
     are planned alike by the options; or files that echo-plan --emit-plan wrote
     of one graph, which --graph names. Without it, what such files state is
-    compared: neither the time of a step nor layers.
+    compared: neither the time of a step nor layers. One of the three may be -,
+    which is standard input.
 
 OPTIONS
     --graph GRAPH
         The graph that the plans A and B are of.
-    --fail-above PERCENT
+    --fail-above PART
         Fail if the peak, the arena, the resident bytes or the time of a step
         grew by more than this from A to B: 2%, or 0.02. For a model's own
         checks: keep the graph of the last release, and compare with it.

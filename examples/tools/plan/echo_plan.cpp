@@ -76,7 +76,9 @@ void check_folder(const options& asked, const onnx_model& model) {
         const auto parent = std::filesystem::path(file).parent_path();
         return parent.empty() ? std::string(".") : parent.string();
     };
-    if (!model.has_external_data() || same_file(folder(asked.onnx_file), folder(asked.graph))) return;
+    const bool streams = is_stream(asked.onnx_file) || is_stream(asked.graph);
+    if (!model.has_external_data() || (!streams && same_file(folder(asked.onnx_file), folder(asked.graph))))
+        return;
     throw file_error({}, asked.onnx_file, "the weights lie in files beside the model",
                      "write into the folder of the model");
 }
@@ -84,11 +86,17 @@ void check_folder(const options& asked, const onnx_model& model) {
 /// Files on their way: all of them get their names, or none is left.
 class output_files {
 public:
+    explicit output_files(progress& line) : line_(line) {}
+
     template <class Write>
-    void add(const std::string& path, const Write& write) {
+    void add(const char* stage, const std::string& path, const Write& write) {
         if (path.empty()) return;
+        line_.stage(stage);
         files_.push_back(std::make_unique<output_file>(path));
-        write([file = files_.back().get()](std::string_view bytes) { file->write(bytes); });
+        write([this, file = files_.back().get()](std::string_view bytes) {
+            file->write(bytes);
+            line_.add_bytes(bytes.size());
+        });
         files_.back()->finish();
     }
     void commit() {
@@ -96,6 +104,7 @@ public:
     }
 
 private:
+    progress& line_;
     std::vector<std::unique_ptr<output_file>> files_;
 };
 
@@ -111,23 +120,27 @@ std::string write_files(const options& asked, const loaded_graph& g, const verif
                         progress& line) {
     const echo::schedule& steps = made.plan.steps();
     std::string unchecked;
-    output_files files;
-    files.add(asked.plan_file, [&](const byte_sink& sink) { write_plan_file(sink, g, made); });
-    files.add(asked.onnx_file, [&](const byte_sink& sink) {
+    output_files files(line);
+    files.add("writing the plan", asked.plan_file,
+              [&](const byte_sink& sink) { write_plan_file(sink, g, made); });
+    files.add("writing the model", asked.onnx_file, [&](const byte_sink& sink) {
         check_folder(asked, *g.model);
         const written_model model = g.model->write(g.snapshot, steps);
         sink(model.bytes);
         unchecked = model.unchecked;
     });
-    files.add(asked.dot_file, [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
-    files.add(asked.trace_file, [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
-    files.add(asked.snapshot_file,
+    files.add("writing the drawing", asked.dot_file,
+              [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
+    files.add("writing the trace", asked.trace_file,
+              [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
+    files.add("writing the snapshot", asked.snapshot_file,
               [&](const byte_sink& sink) { write_memory_snapshot(sink, g.snapshot, steps, made.arena); });
     std::optional<report_folder> report;
     if (!asked.report_dir.empty()) {
         report.emplace(asked.report_dir);
         report->write(report_page(g, asked, made, line));
     }
+    const signals_wait until_all_are_named;
     files.commit();
     if (report) report->commit();
     return unchecked;
@@ -153,15 +166,15 @@ int complain(std::string_view about, std::string_view message) {
 }
 
 int run(const options& asked) {
-    std::optional<progress> line(std::in_place);
+    const std::string about = shown_input(asked.graph) + ": ";
+    std::optional<progress> line(std::in_place, !asked.quiet);
     try {
         const loaded_graph g = load(asked, *line);
         if (!g.unmatched.empty()) {
             line.reset();
             for (const auto& pattern : g.unmatched)
-                complain(asked.graph + ": ",
-                         fmt::format("warning: --keep {} matches no node and no layer", pattern));
-            line.emplace();
+                complain(about, fmt::format("warning: --keep {} matches no node and no layer", pattern));
+            line.emplace(!asked.quiet);
         }
         if (asked.pareto || asked.knee) {
             const std::string shown = asked.knee ? run_knee(g, asked, *line) : run_front(g, asked, *line);
@@ -170,29 +183,28 @@ int run(const options& asked) {
             return success;
         }
         const outcome all = run(asked, g, *line);
-        line->stage("writing");
         const std::string unchecked = write_files(asked, g, all.plans[all.chosen], *line);
         line.reset();
         if (!unchecked.empty()) complain(asked.onnx_file + ": ", "warning: not checked: " + unchecked);
-        print(shown(asked, g, all));
+        if (asked.prints) print(shown(asked, g, all));
         const echo::plan& made = all.plans[all.chosen].plan;
         if (made.met()) return success;
-        complain(asked.graph + ": ", why_unmet(g.snapshot, made.report()));
+        complain(about, why_unmet(g.snapshot, made.report()));
         return budget_unmet;
     } catch (const std::bad_alloc&) {
         line.reset();
-        return complain(asked.graph + ": ", "not enough memory for a graph of this size");
+        return complain(about, "not enough memory for a graph of this size");
     } catch (const file_error& e) {
         line.reset();
         return complain("", e.what());
     } catch (const std::exception& e) {
         line.reset();
-        return complain(asked.graph + ": ", e.what());
+        return complain(about, e.what());
     }
 }
 
 int run(const diff_options& asked) {
-    std::optional<progress> line(std::in_place);
+    std::optional<progress> line(std::in_place, !asked.planning.quiet);
     try {
         const std::string why = run_diff(asked, line);
         if (why.empty()) return success;
@@ -219,8 +231,9 @@ void give_back_large_blocks() {
 
 int main(int count, char** arguments) {
     give_back_large_blocks();
+    const bool compares = count > 1 && std::string_view(arguments[1]) == "diff";
     try {
-        if (count > 1 && std::string_view(arguments[1]) == "diff") {
+        if (compares) {
             const diff_options asked = parse_diff(count, arguments, complete_plan);
             if (asked.print.empty()) return run(asked);
             print(asked.print);
@@ -231,7 +244,8 @@ int main(int count, char** arguments) {
         print(asked.print);
         return success;
     } catch (const usage_error& e) {
-        complain("", std::string(e.what()) + "; see echo-plan --help");
+        complain("", std::string(e.what()) +
+                         (compares ? "; see echo-plan diff --help" : "; see echo-plan --help"));
         return bad_usage;
     } catch (const std::exception& e) {
         return complain("", e.what());

@@ -38,9 +38,7 @@ inline std::string front_json(const loaded_graph& g, const plan_front& found, do
 inline std::string front_table(const plan_front& found) {
     table rows({"peak", "of baseline", "overhead %"});
     for (const auto& point : found.points)
-        rows.add({show_bytes(point.peak_bytes),
-                  fmt::format("{:.3f}", static_cast<double>(point.peak_bytes) /
-                                            static_cast<double>(found.baseline_peak_bytes)),
+        rows.add({show_bytes(point.peak_bytes), show_part(point.peak_bytes, found.baseline_peak_bytes),
                   fmt::format("{:.2f}", 100 * point.recompute_time_ratio)});
     return rows.text() +
            fmt::format("bound: {} (no plan that runs each gradient once, in its order, is smaller)\n",

@@ -27,7 +27,7 @@ inline std::string fused_text(const snapshot& s, const plan& p) {
     constexpr std::size_t most = 4;
     for (std::size_t i = 0; i < std::min(most, found.by_op.size()); ++i)
         text +=
-            fmt::format("{}{} {}", i == 0 ? "" : ", ", one_line(found.by_op[i].name), found.by_op[i].steps);
+            fmt::format("{}{} {}", i == 0 ? "" : ", ", short_name(found.by_op[i].name), found.by_op[i].steps);
     if (found.by_op.size() > most) text += ", ...";
     return text + ")";
 }

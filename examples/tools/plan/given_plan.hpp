@@ -4,6 +4,7 @@
 #pragma once
 
 #include "command_line/file_error.hpp"
+#include "command_line/place.hpp"
 #include "format/read_plan.hpp"
 #include "plan/pass.hpp"
 #include "plan/report_of_steps.hpp"
@@ -11,6 +12,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <streambuf>
 #include <string>
 #include <utility>
 
@@ -29,29 +33,29 @@ inline file_error error_of_plan(const std::string& path, const error& e) {
     if (!where.empty() && !where.starts_with("step ")) where = "node '" + where + "'";
     if (!e.key().empty()) where += (where.empty() ? "" : ", ") + e.key();
     return {{},
-            path,
+            shown_input(path),
             where.empty() ? e.problem() : where + ": " + e.problem(),
             e.advice().empty() ? "make the plan of this graph" : e.advice()};
 }
 
-/// The plan in the file, placed by us and verified. Errors: the file is no plan for this graph, or an unsound one.
-inline verified_plan read_given(const loaded_graph& g, const options& asked, progress& line) {
+/// The plan in `source`, placed by us and verified; `path` for errors. Errors: the file is no plan for this graph, or an
+/// unsound one.
+inline verified_plan read_given(const loaded_graph& g, const std::string& path, std::streambuf& source,
+                                progress& line) {
     const stopwatch watch;
-    line.stage("reading the plan");
-    const std::string& path = asked.given_plan;
     try {
-        plan_document document = read_plan_file(path, g.snapshot);
+        plan_document document = read_plan(source, g.snapshot);
         plan_report r = report_of_steps(g.snapshot, document.steps);
         if (r.peak_bytes > r.baseline_peak_bytes)
             throw error({}, "schedule",
                         fmt::format("its peak of {} bytes is above that of the graph's own order, {}",
                                     r.peak_bytes, r.baseline_peak_bytes),
                         "leave out recomputations, or run the graph without a plan");
-        line.stage("bounding");
-        r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {}, 1).lower_bound_bytes);
-        r.notes.push_back("the plan was read from a file");
-        verified_plan made;
         const host_abilities all{.fuse = document.steps.fused_count() > 0};
+        line.stage("bounding");
+        r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {.host = all}, 1).lower_bound_bytes);
+        r.notes.push_back("the plan was read from a file");
+        verified_plan made{.made_here = false};
         made.plan = plan(strategy_named(document.strategy), std::move(document.steps), all, std::move(r));
         line.stage("placing");
         made.arena = plan_memory(g.snapshot, made.plan);
@@ -65,6 +69,18 @@ inline verified_plan read_given(const loaded_graph& g, const options& asked, pro
     } catch (const error& e) {
         throw error_of_plan(path, e);
     }
+}
+
+/// Likewise, of the file that the options name.
+inline verified_plan read_given(const loaded_graph& g, const options& asked, progress& line) {
+    line.stage("reading the plan");
+    std::unique_ptr<std::streambuf> source;
+    try {
+        source = open_source(asked.given_plan, {}, line.parts());
+    } catch (const error& e) {
+        throw error_of_plan(asked.given_plan, e);
+    }
+    return read_given(g, asked.given_plan, *source, line);
 }
 
 } // namespace echo::format

@@ -20,13 +20,13 @@ inline constexpr std::string_view planning_help = R"(    --strategy NAME
         budget        the least peak within --max-overhead, or the least
                       recomputation within --budget; compute-heavy ops may be
                       recomputed too (default)
-    --budget BYTES|RATIO
-        What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
-        a part of the peak without Echo (0.5). A graph that fits is left as it
-        is. The strategies other than budget are only measured by it.
-    --max-overhead RATIO
-        Recompute for at most this part of a step's time (default 0.05, which
-        is also 5%), and need as little memory as that allows.
+    --budget BYTES|PART
+        What the peak should not exceed: bytes (8589934592, 1e9, 512MiB, 1.5GB),
+        or a part of the peak without Echo (0.5, 50%). A graph that fits is left
+        as it is. The strategies other than budget are only measured by it.
+    --max-overhead PART
+        Recompute for at most this part of a step's time (default 5%, which is
+        also 0.05), and need as little memory as that allows.
     --keep PATTERN
         Never recompute the nodes whose name or layer matches, where * stands
         for any characters and ? for one. May be given several times.
@@ -43,6 +43,9 @@ inline constexpr std::string_view planning_help = R"(    --strategy NAME
         gradients (ConvGrad, w_grad) are, and what is computed from them.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
+    --quiet
+        Show no progress. It is shown on standard error, only where that is a
+        terminal, of what takes longer than a second.
     --max-bytes BYTES
         Read no more than this of a graph's file, unpacked. Without it, 1GiB,
         and no file that unpacks to 64 MiB and to 100 times its own size:
@@ -54,14 +57,14 @@ inline std::string help_text() {
     echo-plan - shrink the memory that a training graph needs
 
 SYNOPSIS
-    echo-plan GRAPH [--strategy NAME] [--budget BYTES|RATIO]
-              [--max-overhead RATIO] [--keep PATTERN]... [--fuse] [--no-encode]
+    echo-plan GRAPH [--strategy NAME] [--budget BYTES|PART]
+              [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
               [--dim NAME=VALUE]... [--first-backward NAME]
-              [--max-bytes BYTES] [--json] [--plan FILE] [--emit-plan FILE]
-              [--emit-onnx FILE] [--dot FILE] [--trace FILE]
+              [--max-bytes BYTES] [--quiet] [--json] [--plan FILE]
+              [--emit-plan FILE] [--emit-onnx FILE] [--dot FILE] [--trace FILE]
               [--memory-snapshot FILE] [--report DIR]
               [--compare | --pareto | --knee]
-    echo-plan diff A B [--graph GRAPH] [--fail-above PERCENT] ...
+    echo-plan diff A B [--graph GRAPH] [--fail-above PART] ...
     echo-plan --help | diff --help | --version
 
 DESCRIPTION
@@ -73,8 +76,11 @@ DESCRIPTION
 
     GRAPH is a file of the format echo-graph/1: .json, or .json.gz for a
     compressed one; or an ONNX model, .onnx or .onnx.gz, where the program was
-    built with ONNX. A model without gradients is left as it is, and its arena
-    is laid out.
+    built with ONNX; or -, which is any of them from standard input. A model
+    without gradients is left as it is, and its arena is laid out.
+
+    A FILE that is written may be -, which is standard output; then nothing
+    else is printed there.
 
 OPTIONS
 )";
@@ -128,6 +134,8 @@ EXAMPLES
         Look at it: open resnet50/index.html.
     echo-plan diff last-release.json.gz resnet50.json.gz --fail-above 2%
         Fail where a change of the model costs memory or time.
+    echo-plan - --dot - < resnet50.json.gz | dot -Tsvg > resnet50.svg
+        Draw the graph and its plan.
     echo-plan resnet50.json.gz --compare
         All strategies side by side.
     echo-plan resnet50.json.gz --budget 8GiB --emit-plan plan.json

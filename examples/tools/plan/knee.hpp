@@ -53,9 +53,7 @@ inline std::string knee_table(const std::vector<knee_point>& points) {
     std::vector<std::string> notes;
     for (const auto& [asked, found] : points) {
         rows.add({fmt::format("{:g}", 100 * asked), show_bytes(found.peak_bytes),
-                  baseline == 0 ? "-"
-                                : fmt::format("{:.3f}", static_cast<double>(found.peak_bytes) /
-                                                            static_cast<double>(baseline)),
+                  show_part(found.peak_bytes, baseline),
                   fmt::format("{:.2f}", 100 * found.recompute_time_ratio), show_gap(found)});
         for (const auto& note : found.notes)
             if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);

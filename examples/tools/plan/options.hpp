@@ -4,7 +4,7 @@
 #pragma once
 
 #include "command_line/parse.hpp"
-#include "command_line/same_file.hpp"
+#include "command_line/place.hpp"
 #include "plan/asked.hpp"
 #include "plan/help.hpp"
 #include "report/page.hpp"
@@ -19,7 +19,7 @@
 
 namespace echo::format {
 
-/// Errors: `usage_error` where a file would be written over the graph, or over another one.
+/// Errors: `usage_error` where a file would be written over one that is read, or over another one.
 inline void check_files(const options& chosen) {
     const std::string page = chosen.report_dir.empty() ? "" : chosen.report_dir + "/index.html";
     const std::pair<std::string_view, const std::string*> files[] = {
@@ -32,19 +32,26 @@ inline void check_files(const options& chosen) {
     for (std::size_t i = 0; i < std::size(files); ++i) {
         const auto& [option, file] = files[i];
         if (file->empty()) continue;
-        if (same_file(*file, chosen.graph))
+        const place there = place::of_output(*file);
+        if (there == place::of_input(chosen.graph))
             throw usage_error(fmt::format("{} would overwrite the graph", option));
+        if (!chosen.given_plan.empty() && there == place::of_input(chosen.given_plan))
+            throw usage_error(fmt::format("{} would overwrite the plan that is read", option));
         for (std::size_t j = 0; j < i; ++j)
-            if (!files[j].second->empty() && same_file(*file, *files[j].second))
+            if (!files[j].second->empty() && there == place::of_output(*files[j].second))
                 throw usage_error(fmt::format("{} and {} name the same file", files[j].first, option));
     }
 }
 
-/// Errors: `usage_error` where what is asked of a model is asked of another file.
+/// What of an ONNX model only can be asked is asked.
+inline bool asks_onnx(const options& chosen) {
+    return !chosen.dims.empty() || !chosen.first_backward.empty() || !chosen.onnx_file.empty();
+}
+
+/// Errors: `usage_error` where what is asked of a model is asked of another file. What comes from standard input is not
+/// known yet.
 inline void check_onnx(const options& chosen) {
-    const bool asks_onnx =
-        !chosen.dims.empty() || !chosen.first_backward.empty() || !chosen.onnx_file.empty();
-    if (asks_onnx && !chosen.is_onnx())
+    if (asks_onnx(chosen) && !chosen.is_onnx() && !is_stream(chosen.graph))
         throw usage_error("--dim, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
     if (!chosen.onnx_file.empty() && chosen.fuse)
         throw usage_error("--emit-onnx goes without --fuse: an ONNX node cannot run inside another");
@@ -54,6 +61,9 @@ inline void check_onnx(const options& chosen) {
 inline void check_report(const CLI::App& app, const options& chosen) {
     if (app.count("--report") == 0) return;
     if (chosen.report_dir.empty()) throw usage_error("--report names no folder");
+    if (is_stream(chosen.report_dir))
+        throw usage_error(
+            "--report writes a folder, and standard output is none (a folder of that name: ./-)");
     if (!report::can_draw())
         throw usage_error(fmt::format("--report needs uPlot, which this program was built without: {}",
                                       report::how_to_draw()));
@@ -63,13 +73,23 @@ inline void check_report(const CLI::App& app, const options& chosen) {
 inline constexpr std::string_view file_options[] = {"--emit-plan", "--emit-onnx", "--dot", "--trace",
                                                     "--memory-snapshot"};
 
-/// Errors: `usage_error` where a file has no name.
-inline void check_names(const CLI::App& app, const options& chosen) {
-    const std::string* const names[] = {&chosen.plan_file, &chosen.onnx_file, &chosen.dot_file,
-                                        &chosen.trace_file, &chosen.snapshot_file};
-    for (std::size_t i = 0; i < std::size(file_options); ++i)
+/// Errors: `usage_error` where a file has no name; where standard output would take two things, or standard input give
+/// two.
+inline void check_names(const CLI::App& app, options& chosen) {
+    std::string* const names[] = {&chosen.plan_file, &chosen.onnx_file, &chosen.dot_file, &chosen.trace_file,
+                                  &chosen.snapshot_file};
+    for (std::size_t i = 0; i < std::size(file_options); ++i) {
         if (app.count(std::string(file_options[i])) > 0 && names[i]->empty())
             throw usage_error(fmt::format("{} names no file", file_options[i]));
+        name_standard_output(*names[i]);
+        if (!is_stream(*names[i])) continue;
+        if (chosen.json || chosen.compare)
+            throw usage_error(fmt::format("{} and {} both write to standard output", file_options[i],
+                                          chosen.json ? "--json" : "--compare"));
+        chosen.prints = false;
+    }
+    if (is_stream(chosen.graph) && is_stream(chosen.given_plan))
+        throw usage_error("GRAPH and --plan cannot both be read from standard input");
 }
 
 /// Errors: `usage_error` where a plan is given and one is to be made.

@@ -3,11 +3,11 @@
 /// The pass that `echo-plan` runs and measures: snapshot, plan, arena, and the proof of both.
 #pragma once
 
+#include "command_line/progress.hpp"
 #include "format/file_graph.hpp"
 #include "format/write_report.hpp"
 #include "onnx/model.hpp"
 #include "plan/options.hpp"
-#include "plan/progress.hpp"
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
@@ -48,6 +48,7 @@ struct verified_plan {
     echo::plan plan{};
     memory_plan arena{};
     report_extras extras{};
+    bool made_here = true; ///< not so: read from a file, of a goal that is not known
 };
 
 /// The part of a step's time within which the least peak is looked for.

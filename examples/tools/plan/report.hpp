@@ -8,6 +8,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 
+#include <optional>
 #include <string>
 
 namespace echo::format {
@@ -21,13 +22,15 @@ inline std::string report_page(const loaded_graph& g, const options& asked, cons
     wanted.budget = any_peak;
     wanted.progress = show;
     constexpr std::size_t large = 10'000; // nodes, from which a search takes a second and more
-    const plan_front found = front(g.snapshot, wanted, g.snapshot.node_count() < large ? 24 : 10);
+    std::optional<plan_front> found;      // without gradients there is none
+    if (report::has_gradients(g.snapshot))
+        found = front(g.snapshot, wanted, g.snapshot.node_count() < large ? 24 : 10);
     line.stage("writing the report");
     return report::report_of({.name = g.name,
                               .graph = &g.snapshot,
                               .made = &made.plan,
                               .arena = &made.arena,
-                              .front = &found,
+                              .front = found ? &*found : nullptr,
                               .max_overhead = max_overhead_of(asked),
                               .made_here = asked.given_plan.empty(),
                               .notes = made.extras.notes});

@@ -4,6 +4,7 @@
 /// there is not left behind.
 #pragma once
 
+#include "command_line/unfinished.hpp"
 #include "format/output_file.hpp"
 
 #include <filesystem>
@@ -17,26 +18,16 @@ namespace echo::format {
 class report_folder {
 public:
     /// Errors: the folder cannot be made, or the file in it.
-    explicit report_folder(const std::string& path) : path_(path) {
+    explicit report_folder(const std::string& path) {
+        const signals_wait until_made;
         std::error_code problem;
-        made_ = std::filesystem::create_directory(path_, problem);
-        if (problem || !std::filesystem::is_directory(path_, problem))
+        if (std::filesystem::create_directory(path, problem)) made_.emplace(path, true);
+        if (problem || !std::filesystem::is_directory(path, problem))
             throw file_error({}, path,
                              "cannot be a folder for the report" + (problem ? ": " + problem.message() : ""),
                              "name a folder, or one to be made in a folder that is there");
-        try {
-            file_.emplace((path_ / "index.html").string());
-        } catch (...) {
-            remove();
-            throw;
-        }
+        file_.emplace(path + "/index.html");
     }
-    ~report_folder() {
-        file_.reset();
-        remove();
-    }
-    report_folder(const report_folder&) = delete;
-    report_folder& operator=(const report_folder&) = delete;
 
     /// Errors: the disk is full.
     void write(std::string_view page) {
@@ -45,19 +36,12 @@ public:
     }
     void commit() {
         file_->commit();
-        made_ = false;
+        if (made_) made_->keep();
     }
 
 private:
-    /// Only a folder that was made here, and only while it is empty.
-    void remove() noexcept {
-        std::error_code ignored;
-        if (made_) std::filesystem::remove(path_, ignored);
-    }
-
-    std::filesystem::path path_;
-    bool made_ = false;
-    std::optional<output_file> file_;
+    std::optional<unfinished> made_{}; ///< only a folder that was not there; it goes only while it is empty
+    std::optional<output_file> file_{};
 };
 
 } // namespace echo::format

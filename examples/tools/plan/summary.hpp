@@ -33,13 +33,16 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
         fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
         out += '\n';
     };
-    line("graph", "{}, {} nodes", one_line(g.name.empty() ? "without a name" : g.name),
+    line("graph", "{}, {} nodes", short_name(g.name.empty() ? "without a name" : g.name),
          g.snapshot.node_count());
-    line("strategy", "{}", claim(made.plan, max_overhead_of(asked)));
+    if (made.made_here)
+        line("strategy", "{}", claim(made.plan, max_overhead_of(asked)));
+    else
+        line("plan", "read from {}", short_name(shown_input(asked.given_plan)));
     line("peak", "{} -> {} ({} smaller)", show_bytes(r.baseline_peak_bytes), show_bytes(r.peak_bytes),
          show_ratio(r.baseline_peak_bytes, r.peak_bytes));
     line("bound", "{} ({}; gap {} %)", show_bytes(r.lower_bound_bytes),
-         bound_claim(made.plan, max_overhead_of(asked)), show_gap(r));
+         bound_claim(made.plan, max_overhead_of(asked), made.made_here), show_gap(r));
     line("stash", "{} -> {}", show_bytes(r.baseline_stash_bytes), show_bytes(r.stash_bytes));
     line("resident", "{} (parameters, optimizer state, inputs; not in the peak)",
          show_bytes(r.resident_bytes));
@@ -65,13 +68,13 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
     curve("", made.plan.steps(), "with Echo");
     const memory_profile before = profile(g.snapshot, baseline_schedule(g.snapshot));
     const memory_profile after = profile(g.snapshot, made.plan.steps());
-    line("at the peak", "{} -> {}", one_line(before.at), one_line(after.at));
+    line("at the peak", "{} -> {}", short_name(before.at), short_name(after.at));
     const auto where = [&](std::string_view what, const std::vector<profile_row>& was,
                            const std::vector<profile_row>& is) {
         for (std::size_t i = 0; i < was.size() && i < 4; ++i)
             line(i == 0 ? what : "", "{} -> {} {}", show_bytes(was[i].bytes),
                  show_bytes(bytes_of(is, was[i].name)),
-                 was[i].name.empty() ? "(no layer)" : one_line(was[i].name));
+                 was[i].name.empty() ? "(no layer)" : short_name(was[i].name));
     };
     where("  by kind", before.by_structure, after.by_structure);
     where("  by op", before.by_op, after.by_op);
@@ -79,7 +82,7 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
     if (!asked.report_dir.empty()) line("report", "{}/index.html", one_line(asked.report_dir));
     for (const auto& note : r.notes) line("note", "{}", one_line(note));
     for (const auto& note : made.extras.notes) line("note", "{}", one_line(note));
-    for (const auto& op : r.unknown_ops) line("unknown op", "{} (left alone)", one_line(op));
+    for (const auto& op : r.unknown_ops) line("unknown op", "{} (left alone)", short_name(op));
     return out;
 }
 

@@ -29,6 +29,12 @@ inline std::string show_ratio(std::uint64_t before, std::uint64_t after) {
     return decimal(static_cast<double>(before) / static_cast<double>(after), 2) + "x";
 }
 
+/// `0.493` of the whole; `-` where that is nothing.
+inline std::string show_part(std::uint64_t part, std::uint64_t whole) {
+    if (whole == 0) return "-";
+    return decimal(static_cast<double>(part) / static_cast<double>(whole), 3);
+}
+
 /// How far the peak is above its bound, in percent of the bound; `-` where that is 0.
 inline std::string show_gap(const plan_report& r) {
     if (r.lower_bound_bytes == 0) return "-";

@@ -18,7 +18,7 @@ void put_figures(json_out& out, std::string_view key, const subject& shown) {
     put_key(out, "strategy", true);
     out.text(name_of(shown.made->chosen_by()));
     put_key(out, "claim");
-    out.text(format::claim(*shown.made, shown.max_overhead));
+    out.text(shown.made_here ? format::claim(*shown.made, shown.max_overhead) : "a plan from a file");
     out.put(",\"peak\":", r.peak_bytes, ",\"baselinePeak\":", r.baseline_peak_bytes,
             ",\"bound\":", r.lower_bound_bytes, ",\"overhead\":");
     out.number(r.recompute_time_ratio);
@@ -68,11 +68,20 @@ std::string text_of(const Write& write) {
 
 } // namespace
 
+bool has_gradients(const snapshot& s) {
+    for (const auto n : s.nodes())
+        if (s[n].phase >= phase::backward) return true;
+    return false;
+}
+
 std::string report_of(const subject& shown) {
+    const bool arena_only = has_arena_only(shown);
     const schedule own = baseline_schedule(*shown.graph);
-    const std::array<side, 2> sides{
-        side{.title = "Without Echo", .of = shown.graph, .steps = &own},
-        side{.title = "With Echo", .of = shown.graph, .steps = &shown.made->steps(), .arena = shown.arena}};
+    const std::array<side, 2> sides{side{.title = "Without Echo", .of = shown.graph, .steps = &own},
+                                    side{.title = arena_only ? "Live" : "With Echo",
+                                         .of = shown.graph,
+                                         .steps = &shown.made->steps(),
+                                         .arena = shown.arena}};
     return make_page(head_of(shown), text_of([&](json_out& out) {
                          put_key(out, "graphs");
                          out.put("[");
@@ -80,6 +89,7 @@ std::string report_of(const subject& shown) {
                          out.put("]");
                          put_sides(out, sides);
                          put_figures(out, "plan", shown);
+                         if (arena_only) out.put(",\"arenaOnly\":true");
                          if (shown.front) put_front(out, *shown.front);
                      }));
 }

@@ -25,7 +25,10 @@ struct subject {
     std::vector<std::string> notes{};   ///< beside those of the plan's report
 };
 
-/// The graph's own order beside the plan. The same page for the same subject, byte for byte. Errors: as `make_page`.
+/// Whether the graph has gradients, for which something could be made again.
+bool has_gradients(const snapshot& s);
+
+/// The graph's own order beside the plan; of a graph without gradients, which is left as it is, the arena alone. The same page for the same subject, byte for byte. Errors: as `make_page`.
 /// O(nodes + steps + copies), and a search of a bounded length for each storage that waits.
 std::string report_of(const subject& shown);
 

@@ -58,10 +58,9 @@ inline std::string outcome_sentence(const subject& shown) {
 /// How far the peak lies above what is proved.
 inline std::string bound_sentence(const subject& shown) {
     const plan_report& r = shown.made->report();
-    if (shown.made->chosen_by() == strategy::baseline) return "The graph's own order was left as it is.";
-    const std::string claim = shown.made_here
-                                  ? format::bound_claim(*shown.made, shown.max_overhead)
-                                  : "no plan that runs each gradient once, in its order, is smaller";
+    if (shown.made_here && shown.made->chosen_by() == strategy::baseline)
+        return "The graph's own order was left as it is.";
+    const std::string claim = format::bound_claim(*shown.made, shown.max_overhead, shown.made_here);
     return "Proved: " + claim + " than " + format::show_bytes(r.lower_bound_bytes) + ". The peak lies " +
            format::show_gap(r) + " % above that bound.";
 }
@@ -83,10 +82,47 @@ inline std::vector<tile> plan_tiles(const subject& shown) {
     return tiles;
 }
 
+/// Nothing was made again, and nothing could be: what a page says of a plan would say nothing.
+inline bool has_arena_only(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    return !has_gradients(*shown.graph) && r.recomputed_nodes == 0 && r.peak_bytes == r.baseline_peak_bytes;
+}
+
+/// The head of a model without gradients: its arena is all there is to say.
+inline page_head head_of_arena(const subject& shown) {
+    const plan_report& r = shown.made->report();
+    using format::show_bytes;
+    page_head head{
+        .title = shown.name.empty() ? "a graph without a name" : shown.name,
+        .subtitle = grouped(shown.graph->node_count()) + " nodes, without gradients",
+        .tiles = {{"Peak", show_bytes(r.peak_bytes), "the most that is live at one step"},
+                  {"Resident", show_bytes(r.resident_bytes), "parameters, data; in no peak"}},
+        .sentences = {"Nothing waits for a gradient, so that nothing is recomputed and the order is "
+                      "left as it is."}};
+    if (!shown.arena) return head;
+    std::uint64_t apart = 0;
+    for (const auto& block : shown.arena->blocks()) apart += block.bytes;
+    const std::uint64_t bytes = shown.arena->bytes(), least = shown.arena->lower_bound();
+    const double above = least > 0 ? 100 * (static_cast<double>(bytes) / static_cast<double>(least) - 1) : 0;
+    head.tiles.insert(head.tiles.begin(), {{"Arena", show_bytes(bytes), "where all tensors lie"},
+                                           {"Above the bound", format::decimal(above, 1) + " %",
+                                            "no arena is smaller than " + show_bytes(least)},
+                                           {"Apart", show_bytes(apart),
+                                            counted(shown.arena->blocks().size(), "tensor", "tensors") +
+                                                " that share no memory"}});
+    head.sentences.push_back("In one arena the tensors take " + show_bytes(bytes) +
+                             "; apart they would take " + show_bytes(apart) + " (" +
+                             format::show_ratio(apart, bytes) + ").");
+    return head;
+}
+
 inline page_head head_of(const subject& shown) {
+    if (has_arena_only(shown)) return head_of_arena(shown);
     return {.title = shown.name.empty() ? "a graph without a name" : shown.name,
-            .subtitle = grouped(shown.graph->node_count()) + " nodes, planned by the strategy " +
-                        std::string(name_of(shown.made->chosen_by())),
+            .subtitle =
+                grouped(shown.graph->node_count()) + " nodes, " +
+                (shown.made_here ? "planned by the strategy " + std::string(name_of(shown.made->chosen_by()))
+                                 : std::string("a plan from a file")),
             .tiles = plan_tiles(shown),
             .sentences = {outcome_sentence(shown), bound_sentence(shown)}};
 }

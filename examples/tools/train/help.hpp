@@ -15,8 +15,8 @@ inline std::string help_text() {
     echo-train - train one of the paper's models, with and without Echo
 
 SYNOPSIS
-    echo-train MODEL [--preset NAME] [--strategy NAME] [--budget BYTES|RATIO]
-               [--max-overhead RATIO] [--baseline paper|modern] [--batch N]
+    echo-train MODEL [--preset NAME] [--strategy NAME] [--budget BYTES|PART]
+               [--max-overhead PART] [--baseline paper|modern] [--batch N]
                [--steps N] [--rate RATE] [--seed N] [--threads N] [--data FILE]
                [--evaluate N] [--profile | --json] [--device cpu|cuda]
                [--tf32] [--dry-run]
@@ -52,12 +52,13 @@ OPTIONS
         budget        the least peak within --max-overhead, or the least
                       recomputation within --budget; compute-heavy ops may be
                       recomputed too (default)
-    --budget BYTES|RATIO
-        What the peak should not exceed: bytes (8589934592, 512MiB, 1.5GB), or
-        a part of the peak without Echo (0.5). Nothing is trained if it does.
-    --max-overhead RATIO
-        Recompute for at most this part of a step's time (default 0.05, which
-        is also 5%), and need as little memory as that allows.
+    --budget BYTES|PART
+        What the peak should not exceed: bytes (8589934592, 1e9, 512MiB, 1.5GB),
+        or a part of the peak without Echo (0.5, 50%). Nothing is trained if it
+        does.
+    --max-overhead PART
+        Recompute for at most this part of a step's time (default 5%, which is
+        also 0.05), and need as little memory as that allows.
     --baseline paper|modern
         What a framework would do: paper has activations keep their inputs as
         well, and the strategies baseline and mirror place tensors in NNVM's

@@ -3,10 +3,10 @@
 /// The command line of `echo-train` as a value.
 #pragma once
 
+#include "command_line/amount.hpp"
 #include "command_line/parse.hpp"
 #include "command_line/refuse_comma.hpp"
 #include "engine/graph.hpp"
-#include "plan/budget_text.hpp"
 #include "plan/strategy_text.hpp"
 #include "train/help.hpp"
 
@@ -35,7 +35,7 @@ struct options {
     std::string model{}, preset = "tiny";
     device on = device::cpu;
     echo::strategy how = echo::strategy::budget;
-    std::optional<echo::format::budget_text> budget{}; ///< of the peak
+    std::optional<echo::format::peak_budget> budget{}; ///< of the peak
     std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
     engine::baseline habits = engine::baseline::modern;
     std::optional<std::int64_t> batch{};
@@ -121,7 +121,7 @@ inline options parse_options(int count, const char* const* arguments) {
     const auto given = [&](const char* option) { return app.count(option) > 0; };
     if (given("--device")) chosen.on = parse_device(on);
     if (given("--budget")) chosen.budget = echo::format::parse_budget(budget);
-    if (given("--max-overhead")) chosen.max_overhead = echo::format::parse_overhead(overhead);
+    if (given("--max-overhead")) chosen.max_overhead = echo::format::parse_part("--max-overhead", overhead);
     if (given("--baseline")) chosen.habits = parse_baseline(baseline);
     if (given("--batch")) chosen.batch = parse_whole<std::int64_t>("--batch", batch, 1, most);
     if (given("--steps")) chosen.steps = parse_whole<std::uint64_t>("--steps", steps, 1, most);

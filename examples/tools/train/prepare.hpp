@@ -3,8 +3,8 @@
 /// From the command line to a graph that is planned and placed, before anything is allocated.
 #pragma once
 
+#include "command_line/progress.hpp"
 #include "engine/session.hpp"
-#include "plan/progress.hpp"
 #include "train/models.hpp"
 #include "train/options.hpp"
 #include "train/room.hpp"

@@ -66,14 +66,14 @@ def alignment_of(host: Host) -> int:
 def job_of(call: Call) -> Job | str | None:
     """The call to measure. None: it takes no time or memory of its own. A text: why it cannot be measured."""
     node, target = call.node, call.node.target
-    if call.phase == "input" or call.kind == "view" or call.part in ("stats", "state"):
+    if node.op != "call_function" or call.kind == "view" or call.part in ("stats", "state"):
         return None
     if runs_for_effect(node) or is_collective(node):
         return None
     if written_arguments(target) and target is not aten.copy_.default:
         return "it writes to an argument"
-    if str(target) == "with_effects":
-        return "it has effects"
+    if str(target) == "with_effects":  # of PyTorch's own operators, such as checks, it takes no memory
+        return None if is_own(node.args[1]) else f"{node.args[1]} has effects"
     if getattr(target, "namespace", "") in COMMUNICATES:
         return "it communicates with other ranks"
     if any(name in OPAQUE for name, _ in tensor_arguments(node)):

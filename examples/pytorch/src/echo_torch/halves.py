@@ -12,6 +12,7 @@ from torch import fx
 from echo_torch import hooks, reuse
 from echo_torch.defaults import storage_of
 from echo_torch.graph import (
+    Call,
     Place,
     Unknown,
     argument,
@@ -71,8 +72,8 @@ class Builder:
         self.boundary = phases.index("backward")
         self.forward, self.backward = _Half(), _Half()
         self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
-        # Call → the step that ran it last.
-        self.latest = {node: t for t, (node, *_) in enumerate(steps) if host.calls[node].phase == "input"}
+        # Call → the step that ran it last; what is handed to a half is there before its first step.
+        self.latest = {node: t for t, (node, *_) in enumerate(steps) if not _runs(host.calls[node])}
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
         # The states of the generator that something runs again with.
         self.states = {reads[-1] for node, again, reads, _ in steps if again and host.calls[node].rerun == "seeded"}
@@ -120,7 +121,7 @@ class Builder:
         index, again, reads, _ = self.steps[t]
         call = self.host.calls[index]
         self.latest[index] = t
-        if call.phase == "input" or call.part == "state":  # the state is read where the operator draws
+        if not _runs(call) or call.part == "state":  # the state is read where the operator draws
             return
         if call.part == "stats":  # made by the first run of its `norm`
             half.copies |= {(t, k): half.copies[(reads[0][0], 3 + k)] for k in range(2)}
@@ -307,6 +308,11 @@ def _state(half: _Half, node: fx.Node) -> fx.Node:
     with getattr(next(leaves(node.meta["val"])), "fake_mode", None) or torch.device("meta"):
         state.meta["val"] = torch.empty(state_bytes(device), dtype=torch.uint8)
     return state
+
+
+def _runs(call: Call) -> bool:
+    """Whether a half runs it; else it is handed to it."""
+    return bool(call.node.op == "call_function")
 
 
 def _is_unchecked(node: fx.Node) -> bool:

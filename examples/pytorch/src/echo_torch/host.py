@@ -124,6 +124,8 @@ class Host:
                 late.add(node)
         open_nodes = [node for node in self.outputs[: self.num_fwd_outputs] if isinstance(node, fx.Node)]
         open_nodes += [node for node in self.writes if node not in late]
+        # What the gradients need of an input that may change later is made before that.
+        open_nodes += [n for n in self.joint.graph.nodes if n not in late and self._reads_lent(n)]
         while open_nodes:
             node = open_nodes.pop()
             if node not in needed:
@@ -140,6 +142,9 @@ class Host:
         self.late = late
         self.backward_nodes = set(backward)
         return forward + backward
+
+    def _reads_lent(self, node: fx.Node) -> bool:
+        return bool(self.lent) and any(storage_of(read) in self.lent for read in node.all_input_nodes)
 
     def place_of(self, node: fx.Node) -> Place:
         """The call and the output of it that made what `node` stands for."""
@@ -160,10 +165,15 @@ class Host:
         guarded: list[int] = []  # calls that belong into the forward half whatever reads them
         last_draw: int | None = None
         order = self._order()
-        for node in [n for n in order if n.op in ("placeholder", "get_attr")]:
+        for node in [n for n in order if n.op in ("placeholder", "get_attr") and n not in self.tangents]:
             if isinstance(node.meta.get("val"), torch.Tensor):
                 self._append(Call(node, "input", [], [graph.describe(node.meta["val"])]))
         for node in order:
+            if node in self.tangents and holds_memory(node):
+                # Autograd makes it when the backward pass begins, also where the result is not used, and holds it until
+                # the pass has ended.
+                made = [graph.describe(node.meta["val"])]
+                self._append(Call(node, "backward", [], made, rerun="never", time_us=0.0))
             if node.op != "call_function" or is_getitem(node):
                 continue
             if not holds_memory(node) and node.meta.get("val") is not None:
@@ -269,7 +279,8 @@ class Host:
     # ---- For the planner
 
     def results(self) -> list[Place]:
-        return list(dict.fromkeys(self._returned(self.outputs)))
+        held = [self.place_of(node) for node in self.tangents if holds_memory(node)]
+        return list(dict.fromkeys(self._returned(self.outputs) + held))
 
     def facts(self, alignment: int = 1) -> list[dict[str, Any]]:
         """What the planner is told of each call, but for its names; bytes are rounded up as the allocator does."""
@@ -297,6 +308,8 @@ class Host:
         replayed = replayed_by(self.joint, halves)
         order = [i for i, call in enumerate(self.calls) if call.phase == "input"]
         for half, phase in zip(halves, ("forward", "backward"), strict=True):
+            if phase == "backward":
+                order += [i for node in self.tangents for i in self.parts.get(node, ())]
             for node in half.graph.nodes:
                 if node.op != "call_function" or is_getitem(node):
                     continue

@@ -45,7 +45,8 @@ class Like:
             value = data.boolean if dtype == torch.bool else data.integer
             made = torch.full((extent,), value, dtype=dtype, device=device)
         made = made.as_strided(shape, stride)
-        if data.noise and len(shape) > 1 and shape[-1] == shape[-2] and 0 not in (*stride, *shape):
+        is_matrix = made.is_floating_point() or made.is_complex()
+        if data.noise and is_matrix and len(shape) > 1 and shape[-1] == shape[-2] and 0 not in (*stride, *shape):
             # A matrix that is no constant, positive definite and far from the unit matrix: every factorization exists.
             made.diagonal(dim1=-2, dim2=-1).fill_(shape[-1])
         made = made.conj() if is_conj else made
@@ -53,8 +54,12 @@ class Like:
 
 
 def _noisy(extent: int, dtype: torch.dtype, device: str) -> torch.Tensor:
-    """Numbers between 0 and 1 that differ from their neighbours."""
-    return _noise(dtype, device).repeat(-(-extent // NOISE))[:extent]
+    """Numbers between 0 and 1 that differ from their neighbours, on a storage of their own."""
+    made, noise = torch.empty(extent, dtype=dtype, device=device), _noise(dtype, device)
+    whole = extent - extent % NOISE
+    made[:whole].view(-1, NOISE).copy_(noise)
+    made[whole:].copy_(noise[: extent - whole])
+    return made
 
 
 @functools.cache

@@ -24,6 +24,7 @@ _GRADIENTS = [getattr(aten, f"{name}_backward") for name in _ACTIVATIONS]
 WRITES_TO = (
     {op.Tensor: (op.out, "out") for op in (aten.add, aten.sub, aten.mul, aten.div)}
     | {aten.where.self: (aten.where.self_out, "out")}
+    | {aten.mul.Scalar: (aten.mul.out, "out")}  # `mul_` rounds the number to the tensor's dtype first
     | {op.default: (op.grad_input, "grad_input") for op in _GRADIENTS}
 )
 # On a CPU these read a whole row before they write it, element by element, row behind row.
@@ -94,6 +95,8 @@ def writer_of(call: Call) -> Writer | None:
     if call.outputs[0].inplace is not None or call.outputs[0].bytes < LEAST_BYTES:
         return None
     made = call.node.meta["val"]
+    if made.dtype.is_complex:  # a product's last elements are rounded otherwise where it overlaps with an argument
+        return None
     if target in WRITES_TO_ON_CPU and made.device.type == "cpu":
         order = strided(made).order
         return WRITES_TO_ON_CPU[target] if order == tuple(sorted(order)) else None
@@ -106,7 +109,13 @@ def writer_of(call: Call) -> Writer | None:
 
 def _layout(value: torch.Tensor) -> tuple[Any, ...]:
     """What one tensor must share with another to take its place; symbolic sizes by their names."""
-    return value.dtype, value.device, *(str(n) for n in (*value.shape, *value.stride()))
+    return (
+        value.dtype,
+        value.device,
+        value.is_conj(),
+        value.is_neg(),
+        *(str(n) for n in (*value.shape, *value.stride())),
+    )
 
 
 class Strided(NamedTuple):

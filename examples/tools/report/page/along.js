@@ -51,6 +51,17 @@ function visibleSteps(total, begins, range, width) {
   return { xs, steps, end: right };
 }
 
+/** What is drawn, with the step `wanted` some pixels wide where it is in sight: a peak of one pixel would not be
+ *  seen. */
+function widened({ xs, steps, end }, wanted, pixel, wide = 4) {
+  const at = steps.indexOf(wanted);
+  if (at < 0 || (xs[at + 1] ?? end) - xs[at] >= wide * pixel) return { xs, steps, end };
+  const left = Math.max(xs[0], Math.min(xs[at] - pixel, end - wide * pixel)), right = left + wide * pixel;
+  const before = xs.findLastIndex((x) => x < left) + 1, after = xs.findLastIndex((x) => x <= right);
+  const rest = right < end ? [[right, ...xs.slice(after + 1)], steps.slice(after)] : [[], []];
+  return { xs: [...xs.slice(0, before), left, ...rest[0]], steps: [...steps.slice(0, before), wanted, ...rest[1]], end };
+}
+
 /** "Step 8,300", and when it begins where charts are drawn over time. */
 function stepText(side, along, t) {
   return `Step ${showCount(t)}${along === "time" ? ` at ${showTime(side.begins.time[t])}` : ""}`;

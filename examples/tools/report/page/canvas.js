@@ -34,8 +34,9 @@ function alongAxis(along) {
 
 function chartSize(host, height) { return { width: Math.max(320, Math.floor(host.clientWidth)), height }; }
 
-/** A line over the whole chart at a value of a scale, with words at its end. */
-function markLine(u, scale, value, words, colour) {
+/** A line over the whole chart at a value of a scale, with words at its end. `part`: "line" or "words" alone; `down`: how far
+ *  down the words of an upright line stand, from 0 to 1. */
+function markLine(u, scale, value, words, colour, { part = "both", down = 1 } = {}) {
   const at = u.valToPos(value, scale, true), { left, top, width, height } = u.bbox, ctx = u.ctx, ratio = devicePixelRatio;
   const across = scale === "y";
   if (across ? at < top || at > top + height : at < left || at > left + width) return;
@@ -46,23 +47,36 @@ function markLine(u, scale, value, words, colour) {
   ctx.beginPath();
   ctx.moveTo(across ? left : at, across ? at : top);
   ctx.lineTo(across ? left + width : at, across ? at : top + height);
-  ctx.stroke();
-  ctx.font = `${12 * ratio}px ${FONT.slice(5)}`;
+  if (part !== "words") ctx.stroke();
+  ctx.restore();
+  if (part === "line") return;
+  const right = at + wordsWidth(u, words) < left + width;
+  if (across) plateWords(u, words, left + width - 4 * ratio, at - 3 * ratio, colour, "right");
+  else plateWords(u, words, at + (right ? 5 : -5) * ratio, top + 20 * ratio + down * (height - 26 * ratio), colour, right ? "left" : "right");
+}
+
+function wordsWidth({ ctx }, words) {
+  ctx.font = `${12 * devicePixelRatio}px ${FONT.slice(5)}`;
+  return ctx.measureText(words).width + 8 * devicePixelRatio;
+}
+
+/** Words on a plate, so that they can be read on any colour; `y` is their lower edge. */
+function plateWords(u, words, x, y, colour, align) {
+  const { ctx } = u, ratio = devicePixelRatio, room = wordsWidth(u, words);
+  ctx.save();
   ctx.textBaseline = "bottom";
-  const room = ctx.measureText(words).width + 8 * ratio, right = at + room < left + width;
-  ctx.textAlign = across || !right ? "right" : "left";
-  const x = across ? left + width - 4 * ratio : at + (right ? 5 : -5) * ratio, y = across ? at - 3 * ratio : top + height - 6 * ratio;
-  ctx.fillStyle = styleColour("card"); // a plate, so that the words can be read on any colour
+  ctx.textAlign = align;
+  ctx.fillStyle = styleColour("card");
   ctx.globalAlpha = 0.85;
-  ctx.fillRect(ctx.textAlign === "right" ? x - room + 4 * ratio : x - 4 * ratio, y - 14 * ratio, room, 15 * ratio);
+  ctx.fillRect(align === "right" ? x - room + 4 * ratio : x - 4 * ratio, y - 14 * ratio, room, 15 * ratio);
   ctx.globalAlpha = 1;
   ctx.fillStyle = colour;
   ctx.fillText(words, x, y);
   ctx.restore();
 }
 
-/** A dot with a rim that stands out from any colour. */
-function markDot(u, x, y, colour) {
+/** A dot with a rim that stands out from any colour, and words beside it. */
+function markDot(u, x, y, colour, words = "") {
   const ctx = u.ctx, ratio = devicePixelRatio, left = u.valToPos(x, "x", true), top = u.valToPos(y, "y", true);
   if (left < u.bbox.left || left > u.bbox.left + u.bbox.width) return;
   ctx.save();
@@ -74,4 +88,7 @@ function markDot(u, x, y, colour) {
   ctx.fill();
   ctx.stroke();
   ctx.restore();
+  if (!words) return;
+  const onTheRight = left + 10 * ratio + wordsWidth(u, words) < u.bbox.left + u.bbox.width;
+  plateWords(u, words, left + (onTheRight ? 12 : -12) * ratio, top + 7 * ratio, colour, onTheRight ? "left" : "right");
 }

@@ -9,6 +9,14 @@ function leastWithin(model, part) {
   return plan.overhead <= part ? Math.min(least, plan.peak) : least;
 }
 
+/** The points of the front and the plan's own, without those that another one beats: overheads ascend, peaks descend. */
+function wholeFront({ front, plan }) {
+  const points = [...front.overhead.map((overhead, i) => ({ overhead, peak: front.peak[i] })), { overhead: plan.overhead, peak: plan.peak }];
+  points.sort((a, b) => a.overhead - b.overhead || a.peak - b.peak);
+  let least = Infinity;
+  return points.filter(({ peak }) => peak < least && ((least = peak), true));
+}
+
 class FrontChart {
   constructor(host, model) {
     Object.assign(this, { host, model });
@@ -24,8 +32,9 @@ class FrontChart {
   draw() {
     const { plan, front } = this.model, colour = styleColour("accent");
     this.plot?.destroy();
-    const x = front.overhead.map((part) => 100 * part), y = front.peak;
-    const low = Math.min(front.bound, plan.bound, ...y), high = Math.max(plan.baselinePeak, ...y);
+    this.points = wholeFront(this.model);
+    const x = this.points.map((point) => 100 * point.overhead), y = this.points.map((point) => point.peak);
+    const low = Math.min(front.bound, plan.bound, plan.peak, ...y), high = Math.max(plan.baselinePeak, plan.peak, ...y);
     const margin = 0.08 * (high - low || high || 1);
     this.plot = new uPlot({ ...chartSize(this.host, 300), legend: { show: false },
       series: [{}, { stroke: colour, width: 2, paths: uPlot.paths.stepped({ align: 1 }),
@@ -40,7 +49,7 @@ class FrontChart {
     const { plan, front } = this.model;
     markLine(u, "y", plan.baselinePeak, "without Echo", styleColour("quiet"));
     markLine(u, "y", front.bound, "no plan is smaller, whatever it takes", styleColour("quiet"));
-    if (plan.maxOverhead > 0) markLine(u, "x", 100 * plan.maxOverhead, "asked for", styleColour("quiet"));
+    if (plan.maxOverhead > 0) markLine(u, "x", 100 * plan.maxOverhead, "asked for", styleColour("quiet"), { down: 0.3 });
     markDot(u, 100 * plan.overhead, plan.peak, styleColour("bad"));
   }
 

@@ -13,7 +13,7 @@ class Report {
   constructor(model) {
     this.model = model;
     this.stacks = new Map();
-    this.mode = "structure";
+    this.mode = model.arenaOnly ? "op" : "structure"; // of which it has but one
     this.along = "steps";
     const $ = (id) => document.getElementById(id), zoomOf = (side) => (from, to) => this.zoom(side, from, to);
     this.charts = [0, 1].map((side) => new MemoryChart($(side === 0 ? "before" : "after"), model, side, zoomOf(side)));
@@ -26,6 +26,7 @@ class Report {
     this.addChoice($("stack"), MODES, "mode");
     this.addChoice($("along"), ALONG, "along");
     $("along").hidden = model.sides.some((side) => side.begins.time.at(-1) === 0); // nothing is known of times
+    if (model.arenaOnly) $("before").closest("figure").hidden = true; // it would be the same
     this.addZoom();
     this.addNotes($("notes"), $("notes-section"));
   }

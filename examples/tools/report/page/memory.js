@@ -26,13 +26,14 @@ class MemoryChart {
       scales: { x: { time: false, range: () => extentOf(this.begins, this.range) }, y: { range: () => [0, this.top] } },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 },
         bind: { dblclick: () => () => { this.zoomed(this.side.begin, this.side.steps - 1); } } },
-      hooks: { draw: [() => this.mark()], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
+      hooks: { drawAxes: [() => this.markBoundary("line")], draw: [() => this.mark()], setCursor: [(u) => this.hover(u)], setSelect: [(u) => this.select(u)] } },
     this.dataOf(), this.host);
   }
 
   /** The stack of the steps in sight, the lowest group last: each is drawn over the one before. */
   dataOf() {
-    const { xs, steps, end } = visibleSteps(this.load.total, this.begins, this.range, this.plot ? this.plot.bbox.width : 1200);
+    const width = this.plot ? this.plot.bbox.width : 1200, [left, right] = extentOf(this.begins, this.range);
+    const { xs, steps, end } = widened(visibleSteps(this.load.total, this.begins, this.range, width), this.side.peakStep, (right - left) / width);
     this.drawn = { xs, steps };
     const sum = new Float64Array(steps.length), stacked = new Map();
     for (const g of this.shown.slice().reverse()) {
@@ -62,11 +63,19 @@ class MemoryChart {
     this.zoomed(...chosen);
   }
 
+  /** Where the backward pass begins. `part`: the line lies under the curve, which is highest there, and the words over it. */
+  markBoundary(part) {
+    const { side, plot, begins } = this;
+    if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", begins[side.boundary], "backward pass", styleColour("ink"), { part });
+  }
+
   mark() {
     const { side, plot, model, begins } = this, other = model.sides[0];
-    if (side.boundary > 0 && side.boundary < side.steps) markLine(plot, "x", begins[side.boundary], "backward pass", styleColour("ink"));
-    if (this.sideIndex === 1) markLine(plot, "y", other.peak, `peak ${model.before ? "of " : ""}${sideText(model, 0)}`, styleColour("quiet"));
-    if (side.steps > 0) markDot(plot, (begins[side.peakStep] + begins[side.peakStep + 1]) / 2, side.peak, styleColour("ink"));
+    this.markBoundary("words");
+    if (this.sideIndex === 1 && !model.arenaOnly)
+      markLine(plot, "y", other.peak, `peak ${model.before ? "of " : ""}${sideText(model, 0)}`, styleColour("quiet"));
+    if (side.steps > 0)
+      markDot(plot, (begins[side.peakStep] + begins[side.peakStep + 1]) / 2, side.peak, styleColour("ink"), `peak ${showBytes(side.peak)}`);
   }
 
   hover(u) {

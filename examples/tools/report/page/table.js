@@ -15,21 +15,25 @@ function fillCell(cell, content, className = "") {
 
 class SortedTable {
   /** `columns`: {title, key: row → number or text to sort by, show: row → content, className}; `rows`: objects, sorted
-   *  at first by column `first`, downwards if `down`. */
-  constructor(host, { caption, columns, rows, first = 0, down = true, page = 40, search = null, sortable = true }) {
-    Object.assign(this, { host, columns, rows, column: first, down, page, shown: page, search, needle: "", filters: new Set(), sortable });
+   *  at first by column `first`, downwards if `down`; `sum`: chosen rows → what is said of all of them. */
+  constructor(host, { caption, columns, rows, first = 0, down = true, page = 40, search = null, sortable = true, sum = null }) {
+    Object.assign(this, { sum, host, columns, rows, column: first, down, page, shown: page, search, needle: "", filters: new Set(), sortable });
     this.above = Object.assign(document.createElement("div"), { className: "above" });
     this.table = document.createElement("table");
     this.table.createCaption().className = "heard";
     this.table.caption.textContent = caption;
     this.more = Object.assign(document.createElement("button"), { type: "button" });
     this.more.addEventListener("click", () => { this.shown += 5 * this.page; this.fill(); });
+    this.table.classList.toggle("wide", columns.length > 4); // on a narrow screen its rows are stacked
     const scroll = Object.assign(document.createElement("div"), { className: "scroll" });
     scroll.append(this.table);
     host.replaceChildren(this.above, scroll, this.more);
     if (search) this.addSearch(search);
     this.addHead();
     this.body = this.table.createTBody();
+    this.summary = Object.assign(document.createElement("span"), { className: "summary" });
+    this.summary.setAttribute("role", "status");
+    this.above.append(this.summary);
     this.fill();
   }
 
@@ -47,7 +51,7 @@ class SortedTable {
     box.checked = on && this.rows.some(test);
     if (box.checked) box.dispatchEvent(new Event("change"));
     outer.append(box, ` ${label}`);
-    this.above.append(outer);
+    this.above.insertBefore(outer, this.summary);
   }
 
   addHead() {
@@ -87,6 +91,7 @@ class SortedTable {
       else head.removeAttribute("aria-sort");
     });
     this.body.replaceChildren(...rows.slice(0, this.shown).map((row) => this.rowOf(row)));
+    this.summary.textContent = this.sum ? this.sum(rows) : "";
     this.more.hidden = rows.length <= this.shown;
     this.more.textContent = `Show more (${showCount(rows.length - this.shown)} left)`;
   }
@@ -95,7 +100,9 @@ class SortedTable {
     const made = document.createElement("tr");
     if (row.chosen) made.className = "chosen";
     for (const column of this.columns) {
-      fillCell(made.insertCell(), column.show(row), column.className);
+      const cell = made.insertCell();
+      cell.dataset.title = column.title;
+      fillCell(cell, column.show(row), column.className);
     }
     return made;
   }

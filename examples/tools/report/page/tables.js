@@ -26,13 +26,17 @@ function peakTable(host, model, stack) {
   const rows = [...new Set([...was.keys(), ...is.keys()])].map((name) => ({ name, before: was.get(name) ?? 0, after: is.get(name) ?? 0 }));
   const most = Math.max(1, ...rows.map((row) => Math.max(row.before, row.after)));
   const titles = model.sides.map((side) => side.title);
-  return new SortedTable(host, { caption: `Bytes live at the peak by ${MODES[stack.mode]}`, rows, first: 2, page: 12, columns: [
-    { title: MODES[stack.mode][0].toUpperCase() + MODES[stack.mode].slice(1), key: (r) => r.name, show: (r) => r.name, className: "name" },
+  const bar = (show, title) => ({ title, className: "bar", show });
+  const name = { title: MODES[stack.mode][0].toUpperCase() + MODES[stack.mode].slice(1), key: (r) => r.name, show: (r) => r.name, className: "name" };
+  const colourOf = (r) => groupColour(stack, at.get(r.name) ?? stack.groups.length - 1);
+  if (model.arenaOnly)
+    return new SortedTable(host, { caption: `Bytes live at the peak by ${MODES[stack.mode]}`, rows, first: 1, page: 12, columns: [name,
+      { title: "Bytes", key: (r) => r.after, show: (r) => showBytes(r.after), className: "number" }, bar((r) => bars(0, r.after, most, colourOf(r)), "")] });
+  return new SortedTable(host, { caption: `Bytes live at the peak by ${MODES[stack.mode]}`, rows, first: 2, page: 12, columns: [name,
     { title: titles[0], key: (r) => r.before, show: (r) => showBytes(r.before), className: "number" },
     { title: titles[1], key: (r) => r.after, show: (r) => showBytes(r.after), className: "number" },
     { title: "Change", key: (r) => r.after - r.before, show: (r) => changeCell(r.before, r.after), className: "number" },
-    { title: `Pale: ${sideText(model, 0)}; full: ${sideText(model, 1)}`, className: "bar",
-      show: (r) => bars(r.before, r.after, most, groupColour(stack, at.get(r.name) ?? stack.groups.length - 1)) }] });
+    bar((r) => bars(r.before, r.after, most, colourOf(r)), `Pale: ${sideText(model, 0)}; full: ${sideText(model, 1)}`)] });
 }
 
 /** One table of the plan; of two plans one each, under its name. `has`: whether there is something to say of a side. */
@@ -46,15 +50,15 @@ function eachPlan(host, model, has, make) {
   });
 }
 
-const LARGEST = 2000;
+const LARGEST = 2000, MOST_AT_PEAK = 20000;
 
-/** What waits for the backward pass, and other large storages, as rows. */
+/** All that is live at the peak, and the largest of the others, as rows. */
 function valueRows(side) {
-  const { storages: st, graph, peakStep } = side;
-  const order = Array.from({ length: st.count }, (_, i) => i).sort((a, b) => st.bytes[b] - st.bytes[a] || a - b).slice(0, LARGEST);
-  return order.map((i) => {
-    const why = side.reasons.get(i), maker = side.node[st.first[i]], n = why ? why.value : maker;
-    const atPeak = st.first[i] <= peakStep && st.last[i] >= peakStep;
+  const { storages: st, graph, peakStep } = side, isAtPeak = (i) => st.first[i] <= peakStep && st.last[i] >= peakStep;
+  const order = Array.from({ length: st.count }, (_, i) => i).sort((a, b) => st.bytes[b] - st.bytes[a] || a - b);
+  const chosen = [...order.filter(isAtPeak).slice(0, MOST_AT_PEAK), ...order.slice(0, LARGEST).filter((i) => !isAtPeak(i))];
+  return chosen.map((i) => {
+    const why = side.reasons.get(i), maker = side.node[st.first[i]], n = why ? why.value : maker, atPeak = isAtPeak(i);
     return { i, name: graph.names[n], op: graph.ops[graph.op[n]], layer: graph.layers[graph.layer[n]], bytes: st.bytes[i],
       first: st.first[i], last: st.last[i], atPeak, waits: Boolean(why), text: whyText(side, i, why, atPeak), ns: why ? why.ns : 0 };
   });
@@ -81,6 +85,7 @@ function link(text, label, action) {
 function valuesTable(host, model, s, goTo) {
   const of = model.before ? model.sides[s].title : "the plan";
   const table = new SortedTable(host, { caption: `The largest values of ${of}, and why each stays`, rows: valueRows(model.sides[s]), first: 3, page: 25,
+    sum: (rows) => `${plural(rows.length, "value")}, ${showBytes(rows.reduce((all, row) => all + row.bytes, 0))} together`,
     search: "Search names, ops, layers, reasons", columns: [
       { title: "Value", key: (r) => r.name, show: (r) => link(r.name, "show its life in the charts", () => goTo(s, r.first, r.last)),
         find: (r) => r.name, className: "name" },
@@ -90,8 +95,8 @@ function valuesTable(host, model, s, goTo) {
       { title: "Steps", key: (r) => r.last - r.first, show: (r) => `${showCount(r.first)}–${showCount(r.last)}`, className: "number" },
       { title: "At the peak", key: (r) => Number(r.atPeak), show: (r) => (r.atPeak ? "yes" : "no") },
       { title: "Why it stays", key: (r) => r.text, show: (r) => r.text, find: (r) => r.text, className: "text" }] });
-  table.addFilter("live at the peak", (row) => row.atPeak);
-  table.addFilter("waits for the backward pass", (row) => row.waits, true);
+  table.addFilter("live at the peak", (row) => row.atPeak, true);
+  if (!model.arenaOnly) table.addFilter("waits for the backward pass", (row) => row.waits);
   return table;
 }
 
