@@ -170,8 +170,7 @@ class Host:
                 self._append(Call(node, "input", [], [graph.describe(node.meta["val"])]))
         for node in order:
             if node in self.tangents and holds_memory(node):
-                # Autograd makes it when the backward pass begins, also where the result is not used, and holds it until
-                # the pass has ended.
+                # Autograd makes it when the backward pass begins, also where the result is not used.
                 made = [graph.describe(node.meta["val"])]
                 self._append(Call(node, "backward", [], made, rerun="never", time_us=0.0))
             if node.op != "call_function" or is_getitem(node):
@@ -279,8 +278,7 @@ class Host:
     # ---- For the planner
 
     def results(self) -> list[Place]:
-        held = [self.place_of(node) for node in self.tangents if holds_memory(node)]
-        return list(dict.fromkeys(self._returned(self.outputs) + held))
+        return list(dict.fromkeys(self._returned(self.outputs)))
 
     def facts(self, alignment: int = 1) -> list[dict[str, Any]]:
         """What the planner is told of each call, but for its names; bytes are rounded up as the allocator does."""
