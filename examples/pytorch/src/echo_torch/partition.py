@@ -25,6 +25,7 @@ from echo_torch.where import function_of
 
 __all__ = ["BudgetError", "EchoWarning", "Options", "Report", "partition", "reports", "warn_once"]
 MOST_PLANS = 256  # that a process keeps, those that were used last
+TOO_LONG = "planning took longer than it may: allow it more time by seconds="
 LARGER = 2  # times a size that a plan was made for: from there on it is made anew
 
 reports = Reports()
@@ -154,10 +155,17 @@ def said(fault: Exception) -> str:
     if isinstance(fault, Unknown):
         return str(fault)
     log.debug("echo: a fault of its own", exc_info=fault)
+    if took_too_long(fault):
+        return TOO_LONG
     return (
         f"a fault of Echo's own ({type(fault).__name__}): please report what "
         "logging.getLogger('echo_torch') says of it at DEBUG"
     )
+
+
+def took_too_long(fault: Exception) -> bool:
+    """Whether the planner gave up because its time was over."""
+    return isinstance(fault, RuntimeError) and "took longer" in str(fault)
 
 
 def agreed(ranks: Agreement | None, digest: str | None) -> bool:
@@ -220,9 +228,9 @@ def _plan(key: str, host: Host, graph: Any, options: Options, report: Report, de
             raise
         except RuntimeError as fault:  # it will not do better next time
             log.debug("echo: no plan", exc_info=fault)
-            if "took longer" not in str(fault):
+            if not took_too_long(fault):
                 raise
-            _plans[key] = Unknown(f"planning took longer than {options.seconds:g} s: allow it more by seconds=")
+            _plans[key] = Unknown(TOO_LONG)
         while len(_plans) > MOST_PLANS:
             _plans.popitem(last=False)
     _plans.move_to_end(key)
