@@ -84,7 +84,7 @@ def faults(program: Program, expected: list[Tensor], asked: tuple[dict[str, Any]
     for options in asked:
         before = len(echo_torch.reports())
         try:
-            with unittest.mock.patch.object(reuse, "LEAST_BYTES", 1):
+            with unittest.mock.patch.multiple(reuse, LEAST_BYTES=1, EVERYWHERE=True):
                 found = train(program, echo_torch.backend(measure=False, **options))
         except Exception as fault:
             told = str(fault).splitlines()[0][:160]

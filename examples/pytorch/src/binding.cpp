@@ -160,14 +160,15 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
 /// first asks whether somebody else holds it, which takes time: so a step does it only where two storages at that
 /// moment would raise the peak.
 std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::schedule& steps,
-                                          const echo::replayed& judged, echo::step_id t) {
+                                          const echo::replayed& judged, echo::step_id t, bool everywhere) {
     const auto outputs = s.outputs(steps[t].node);
     if (std::ranges::empty(outputs)) return {};
     const echo::value_record& made = s[*std::ranges::begin(outputs)];
     const std::uint32_t k = made.inplace;
     const echo::liveness& live = judged.live;
     if (k == echo::no_input || live.storage({t, 0}) != live.storage(steps.inputs(t)[k])) return {};
-    const bool fits_beside = judged.load()[t.index()] + made.bytes <= judged.footprint.peak_bytes;
+    const bool fits_beside =
+        !everywhere && judged.load()[t.index()] + made.bytes <= judged.footprint.peak_bytes;
     return fits_beside ? std::nullopt : std::optional(k);
 }
 
@@ -178,9 +179,10 @@ struct planned : echo::plan_report {
     double max_overhead = 0; ///< as it was asked for
 };
 
-/// The plan, in which an output is written over an input where nothing reads that again.
+/// The plan, in which an output is written over an input where nothing reads that again and it lowers the peak, or
+/// `everywhere`.
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
-                  double max_overhead, double seconds) {
+                  double max_overhead, double seconds, bool everywhere) {
     const watch watching{std::chrono::duration<double>(seconds)};
     const echo::snapshot s = read(g, true);
     const echo::plan made = echo::make_plan(s, options_of(g, watching, strategy, budget, max_overhead));
@@ -192,7 +194,7 @@ planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
         result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads), written_over(s, steps, judged, t));
+                                  std::move(reads), written_over(s, steps, judged, t, everywhere));
     }
     return result;
 }
@@ -358,7 +360,8 @@ NB_MODULE(_core, m) {
              "outputs"_a, "control"_a, "flops"_a, "workspace"_a, "time_us"_a.none(), "keep"_a, "writes"_a,
              "over"_a.none())
         .def("result", &result)
-        .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a, unlocked)
+        .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a,
+             "everywhere"_a = false, unlocked)
         .def("replay", &replay, "order"_a, "writes_over"_a, unlocked)
         .def("halves", &halves, "order"_a, "boundary"_a, "handed"_a, "writes_over"_a, unlocked)
         .def("page", &page, "name"_a, "order"_a, "plan"_a.none(), unlocked)

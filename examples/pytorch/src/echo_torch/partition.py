@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from echo_torch import costs, hooks, say
+from echo_torch import costs, hooks, reuse, say
 from echo_torch.agree import Agreement
 from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
@@ -193,7 +193,7 @@ def plan_for(
         graph = host.core(facts)
         default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
         report.time_us = sum(call.time_us or 0.0 for call in host.calls)
-        key = host.digest(facts, order, options, host.is_dynamic)
+        key = host.digest(facts, order, options, host.is_dynamic, reuse.EVERYWHERE)
     report.default_peak = default_peak
     report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
     if options.is_in_bytes and host.is_dynamic:
@@ -247,7 +247,7 @@ def _sought(host: Host, graph: Any, options: Options, report: Report, default: i
     """
 
     def plan(budget: int | None, allowed: float) -> Any:
-        return graph.plan(options.strategy, budget, allowed, options.seconds)
+        return graph.plan(options.strategy, budget, allowed, options.seconds, reuse.EVERYWHERE)
 
     budget = options.bytes_of(default)
     if report.checkpoints:

@@ -17,6 +17,7 @@ import torch
 from echo_torch import hooks
 from echo_torch.graph import MADE_OF, Call, Place, argument_names, aten, defaults_of, is_own, number
 
+EVERYWHERE = False  # whether results are written over arguments also where that does not lower the peak
 LEAST_BYTES = 1 << 16  # below that, looking twice costs more time than the memory is worth
 _ACTIVATIONS = "threshold gelu silu sigmoid tanh leaky_relu elu hardtanh hardsigmoid softplus".split()
 _GRADIENTS = [getattr(aten, f"{name}_backward") for name in _ACTIVATIONS]
