@@ -269,11 +269,10 @@ class Host:
         """The first call of the backward half runs behind what must not be late."""
         guarded += [index for index, _ in self._returned(self.outputs[: self.num_fwd_outputs])]
         self.guarded = sorted({i for i in guarded if self.calls[i].phase == "forward"})
-        for call in self.calls:
-            if call.phase == "backward":
-                call.control = [*call.control, *self.guarded]
-                return
-        raise Needless("nothing in it depends on a gradient")
+        late = [call for call in self.calls if call.phase == "backward"]
+        if not any(call.node.op == "call_function" for call in late):
+            raise Needless("nothing in it depends on a gradient")
+        late[0].control = [*late[0].control, *self.guarded]
 
     # ---- For the planner
 
