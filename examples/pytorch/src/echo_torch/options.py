@@ -14,6 +14,7 @@ from echo_torch import hooks
 
 STRATEGIES = ("budget", "min_cut", "echo", "echo_printed", "mirror", "baseline")
 CHECKPOINTS = ("replace", "keep")
+MOST_PERCENT = 10_000  # as the commands have it: what is more is a slip
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -126,7 +127,7 @@ def part_of(name: str, value: Any) -> float:
         found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*(%?)\s*", value, re.IGNORECASE)
         value = _number_of(found[1]) if found else None
     in_percent = found is not None and found[2] == "%"
-    if not _is_number(value) or not 0 <= value < math.inf or (value >= 1 and not in_percent):
+    if not _is_number(value) or not 0 <= value <= MOST_PERCENT or (value >= 1 and not in_percent):
         raise OptionError(f"{name}={given!r} is no part of a step: give '5%' or 0.05")
     return float(value) / 100 if in_percent else float(value)
 
