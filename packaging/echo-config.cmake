@@ -1,6 +1,6 @@
 # What find_package(echo) reads.
 include(CMakeFindDependencyMacro)
-find_dependency(Boost 1.74)
+find_package(Boost 1.74 QUIET) # only some headers need it: see docs/install.md
 foreach(component IN LISTS echo_FIND_COMPONENTS)
   if(component STREQUAL "cuda") # echo::cuda then links the runtime
     find_dependency(CUDAToolkit)

@@ -25,7 +25,7 @@ FILES_AND_COMMAND_LINES = re.compile(r"nlohmann/|zlib\.h|zconf\.h|CLI/|fmt/")
 CUDA_HEADERS = re.compile(r"(cu(da|dnn|blas|rand|b)|nvrtc|nvtx3|nvToolsExt|nvml|cooperative_groups)\w*(\.h(pp)?|/.*)")
 BOOST_GRAPH = re.compile(r"echo/graph/boost(_\w+)?\.hpp")
 # Planning sees snapshots, not hosts: nothing of a host's templates is compiled for it.
-OF_HOSTS = re.compile(r"echo/graph/(abilities|boost\w*|concepts|dead_nodes|gradient|graph_traits|infer|optional_members|read)\.hpp")
+OF_HOSTS = re.compile(r"echo/graph/(abilities|boost\w*|concepts|dead_nodes|gradient|graph_traits|infer|near_names|optional_members|read|required_members)\.hpp")
 PLANNING = ("echo/analysis/make_plan.hpp", "echo/analysis/plan_memory.hpp", "echo/analysis/verify.hpp")
 NOT_IN_THE_UMBRELLA = re.compile(r"echo/(vocabulary|cuda)/.*|boost/graph/.*|" + BOOST_GRAPH.pattern)
 

@@ -3,6 +3,8 @@
 # says the words of its first lines, each of them:
 #   // expect: words
 #   // options: -fno-exceptions
+# Where a line says so, it says that many things and no more:
+#   // errors: 1
 file(STRINGS ${SOURCE} head)
 set(expected "")
 set(options -DREJECT)
@@ -36,6 +38,15 @@ execute_process(COMMAND ${command} ${options} ${SOURCE} RESULT_VARIABLE status E
 if(status EQUAL 0)
   message(FATAL_ERROR "${SOURCE} must not compile with ${options}, but does")
 endif()
+foreach(line IN LISTS head)
+  if(line MATCHES "^// errors: ([0-9]+)$")
+    string(REGEX MATCHALL ": (fatal )?error: " found "${said}")
+    list(LENGTH found count)
+    if(NOT line STREQUAL "// errors: ${count}")
+      message(FATAL_ERROR "${SOURCE} is refused with ${count} errors instead of ${line}:\n${said}")
+    endif()
+  endif()
+endforeach()
 foreach(words IN LISTS expected)
   string(FIND "${said}" "${words}" place)
   if(place EQUAL -1)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// What Echo asks of the compiler. The only header that leaves macros behind, but for version.hpp, and
-/// none of them is for users to set.
+/// What Echo asks of the compiler. Every other header includes this one before anything else. The only header that
+/// leaves macros behind, but for version.hpp, and none of them is for users to set.
 #pragma once
 
-#if !defined(__cplusplus) || (__cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L))
-#error "Echo needs C++20: compile with -std=c++20 or later"
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
+#if defined(_MSC_VER) && !defined(__clang__)
+#error "Echo needs C++20: compile with /std:c++20 or later"
+#else // behind an #error these compilers go on, with hundreds of errors; a header that is missing ends them
+#include <Echo needs C++20: compile with -std=c++20 or later>
+#endif
 #endif
 
 /// Functions that also run on a device. Collapses to nothing where no CUDA compiler is at work.

@@ -3,6 +3,8 @@
 /// The one exception type of Echo: which node, which fact of it, what is wrong and what to do.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
 #error "Echo reports errors by throwing echo::error: compile without -fno-exceptions"
 #endif

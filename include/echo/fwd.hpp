@@ -3,6 +3,8 @@
 /// Declarations of Echo's main types, for headers that only name them.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <cstdint>
 
 namespace echo {

@@ -4,6 +4,8 @@
 /// multiply-add): planning computes in whole numbers, and asks the bits of a double whether it is one.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>

@@ -8,11 +8,16 @@
 #include <echo/tensor.hpp>
 
 #include <array>
+#include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace echo {
 
@@ -118,6 +123,65 @@ private:
     std::uint8_t size_ = 0;
 };
 
+/// The name of an op. Text that is there at compile time, as in a table, is referred to; text of a running program is
+/// copied, so that a name may be made of a temporary.
+class op_name {
+public:
+    constexpr op_name() noexcept = default;
+    /// This text. O(length).
+    constexpr op_name(std::string_view text) : text_(text) { own(); }
+    /// This text. O(length).
+    constexpr op_name(const char* text) : op_name(std::string_view(text)) {}
+    /// This text. O(length).
+    constexpr op_name(const std::string& text) : op_name(std::string_view(text)) {}
+    constexpr op_name(const op_name& other) : text_(other.text_) {
+        if (other.owned_) own();
+    }
+    constexpr op_name(op_name&& other) noexcept { swap(other); }
+    constexpr op_name& operator=(op_name other) noexcept {
+        swap(other);
+        return *this;
+    }
+    constexpr ~op_name() { delete[] owned_; }
+
+    /// The text, as long as this name is there.
+    constexpr operator std::string_view() const noexcept { return text_; }
+    /// Whether the text is that of another name, or this text.
+    template <std::convertible_to<std::string_view> Text>
+    friend constexpr bool operator==(const op_name& a, const Text& b) noexcept {
+        return a.text_ == std::string_view(b);
+    }
+    /// The order of the texts.
+    template <std::convertible_to<std::string_view> Text>
+    friend constexpr auto operator<=>(const op_name& a, const Text& b) noexcept {
+        return a.text_ <=> std::string_view(b);
+    }
+    /// Writes the text.
+    template <class Traits>
+    friend std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
+                                                        const op_name& name) {
+        return out << name.text_;
+    }
+
+private:
+    constexpr void own() {
+        if (std::is_constant_evaluated() || text_.empty()) return;
+        owned_ = new char[text_.size()];
+        text_.copy(owned_, text_.size());
+        text_ = {owned_, text_.size()};
+    }
+    constexpr void swap(op_name& other) noexcept {
+        const std::string_view text = text_;
+        char* const owned = owned_;
+        text_ = other.text_;
+        owned_ = other.owned_;
+        other.text_ = text;
+        other.owned_ = owned;
+    }
+    std::string_view text_{};
+    char* owned_ = nullptr;
+};
+
 /// Floating-point operations, or bytes of workspace, of one run of an op on these inputs and outputs.
 using flops_function = double (*)(std::span<const tensor> inputs, std::span<const tensor> outputs);
 /// Bytes of scratch memory of one run of an op on these inputs and outputs.
@@ -127,7 +191,7 @@ using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std
 /// and its gradient reads everything. `flops` and `workspace` are called once per node, when the snapshot is
 /// read.
 struct op_facts {
-    std::string_view name{};              ///< What reports call the op.
+    op_name name{};                       ///< What reports call the op.
     bool known = true;                    ///< false: no registry knows the op; it is listed in the report
     op_kind kind = op_kind::heavy;        ///< How much work it is.
     rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.

@@ -3,6 +3,8 @@
 /// The version of Echo, for the preprocessor and for code. CMakeLists.txt reads the three numbers from here.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <compare>
 
 /// Grows when code that compiled does not any more: docs/versions.md.

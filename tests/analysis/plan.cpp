@@ -37,11 +37,30 @@ TEST_CASE("a report in words") {
     r.unknown_ops = {"mystery"};
     r.lower_bound_bytes = 0; // no gap is a part of nothing
     CHECK(printed(r) ==
+          "note: all is well\n"
           "peak 6 -> 3 MB (2x, bound 0 MB, gap 0 %)\n"
           "stash 5 -> 1 MB, resident 7 MB\n"
           "recomputed nodes 4, encoded values 2, fused nodes 3, recompute time 12.5 % of a step\n"
-          "note: all is well\n"
           "unknown op (left alone): mystery\n");
+}
+
+TEST_CASE("a report says what is not as it was asked for") {
+    echo::plan_report r{
+        .baseline_peak_bytes = 4'000'000, .peak_bytes = 3'000'000, .lower_bound_bytes = 3'000'000};
+    r.budget_bytes = 2'000'000;
+    r.recompute_time_ratio = 1.5;
+    CHECK(printed(r) ==
+          "budget not met: 3 MB needed, 2 MB asked for\n"
+          "peak 4 -> 3 MB (1.33333x, bound 3 MB, gap 0 %)\n"
+          "stash 0 -> 0 MB, resident 0 MB\n"
+          "recomputed nodes 0, encoded values 0, recompute time 150 % of a step: recomputation takes "
+          "longer than the step without it\n");
+    r.allocated_bytes = 5'000'000;
+    CHECK(printed(r).starts_with("budget not met: 5 MB needed"));
+    r.budget_bytes = 5'000'000;
+    r.recompute_time_ratio = 1;
+    CHECK(printed(r).starts_with("peak"));
+    CHECK(printed(r).find("longer") == std::string::npos);
 }
 
 TEST_CASE("a report of nothing divides by nothing") {

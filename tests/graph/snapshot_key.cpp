@@ -22,7 +22,8 @@ struct description {
     std::vector<echo::value_id> results{echo::value_id(2)};
     bool skeleton = false;
 
-    std::string key() const {
+    std::string key() const { return echo::snapshot_key(graph()); }
+    echo::snapshot graph() const {
         echo::snapshot_builder builder;
         for (std::size_t i = 0; i < nodes.size(); ++i) {
             echo::node_description d = nodes[i];
@@ -34,7 +35,7 @@ struct description {
             builder.add(d);
         }
         for (const auto v : results) builder.add_result(v);
-        return echo::snapshot_key(std::move(builder).finish());
+        return std::move(builder).finish();
     }
 };
 
@@ -83,4 +84,15 @@ TEST_CASE("names of nodes and layers do not change the key", "[snapshot_key]") {
     named.nodes[1].name = "first";
     named.nodes[2].layer = "block";
     CHECK(named.key() == description().key());
+}
+
+TEST_CASE("one key leaves measured times out, and nothing else", "[snapshot_key]") {
+    description plain, timed, other;
+    timed.nodes[1].time_us = 3;
+    other.nodes[1].flops = 3;
+    const auto key = [](const description& d) { return echo::snapshot_key_without_times(d.graph()); };
+    CHECK(timed.key() != plain.key());
+    CHECK(key(timed) == key(plain));
+    CHECK(key(plain) == plain.key());
+    CHECK(key(other) != key(plain));
 }

@@ -1,5 +1,5 @@
-# cmake -DHOW=… -DSOURCE=… -DBUILD=… -DCOMPILER=… -DGENERATOR=… -DVERSION=… [-DNVCC=…] -P check.cmake
-# Configures, builds and runs the project next to this file, with Echo taken in by HOW.
+# cmake -DHOW=… -DSOURCE=… -DBUILD=… -DCOMPILER=… -DGENERATOR=… -DVERSION=… [-DNVCC=…] [-DWITHOUT=Boost;…] -P check.cmake
+# Configures, builds and runs the project next to this file, with Echo taken in by HOW, and by no option of Echo's.
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(NOT status EQUAL 0)
@@ -13,9 +13,11 @@ set(options "")
 if(NVCC)
   set(options -DCUDA=ON -DCMAKE_CUDA_COMPILER=${NVCC} -DCMAKE_CUDA_ARCHITECTURES=75)
 endif()
+foreach(package IN LISTS WITHOUT) # as on a machine that does not have it
+  list(APPEND options -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
+endforeach()
 if(HOW STREQUAL "find_package")
-  step(${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/echo ${toolchain} -DCMAKE_INSTALL_PREFIX=${BUILD}/prefix
-    -DECHO_BUILD_EXAMPLES=OFF -DECHO_BUILD_TESTS=OFF -DECHO_BUILD_BENCH=OFF)
+  step(${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/echo ${toolchain} -DCMAKE_INSTALL_PREFIX=${BUILD}/prefix ${options})
   step(${CMAKE_COMMAND} --install ${BUILD}/echo)
   list(APPEND options -DCMAKE_PREFIX_PATH=${BUILD}/prefix)
 

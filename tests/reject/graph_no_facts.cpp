@@ -1,4 +1,4 @@
-// expect: graph_traits<G>::facts(g, n)
+// expect: echo::graph_traits<G>::facts is missing or cannot be called as Echo calls it: make it a public static function facts(const G&, node) -> echo::op_facts
 // SPDX-License-Identifier: BSL-1.0
 #include <echo/graph/read.hpp>
 

@@ -1,4 +1,4 @@
-// expect: graph_traits<G>::inputs(g, n)
+// expect: echo::graph_traits<G>::inputs is missing or cannot be called as Echo calls it
 // SPDX-License-Identifier: BSL-1.0
 // A node's inputs are values, outputs of nodes, not nodes.
 #include <echo/graph/read.hpp>

@@ -57,9 +57,10 @@ TEST_CASE("the ATen table is sorted and holds each name once") {
     CHECK(std::adjacent_find(table.begin(), table.end(),
                              [](const auto& a, const auto& b) { return a.name == b.name; }) == table.end());
     for (const auto& facts : table) {
+        const std::string_view name = facts.name;
         INFO(std::string(facts.name));
-        CHECK(!facts.name.empty());
-        CHECK(facts.name.find_first_of(" \t\n") == std::string_view::npos);
+        CHECK(!name.empty());
+        CHECK(name.find_first_of(" \t\n") == std::string_view::npos);
         CHECK(aten.find("aten." + std::string(facts.name)) == &facts);
         CHECK((facts.kind == op_kind::view) == !facts.views.empty());
         CHECK((facts.one_bit_inputs.empty() || facts.kind == op_kind::light));

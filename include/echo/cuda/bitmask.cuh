@@ -16,6 +16,8 @@
 /// The result does not depend on the grid or on alignment.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !defined(__CUDACC__)
 #error "echo/cuda/bitmask.cuh needs a CUDA compiler: compile the file as .cu, with nvcc"
 #elif !defined(__CUDACC_RELAXED_CONSTEXPR__)

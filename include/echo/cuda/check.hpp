@@ -4,6 +4,8 @@
 /// to do.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !__has_include(<cuda_runtime_api.h>)
 #error                                                                                                       \
     "echo/cuda/check.hpp needs the CUDA runtime's headers: put the toolkit's include folder on the include path"

@@ -10,6 +10,8 @@
 /// dropped becomes 0.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !defined(__CUDACC__)
 #error "echo/cuda/dropout.cuh needs a CUDA compiler: compile the file as .cu, with nvcc"
 #elif !defined(__CUDACC_RELAXED_CONSTEXPR__)

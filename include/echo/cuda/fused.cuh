@@ -16,6 +16,8 @@
 /// What expressions there are: kernel/fused_expression.hpp. How operands are laid over the extents: fused_operand.hpp.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !defined(__CUDACC__)
 #error                                                                                                       \
     "echo/cuda/fused.cuh needs a CUDA compiler: compile the file as .cu with nvcc; bodies are in echo/cuda/kernel"

@@ -4,6 +4,8 @@
 /// occupancy.
 #pragma once
 
+#include <echo/config.hpp>
+
 #if !defined(__CUDACC__)
 #error "echo/cuda/launch.cuh needs a CUDA compiler: compile the file as .cu, with nvcc"
 #elif !defined(__CUDACC_RELAXED_CONSTEXPR__)

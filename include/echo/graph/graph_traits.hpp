@@ -11,7 +11,8 @@
 ///   phase(const G&, node)     -> echo::phase
 ///   results(const G&)         -> range of value     what must exist at the end
 ///   facts(const G&, node)     -> echo::op_facts
-/// Optional members, and what holds without them; one that cannot be called like this is refused, never ignored
+/// Optional members, and what holds without them; one that cannot be called like this, or whose name is nearly one of
+/// these, is refused, never ignored
 ///   name(const G&, node)      -> string              "#N", N the position in execution order
 ///   layer(const G&, node)     -> string              ""
 ///   control(const G&, node)   -> range of node       none
@@ -79,6 +80,7 @@ inline constexpr bool always_false = false;
 /// Specialise this for the graph type of an engine; the head of graph_traits.hpp lists the members.
 template <class G>
 struct graph_traits {
+    using is_not_specialised = void; ///< As no specialisation has it.
     static_assert(
         detail::always_false<G>,
         "echo::graph_traits is not specialised for this graph type: specialise echo::graph_traits<G> as "

@@ -3,6 +3,8 @@
 /// `host_abilities`: what the executor of a plan can do, as a value. What a graph type can do: abilities.hpp.
 #pragma once
 
+#include <echo/config.hpp>
+
 namespace echo {
 
 /// What the executor of a plan can do; nothing else is decided for it. The default is a host that runs the

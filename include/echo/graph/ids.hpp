@@ -3,6 +3,8 @@
 /// Strong 32-bit indices: a node is not a value and neither is a step.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>

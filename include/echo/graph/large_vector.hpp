@@ -5,6 +5,8 @@
 /// read.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <cstddef>
 #include <new>
 #include <vector>

@@ -3,6 +3,8 @@
 /// `phase`: which part of a training step a node belongs to.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

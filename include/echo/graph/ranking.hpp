@@ -4,6 +4,8 @@
 /// the cost of including the library.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>

@@ -34,7 +34,6 @@ public:
         bool complete = false;
         for (auto&& n : traits::nodes(graph_)) {
             complete |= add(n) == phase::backward;
-            facts_.back().name = {};
         }
         for (auto&& result : traits::results(graph_)) builder_.add_result(value(result, {}, "results"));
         if constexpr (has_writes<G>) written_.keep_last();
@@ -47,7 +46,7 @@ private:
     /// Adds the next node in execution order; gives its phase.
     phase add(const node_of<G>& n) {
         const std::size_t position = builder_.node_count();
-        const op_facts facts = traits::facts(graph_, n);
+        op_facts facts = traits::facts(graph_, n);
         const phase what = traits::phase(graph_, n);
         std::string name, layer;
         if constexpr (has_name<G>) name = std::string(std::string_view(traits::name(graph_, n)));
@@ -73,7 +72,8 @@ private:
         placement_.added(what, inputs_, outputs_);
         index_.insert(n, position);
         check_gradient(n, shown);
-        facts_.push_back(facts);
+        facts.name = {};
+        facts_.push_back(std::move(facts));
         note_trainable(n, what);
         return what;
     }
@@ -206,7 +206,8 @@ private:
 template <class G>
     requires host_graph<G>
 snapshot read(const G& graph) {
-    return detail::reader<G>(graph).run();
+    if constexpr (detail::can_be_read<G>) return detail::reader<G>(graph).run();
+    return {}; // `host_graph` has said what is missing
 }
 
 } // namespace echo

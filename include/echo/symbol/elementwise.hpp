@@ -6,6 +6,8 @@
 /// names.
 #pragma once
 
+#include <echo/config.hpp>
+
 /// `row(name, text)`: functions of one number. In the text, which is CUDA C++ on floats, A is the operand.
 #define ECHO_UNARY_FUNCTIONS(row)                                                                            \
     row(exp, "expf(A)") row(log, "logf(A)") row(tanh, "tanhf(A)")                                            \

@@ -39,7 +39,7 @@ public:
     constexpr const op_facts* find(std::string_view name) const noexcept {
         const auto* const found =
             std::lower_bound(begin(), end(), name, [](const op_facts& facts, std::string_view sought) {
-                return facts.name < sought;
+                return std::string_view(facts.name) < sought;
             });
         return found != end() && found->name == name ? found : nullptr;
     }

@@ -63,10 +63,17 @@ struct plan_report {
         blocker{}; ///< if the budget is not met: makes the largest value live at the peak, or needs the workspace
     /// Bytes of that value, or of that workspace.
     std::uint64_t blocker_bytes = 0;
+    /// Backward nodes of the graph, and those of them that are dead: no result needs them, so nothing of them runs.
+    std::size_t backward_nodes = 0, dead_backward_nodes = 0;
+    /// Input nodes that backward nodes read, all of which are dead.
+    std::vector<node_id> inputs_of_dead_nodes{};
     /// Ops that nothing is known of: they are left alone.
     std::vector<std::string> unknown_ops{};
     /// What else the user should know, a line each.
     std::vector<std::string> notes{};
+
+    /// Whether the budget that was asked for is kept.
+    bool met() const noexcept { return std::max(peak_bytes, allocated_bytes) <= budget_bytes; }
 };
 
 /// One point of a front: some plan of this peak takes this much recomputation.
@@ -108,9 +115,7 @@ public:
     /// Bytes: the peak of this plan.
     std::uint64_t best() const noexcept { return report_.peak_bytes; }
     /// Whether the budget that was asked for is kept.
-    bool met() const noexcept {
-        return std::max(report_.peak_bytes, report_.allocated_bytes) <= report_.budget_bytes;
-    }
+    bool met() const noexcept { return report_.met(); }
 
     /// Nodes that run again, fused or not, in execution order: for hosts whose own gradient pass recomputes marked
     /// nodes.
@@ -134,12 +139,16 @@ private:
     plan_report report_;
 };
 
-/// The report in a few lines for people: before, after, bound, overhead.
+/// The report in a few lines for people: notes, a budget that is not met, then before, after, bound, overhead.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const plan_report& r) {
     const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
     const auto gap = static_cast<double>(r.peak_bytes - r.lower_bound_bytes);
     const auto bound = static_cast<double>(r.lower_bound_bytes);
+    for (const auto& note : r.notes) out << "note: " << note << '\n';
+    if (!r.met())
+        out << "budget not met: " << megabytes(std::max(r.peak_bytes, r.allocated_bytes)) << " MB needed, "
+            << megabytes(r.budget_bytes) << " MB asked for\n";
     out << "peak " << megabytes(r.baseline_peak_bytes) << " -> " << megabytes(r.peak_bytes) << " MB";
     if (r.peak_bytes) {
         out << " (" << static_cast<double>(r.baseline_peak_bytes) / static_cast<double>(r.peak_bytes)
@@ -152,8 +161,8 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
     if (r.fused_nodes > 0) out << ", fused nodes " << r.fused_nodes;
     out << ", recompute time " << 100 * r.recompute_time_ratio << " % of a step";
     if (r.recompute_time_bound > 0) out << " (bound " << 100 * r.recompute_time_bound << " %)";
+    if (r.recompute_time_ratio > 1) out << ": recomputation takes longer than the step without it";
     out << '\n';
-    for (const auto& note : r.notes) out << "note: " << note << '\n';
     for (const auto& op : r.unknown_ops) out << "unknown op (left alone): " << op << '\n';
     return out;
 }

@@ -11,11 +11,13 @@
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
 #include <echo/analysis/plan/strategies/partition.hpp>
+#include <echo/graph/live_nodes.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace echo::detail {
@@ -57,6 +59,33 @@ void report_unknown_ops(const snapshot& s, plan_report& report) {
         if (unknown[op]) report.unknown_ops.emplace_back(s.op_name(op));
 }
 
+/// What a host loses that leaves its gradients out of the results: backward nodes that nothing needs. A note comes
+/// first where they are more than a tenth, or all that read some input.
+template <class = void>
+void report_dead_nodes(const snapshot& s, plan_report& report) {
+    const auto live = live_nodes(s);
+    id_set<node_id> read(s.node_count()), needed(s.node_count());
+    for (const auto n : s.nodes()) {
+        if (s[n].phase != phase::backward) continue;
+        ++report.backward_nodes;
+        report.dead_backward_nodes += !live[n];
+        for (const auto v : s.inputs(n)) (live[n] ? needed : read)[s[v].producer] = 1;
+    }
+    for (const auto n : s.nodes())
+        if (s[n].phase == phase::input && read[n] && !needed[n]) report.inputs_of_dead_nodes.push_back(n);
+    const std::size_t inputs = report.inputs_of_dead_nodes.size();
+    if (10 * report.dead_backward_nodes <= report.backward_nodes && inputs == 0) return;
+    std::string note = std::to_string(report.dead_backward_nodes) + " of " +
+                       std::to_string(report.backward_nodes) +
+                       " backward nodes are left out: no result needs them";
+    if (inputs > 0) {
+        note += "; among them all that read '" + s.name(report.inputs_of_dead_nodes[0]) + "'";
+        if (inputs > 1) note += " and " + std::to_string(inputs - 1) + " more inputs";
+    }
+    report.notes.insert(report.notes.begin(),
+                        note + "; gradients that the step must give belong to the results");
+}
+
 /// Of a plan that keeps a budget in bytes: no other that keeps it recomputes for less. `found`: its replay.
 template <class = void>
 void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
@@ -96,6 +125,7 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     if (std::max(report.peak_bytes, report.allocated_bytes) > report.budget_bytes)
         report_blocker(s, made, found, report);
     report_unknown_ops(s, report);
+    report_dead_nodes(s, report);
 }
 
 } // namespace echo::detail

@@ -3,6 +3,8 @@
 /// `load_profile`: live bytes by step, as they would be after changes that have not been replayed.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>

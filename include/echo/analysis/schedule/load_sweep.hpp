@@ -3,6 +3,8 @@
 /// The sweep over load: from the first and the last moment of each life to what is live at every moment.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

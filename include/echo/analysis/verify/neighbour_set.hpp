@@ -3,6 +3,8 @@
 /// `neighbour_set`: a set of small numbers that finds neighbours, for the blocks in use at one step.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -5,6 +5,8 @@
 /// damage, not malice: whoever may write the folder may choose what runs on the device.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <unistd.h>
 
 #include <atomic>

@@ -4,6 +4,8 @@
 /// nor to start.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <dlfcn.h>
 
 #include <initializer_list>

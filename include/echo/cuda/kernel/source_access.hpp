@@ -4,6 +4,8 @@
 /// kernel/fused_access.hpp says, without a header, so that NVRTC needs no include path.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <string_view>
 
 namespace echo::cuda::fused {

@@ -4,6 +4,8 @@
 /// and numbers, how they are stored and rounded. Without NVRTC it is plain C++.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <string_view>
 
 namespace echo::cuda::fused {

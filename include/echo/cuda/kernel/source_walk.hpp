@@ -4,6 +4,8 @@
 /// kernel/fused.hpp and kernel/warp.hpp say.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <string_view>
 
 namespace echo::cuda::fused {

@@ -3,6 +3,8 @@
 /// `bit_row`: a row of bits in which the next and the previous one set are found word by word.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>

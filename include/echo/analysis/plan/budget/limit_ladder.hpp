@@ -4,6 +4,8 @@
 /// the rungs of one ladder share their answers.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

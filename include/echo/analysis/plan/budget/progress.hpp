@@ -3,6 +3,8 @@
 /// `progress_callback`: how long searches tell how far they are.
 #pragma once
 
+#include <echo/config.hpp>
+
 #include <type_traits>
 
 namespace echo {
