@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -191,8 +192,9 @@ using workspace_function = std::uint64_t (*)(std::span<const tensor> inputs, std
 /// and its gradient reads everything. `flops` and `workspace` are called once per node, when the snapshot is
 /// read.
 struct op_facts {
-    op_name name{};                       ///< What reports call the op.
-    bool known = true;                    ///< false: no registry knows the op; it is listed in the report
+    op_name name{}; ///< What reports call the op.
+    /// false: nobody knows the op, and the report lists it. Left out: as `is_known` says.
+    std::optional<bool> known{};
     op_kind kind = op_kind::heavy;        ///< How much work it is.
     rerun_kind rerun = rerun_kind::never; ///< Whether it may run again.
     /// What its gradient reads of inputs and outputs.
@@ -207,5 +209,14 @@ struct op_facts {
     flops_function flops = nullptr;         ///< nullptr: none counted
     workspace_function workspace = nullptr; ///< nullptr: none
 };
+
+/// Whether anybody knows the op: `known`, and where that is left out, whether anything but its name is stated.
+constexpr bool is_known(const op_facts& f) noexcept {
+    if (f.known) return *f.known;
+    return f.kind != op_kind::heavy || f.rerun != rerun_kind::never ||
+           f.gradient_reads != reads::everything() || f.gradient_one_bit != reads{} ||
+           !f.one_bit_inputs.empty() || !f.views.empty() || !f.inplace.empty() || f.gradient_inplace ||
+           f.draws_by_element || f.flops != nullptr || f.workspace != nullptr;
+}
 
 } // namespace echo

@@ -85,6 +85,7 @@ constexpr op_facts facts_of() noexcept {
         facts.name = Op::name;
     else
         facts.name = detail::type_name<Op>();
+    facts.known = true;
     facts.kind = traits::kind;
     facts.rerun = traits::rerun;
     if constexpr (requires { traits::gradient_reads; }) facts.gradient_reads = traits::gradient_reads;

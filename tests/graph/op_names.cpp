@@ -67,6 +67,7 @@ TEST_CASE("names that are made for the call", "[op_names]") {
         CHECK(s.op_name(s[n].op) == type_of(n.index()));
         CHECK(s.name(n) == "node " + type_of(n.index()));
         CHECK(s.layer_name(s[n].layer) == "layer " + type_of(n.index()));
+        CHECK(s[n].unknown_op == (n.index() != 0)); // of the first more is stated than its name
     }
 }
 

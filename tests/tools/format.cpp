@@ -120,7 +120,7 @@ TEST_CASE("every fact of a file arrives in the host graph") {
     CHECK(traits::phase(g, 5) == echo::phase::backward);
     CHECK(traits::facts(g, 2).kind == echo::op_kind::heavy);
     CHECK(traits::facts(g, 2).rerun == echo::rerun_kind::pure);
-    CHECK(traits::facts(g, 2).known);
+    CHECK(traits::facts(g, 2).known == true);
     CHECK(traits::facts(g, 2).name == "aten.mm.default");
     CHECK(traits::facts(g, 5).one_bit_inputs == echo::positions{1});
     CHECK(traits::control(g, 3).size() == 1);
@@ -397,7 +397,7 @@ TEST_CASE("only kind and rerun come from the registry, and only where the file i
     check(4, op_kind::heavy, rerun_kind::never, false);
     check(5, op_kind::light, rerun_kind::seeded, true);
     check(6, op_kind::light, rerun_kind::never, false);
-    CHECK(traits::facts(g, 0).known); // an input never runs
+    CHECK(traits::facts(g, 0).known == true); // an input never runs
     CHECK(asked == 2);                // once per op
 
     const auto s = echo::read(g);
@@ -868,4 +868,6 @@ TEST_CASE("a report has every key of the format") {
     r.recompute_time_bound = 0.05;
     CHECK(nlohmann::json::parse(report_text(r, {}))["recompute_time_bound"] == 0.05);
     CHECK(parsed["notes"][1] == "and\tanother");
+    r.dead_backward_nodes = 7;
+    CHECK(nlohmann::json::parse(report_text(r, {}))["dead_backward_nodes"] == 7);
 }

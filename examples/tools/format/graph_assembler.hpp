@@ -165,7 +165,7 @@ private:
         if (record.op >= looked_up_.size()) looked_up_.resize(g_.ops_.size());
         auto& facts = looked_up_[record.op];
         if (!facts) facts = registry_ ? registry_(d.op) : nullptr;
-        record.known = *facts && (*facts)->known;
+        record.known = *facts && echo::is_known(**facts);
         if (!record.known) return;
         if (!d.kind) record.kind = (*facts)->kind;
         if (!d.rerun) record.rerun = (*facts)->rerun;

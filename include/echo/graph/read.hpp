@@ -59,7 +59,7 @@ private:
         d.kind = facts.kind;
         d.rerun = facts.rerun;
         d.draws_by_element = facts.draws_by_element;
-        d.unknown_op = !facts.known;
+        d.unknown_op = what != phase::input && !is_known(facts);
         d.inputs = inputs_;
         d.one_bit_inputs = facts.one_bit_inputs;
         d.control = control_;

@@ -62,8 +62,10 @@ private:
     }
 
     static constexpr auto table = make_vocabulary<detail::aten_rows>();
-    static constexpr op_facts writing_light{.name = "writes an argument", .kind = op_kind::light};
-    static constexpr op_facts writing_heavy{.name = "writes an argument", .kind = op_kind::heavy};
+    static constexpr op_facts writing_light{
+        .name = "writes an argument", .known = true, .kind = op_kind::light};
+    static constexpr op_facts writing_heavy{
+        .name = "writes an argument", .known = true, .kind = op_kind::heavy};
 };
 
 inline constexpr aten_vocabulary aten{}; ///< The vocabulary itself, a constant.

@@ -99,6 +99,7 @@ consteval auto make_vocabulary() {
         if (i > 0 && places[i].name == places[i - 1].name) throw "echo: a name stands twice in a vocabulary";
         sorted[i] = Rows[places[i].row].facts;
         sorted[i].name = places[i].name;
+        sorted[i].known = true;
     }
     return vocabulary<size>(sorted);
 }
