@@ -398,7 +398,7 @@ TEST_CASE("only kind and rerun come from the registry, and only where the file i
     check(5, op_kind::light, rerun_kind::seeded, true);
     check(6, op_kind::light, rerun_kind::never, false);
     CHECK(traits::facts(g, 0).known == true); // an input never runs
-    CHECK(asked == 2);                // once per op
+    CHECK(asked == 2);                        // once per op
 
     const auto s = echo::read(g);
     CHECK(s[echo::node_id(4)].unknown_op);

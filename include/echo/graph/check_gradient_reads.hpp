@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `check_gradient_reads`: whether the table of what gradients read is right, asked of the engine itself. For engines
-/// whose gradients are closures: no node shows what they read, so that `op_facts::gradient_reads` is all that Echo knows.
+/// whose gradients are closures: no node shows what they read, and Echo knows `op_facts::gradient_reads` alone.
 #pragma once
 
 #include <echo/graph/concepts.hpp>
@@ -131,10 +131,10 @@ private:
 } // namespace detail
 
 /// Runs the gradient of each forward node again with one input or output of the node spoilt at a time, and gives the
-/// nodes whose facts differ from what was seen. Every value is put back. A value whose elements are all zero integers is
-/// not asked about. Ask on random data: a gradient may ignore a value by chance, as that of ReLU does where nothing is
-/// positive. Errors: a gradient that makes other bytes each time; those of the engine's functions.
-/// One gradient per input and output of each forward node.
+/// nodes whose facts differ from what was seen. Every value is put back. A value whose elements are all zero integers
+/// is not asked about. Ask on random data: a gradient may ignore a value by chance, as that of ReLU does where nothing
+/// is positive. Errors: a gradient that makes other bytes each time; those of the engine's functions. One gradient per
+/// input and output of each forward node.
 template <host_graph G>
 std::vector<wrong_gradient_reads<G>> check_gradient_reads(const G& g, const gradient_probe<G>& probe) {
     const detail::gradient_reads_check<G> check(g, probe);

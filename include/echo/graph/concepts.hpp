@@ -12,10 +12,9 @@
 namespace echo {
 
 /// A training graph that Echo can read.
-/// Minimal definition: the required members listed in graph_traits.hpp. A type that lacks one is refused with a sentence
-/// that names it; so is an optional member that is there but not as Echo calls it, a name that is nearly that of a
-/// member, and a node that is neither hashable nor has an `index`.
-/// Laws: as there. Models: every host graph.
+/// Minimal definition: the required members listed in graph_traits.hpp. A type that lacks one is refused with a
+/// sentence that names it; so is an optional member that is there but not as Echo calls it, a name that is nearly that
+/// of a member, and a node that is neither hashable nor has an `index`. Laws: as there. Models: every host graph.
 template <class G>
 concept host_graph = detail::required_members_are_there<G>() && detail::optional_members_are_sound<G>() &&
                      detail::no_name_is_a_near_miss<G>();

@@ -10,9 +10,9 @@
 
 namespace echo {
 
-/// By step: the copies whose memory is free once the step has run. Each stands for its whole storage: views of the copy,
-/// and what was written over it in place, are gone with it. Results and what is resident are never released, nor do
-/// fused steps make anything. Errors: as `liveness_analysis`. O(steps + copies read).
+/// By step: the copies whose memory is free once the step has run. Each stands for its whole storage: views of the
+/// copy, and what was written over it in place, are gone with it. Results and what is resident are never released, nor
+/// do fused steps make anything. Errors: as `liveness_analysis`. O(steps + copies read).
 template <class = void>
 id_vector<step_id, std::vector<copy_id>> released_copies(const snapshot& s, const schedule& steps) {
     liveness_analysis analysis;
