@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace echo {
 
@@ -139,8 +140,15 @@ public:
         if (other.owned_) own();
     }
     constexpr op_name(op_name&& other) noexcept { swap(other); }
-    constexpr op_name& operator=(op_name other) noexcept {
-        swap(other);
+    // Not by value: clang 16 does not destroy the argument of `name = {}` in a template.
+    constexpr op_name& operator=(const op_name& other) {
+        op_name copy(other);
+        swap(copy);
+        return *this;
+    }
+    constexpr op_name& operator=(op_name&& other) noexcept {
+        op_name moved(std::move(other));
+        swap(moved);
         return *this;
     }
     constexpr ~op_name() { delete[] owned_; }
