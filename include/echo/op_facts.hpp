@@ -151,7 +151,15 @@ public:
         swap(moved);
         return *this;
     }
+// g++ 12 takes the name for uninitialized where it belongs to an aggregate of which a later member may throw.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
     constexpr ~op_name() { delete[] owned_; }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
     /// The text, as long as this name is there.
     constexpr operator std::string_view() const noexcept { return text_; }
