@@ -65,6 +65,33 @@ TEST_CASE("one gradient of many is forgotten", "[dead_gradients]") {
     CHECK(inner.notes.empty()); // 1 of 15 may be meant
 }
 
+TEST_CASE("the gradient of the data is no result", "[dead_gradients]") {
+    // The dead gradient of the data is all that reads the weight.
+    echo::snapshot_builder b;
+    const std::vector<echo::tensor> out{{.bytes = 64}};
+    const auto add = [&](echo::phase phase, std::vector<echo::value_id> in) {
+        return b.output(b.add({.op = "op",
+                               .phase = phase,
+                               .kind = echo::op_kind::light,
+                               .rerun = echo::rerun_kind::pure,
+                               .inputs = in,
+                               .outputs = out}),
+                        0);
+    };
+    const auto data = add(echo::phase::input, {}), weight = add(echo::phase::input, {});
+    auto y = add(echo::phase::forward, {data, weight});
+    std::vector<echo::value_id> after{y};
+    for (int i = 0; i < 12; ++i) after.push_back(y = add(echo::phase::forward, {y}));
+    auto dy = y;
+    for (std::size_t i = 12; i > 0; --i) dy = add(echo::phase::backward, {dy, after[i]});
+    b.add_result(add(echo::phase::backward, {dy, data})); // of the weight
+    add(echo::phase::backward, {dy, weight});             // of the data
+    const auto r = echo::make_plan(std::move(b).finish()).report();
+    CHECK(r.dead_backward_nodes == 1);
+    CHECK(r.inputs_of_dead_nodes.empty());
+    CHECK(r.notes.empty());
+}
+
 TEST_CASE("all gradients are results", "[dead_gradients]") {
     const auto r = report_of(8, std::nullopt);
     CHECK(r.backward_nodes == 15);

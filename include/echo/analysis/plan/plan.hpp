@@ -65,7 +65,7 @@ struct plan_report {
     std::uint64_t blocker_bytes = 0;
     /// Backward nodes of the graph, and those of them that are dead: no result needs them, so nothing of them runs.
     std::size_t backward_nodes = 0, dead_backward_nodes = 0;
-    /// Input nodes that backward nodes read, all of which are dead.
+    /// Input nodes that backward nodes read, all of which are dead, as are all that read what their readers read.
     std::vector<node_id> inputs_of_dead_nodes{};
     /// Ops that nothing is known of: they are left alone.
     std::vector<std::string> unknown_ops{};

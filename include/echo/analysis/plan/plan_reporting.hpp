@@ -60,7 +60,7 @@ void report_unknown_ops(const snapshot& s, plan_report& report) {
 }
 
 /// What a host loses that leaves its gradients out of the results: backward nodes that nothing needs. A note comes
-/// first where they are more than a tenth, or all that read some input.
+/// first where they are more than a tenth, or where ops that read some input have no gradient that anything needs.
 template <class = void>
 void report_dead_nodes(const snapshot& s, plan_report& report) {
     const auto live = live_nodes(s);
@@ -70,6 +70,15 @@ void report_dead_nodes(const snapshot& s, plan_report& report) {
         ++report.backward_nodes;
         report.dead_backward_nodes += !live[n];
         for (const auto v : s.inputs(n)) (live[n] ? needed : read)[s[v].producer] = 1;
+    }
+    // Where a gradient reads the other input of an op, this input's own gradient may be it: that of the data is often
+    // left out.
+    for (const auto n : s.nodes()) {
+        if (s[n].phase != phase::forward) continue;
+        const auto inputs = s.inputs(n);
+        if (std::none_of(inputs.begin(), inputs.end(), [&](value_id v) { return needed[s[v].producer]; }))
+            continue;
+        for (const auto v : inputs) read[s[v].producer] = 0;
     }
     for (const auto n : s.nodes())
         if (s[n].phase == phase::input && read[n] && !needed[n]) report.inputs_of_dead_nodes.push_back(n);
