@@ -141,11 +141,13 @@ public:
     }
     constexpr op_name(op_name&& other) noexcept { swap(other); }
     // Not by value: clang 16 does not destroy the argument of `name = {}` in a template.
+    /// Takes the text of another name. O(length).
     constexpr op_name& operator=(const op_name& other) {
         op_name copy(other);
         swap(copy);
         return *this;
     }
+    /// Takes the text of a name that is not needed any more. O(1).
     constexpr op_name& operator=(op_name&& other) noexcept {
         op_name moved(std::move(other));
         swap(moved);

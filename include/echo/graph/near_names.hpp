@@ -53,6 +53,7 @@ namespace echo::detail {
 #define ECHO_MEMBER_NAMED(NAME)                                                                              \
     template <class T>                                                                                       \
     concept has_member_##NAME = requires { &T::NAME; };
+/// The same, of a row of the table. Is not left defined.
 #define ECHO_NEAR_MEMBER(NAME, CONCEPT, NEAR) ECHO_MEMBER_NAMED(NEAR)
 ECHO_NEAR_NAMES(ECHO_NEAR_MEMBER)
 ECHO_NEAR_REQUIRED_NAMES(ECHO_MEMBER_NAMED)
