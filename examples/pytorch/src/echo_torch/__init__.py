@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 def partitioner(**asked: Unpack[Asked]) -> Partitioner:
     """A partitioner for Inductor: `options={"custom_partitioner_fn": echo_torch.partitioner()}`.
 
-    Experimental: plans do not know what Inductor fuses, so what it says of peaks and times is not what happens.
+    Several plans are lowered as Inductor would, and the one that takes least in the code which that generates is used.
     """
     from echo_torch.inductor import Partitioner
 

@@ -30,16 +30,16 @@ class Agreement:
             self.rank, self.world = dist.get_rank(), ranks
             self.store = dist.PrefixStore(f"echo/{next(_count)}", dist.distributed_c10d._get_default_store())
 
-    def share(self, make: Callable[[], Any]) -> Any:
-        """What the first rank makes, on every rank."""
+    def share(self, make: Callable[[], Any], name: str = "table") -> Any:
+        """What the first rank makes, on every rank; each thing has a name of its own."""
         if self.alone:
             return make()
         if self.rank == 0:
             made = make()
-            self.store.set("table", json.dumps(made))
+            self.store.set(name, json.dumps(made))
             return made
-        self._wait("table")
-        return json.loads(self.store.get("table"))
+        self._wait(name)
+        return json.loads(self.store.get(name))
 
     def on(self, digest: str | None) -> bool:
         """Whether all ranks have the same plan for the same graph. None: this one has no plan."""

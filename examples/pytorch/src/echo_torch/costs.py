@@ -13,7 +13,7 @@ import json
 import operator
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,25 +116,47 @@ def fill(host: Host, share: Callable[[Any], Any]) -> Filled:
     found: dict[int, Cost | str] = {index: job for index, job in jobs.items() if isinstance(job, str)}
     measurable = {index: job for index, job in jobs.items() if not isinstance(job, str)}
     keys = {index: _key(job) for index, job in measurable.items()}
-    own = {key for index, key in keys.items() if is_own(host.calls[index].node.target)}
     path = _path(device)
     known = _load(path)
     missing = {key: measurable[index] for index, key in keys.items() if key not in known and key not in _of_users}
-
-    def table() -> dict[str, Cost | str]:
-        users = _measure_apart({key: job for key, job in missing.items() if key not in own}, str(device))
-        if missing:
-            known.update(_measure({key: job for key, job in missing.items() if key in own}, str(device)))
-            if not hooks.profiler_runs():  # else scratch memory was not counted
-                _save(path, known)
-                _of_users.update(users)
-        both = known | _of_users | users
-        return {key: both[key] for key in keys.values()}
-
-    shared = _costs(share(table))
+    shared = _costs(share(lambda: _table(list(keys.values()), missing, known, device)))
     found |= {index: shared[key] for index, key in keys.items() if key in shared}
     _apply(host, {index: cost for index, cost in found.items() if not isinstance(cost, str)})
     return Filled(len(missing), _notes(host, found), path, frozenset(keys.values()))
+
+
+def of_jobs(jobs: Sequence[Job], device: torch.device) -> list[Cost | str]:
+    """What each job costs. A text: why it could not be measured."""
+    told = {index: text for index, job in enumerate(jobs) if (text := _communicates(job[0]))}
+    keys = [_key(job) for job in jobs]
+    known = _load(_path(device))
+    missing = {
+        key: jobs[index]
+        for index, key in enumerate(keys)
+        if index not in told and key not in known and key not in _of_users
+    }
+    found = _table([key for index, key in enumerate(keys) if index not in told], missing, known, device)
+    return [told[index] if index in told else found[key] for index, key in enumerate(keys)]
+
+
+def _communicates(target: Any) -> str | None:
+    spaces = (*COMMUNICATES, "_c10d_functional")
+    return "it communicates with other ranks" if getattr(target, "namespace", "") in spaces else None
+
+
+def _table(
+    keys: list[str], missing: dict[str, Job], known: dict[str, Cost | str], device: torch.device
+) -> dict[str, Cost | str]:
+    """The costs of these keys, of which some are measured now. `known` takes them up, and so does the file."""
+    own = {key for key, job in missing.items() if is_own(job[0])}
+    users = _measure_apart({key: job for key, job in missing.items() if key not in own}, str(device))
+    if missing:
+        known.update(_measure({key: job for key, job in missing.items() if key in own}, str(device)))
+        if not hooks.profiler_runs():  # else scratch memory was not counted
+            _save(_path(device), known)
+            _of_users.update(users)
+    both = known | _of_users | users
+    return {key: both[key] for key in keys}
 
 
 def _key(job: Job) -> str:

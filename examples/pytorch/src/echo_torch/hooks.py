@@ -20,6 +20,7 @@ _PARTS = {
     "symbol_of": "torch._functorch.partitioners:is_symbol_binding_fx_node",
     "free_symbols": "torch._functorch.partitioners:free_symbols",
     "make_graph_module": "torch.fx._lazy_graph_module:_make_graph_module",
+    "unset_fake": "torch._subclasses.fake_tensor:unset_fake_temporarily",
     "FakeTensorMode": "torch._subclasses.fake_tensor:FakeTensorMode",
     "without_modes": "torch.utils._python_dispatch:_disable_current_modes",
     "without_autocast": "torch._C:_DisableAutocast",

@@ -1,4 +1,4 @@
-"""The partitioner for Inductor; experimental, since plans do not know which operators it fuses."""
+"""The partitioner for Inductor: its plans are judged by the code that Inductor generates for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from echo_torch import (
     _core,
     _distrust,
     agree,
+    chosen,
     costs,
     defaults,
     forked,
@@ -18,6 +19,8 @@ from echo_torch import (
     halves,
     hooks,
     host,
+    judge,
+    lowered,
     made_up,
     options,
     partition,
@@ -35,18 +38,32 @@ class Partitioner(CustomPartitionerFn):
         self.options, self.distrust = options_of(asked), _distrust()
 
     def __call__(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
-        text = "Echo under Inductor is experimental: operators are counted as if none were fused"
-        partition.warn_once(text)
         more.pop("compiler", None)
         say.show_on_terminal()
         made = partition.partition(
-            gm, joint_inputs, options=self.options, inductor=True, distrust=self.distrust, **more
+            gm, joint_inputs, options=self.options, lowered_as=lowered.step_of, distrust=self.distrust, **more
         )
         say.tell()
         return made
 
     def uuid(self) -> Any:
-        modules = (agree, costs, defaults, forked, graph, halves, hooks, host, made_up, options, partition, reuse)
+        modules = (
+            agree,
+            chosen,
+            costs,
+            defaults,
+            forked,
+            graph,
+            halves,
+            hooks,
+            host,
+            judge,
+            lowered,
+            made_up,
+            options,
+            partition,
+            reuse,
+        )
         sources = get_hash_for_files(tuple(module.__file__ for module in modules))
         version: str = _core.version
         return version, repr(self.options), self.distrust, sources

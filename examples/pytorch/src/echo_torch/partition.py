@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,10 +13,12 @@ from torch import fx
 
 from echo_torch import costs, hooks, reuse, say
 from echo_torch.agree import Agreement
+from echo_torch.chosen import Chooser
 from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
+from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Report, Reports, Watch
 from echo_torch.say import EchoWarning, log, warn_once
@@ -65,13 +67,13 @@ def partition(
     *,
     options: Options,
     num_fwd_outputs: int,
-    inductor: bool = False,
+    lowered_as: Callable[..., Step] | None = None,
     distrust: str | None = None,
     names: Sequence[str] = (),
     **more: Any,
 ) -> Halves:
     """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph. `names`: how the user's code
-    calls its inputs.
+    calls its inputs. `lowered_as`: what says how a compiler lowers halves; else operators run one by one.
     """
     report = Report()
     reports.add(report)
@@ -85,7 +87,7 @@ def partition(
         ranks = Agreement()
         if distrust:
             raise Unknown(distrust)
-        traced = inductor or hooks.dynamo_config.compiled_autograd
+        traced = lowered_as is not None or hooks.dynamo_config.compiled_autograd
         lent = lent_inputs(joint, default[1], static_inputs(joint, joint_inputs, more))
         with uncollected():
             host = Host(
@@ -98,10 +100,14 @@ def partition(
                 names=names,
             )
         watch.lap("reading")
-        plan, digest = plan_for(host, default, options, report, watch, ranks)
-        with uncollected():
-            halves = Builder(host, plan.steps).build()
-        watch.lap("building")
+        if lowered_as is None:
+            plan, digest = plan_for(host, default, options, report, watch, ranks)
+            with uncollected():
+                halves = Builder(host, plan.steps).build()
+            watch.lap("building")
+        else:
+            step = lowered_as(joint_inputs, num_fwd_outputs, more)
+            halves, digest = Chooser(host, default, step, options, report).choose(watch, ranks)
     except BudgetError:
         agreed(ranks, None)
         raise

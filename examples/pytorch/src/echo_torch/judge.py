@@ -1,0 +1,258 @@
+"""What a step needs under Inductor, without running it: the code that Inductor has generated for the two halves runs on
+tensors that have no memory, and each storage is counted from where it is made to where the code lets go of it.
+
+Nothing is modelled: buffers that are taken over, in-place writes, views and donated arguments are in the code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from echo_torch import costs, hooks
+from echo_torch.graph import Unknown, number
+from echo_torch.made_up import Like
+
+aten = torch.ops.aten
+PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buffers and views, and compute nothing
+EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cpu_pinned", "cuda", "xpu", "mtia")}
+CHECKS = ("assert_size_stride", "assert_alignment")
+MOST_LIVE = 16  # storages of a peak that are told, the largest
+BEYOND = 1 << 25  # bytes: what moves as much comes from memory, and not from a cache
+
+
+@dataclass(frozen=True)
+class Code:
+    """What Inductor generates for one half: a module of Python, and the constants that it reads."""
+
+    text: str
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Live:
+    """A storage that is there at the peak."""
+
+    bytes: int
+    buffer: str  # as the generated code calls it
+    origin: str  # what makes it: a comment of Inductor's names the operators and where they stand
+
+
+@dataclass
+class Judged:
+    """What a step of two halves takes."""
+
+    peak: int = 0  # bytes above parameters and inputs
+    microseconds: float = 0.0
+    at: str = ""  # the line of the generated code with the peak
+    live: list[Live] = field(default_factory=list)  # at the peak, the largest first
+    kernels: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequence[Any], own: int) -> Judged:
+    """Runs both halves. `inputs`: those of the forward half; `tangents`: of the backward half, in its order; `own`: how
+    many outputs of the forward half are the user's and stay. Sizes are taken by their hints.
+
+    Unknown: the code does what is not known here, such as a branch on a value.
+    """
+    mode = hooks.FakeTensorMode(allow_non_fake_inputs=True)
+    with hooks.without_modes(), mode, torch.no_grad():
+        given = [_alike(value) for value in inputs]
+        run = _Run(given)
+        programs = [_Program(name, code, mode) for name, code in (("forward", forward), ("backward", backward))]
+        with run:
+            results = programs[0](list(given))
+            kept, saved = results[:own], results[own:]
+            del results
+            sizes = [value for value in saved if not isinstance(value, torch.Tensor)]
+            arguments = sizes + [value for value in saved if isinstance(value, torch.Tensor)]
+            del saved, sizes
+            arguments += [_alike(value) for value in tangents]
+            gradients = programs[1](arguments)
+            del kept, gradients
+    found = run.judged()
+    for program in programs:
+        linecache.cache.pop(program.file, None)
+    return found
+
+
+def _alike(value: Any) -> Any:
+    """A tensor without memory of the same size, or the number by its hint."""
+    if not isinstance(value, torch.Tensor):
+        return number(value) if isinstance(value, torch.SymInt) else value
+    shape, stride = ([number(n) for n in extents] for extents in (value.shape, value.stride()))
+    return torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
+
+
+class _Kernel:
+    """Takes the place of a kernel: it tells who asks what it reads and writes, and computes nothing."""
+
+    def __call__(self, *args: Any, **_: Any) -> None:
+        if (run := _Run.of_this_thread) is not None:
+            run.kernel(args)
+
+    def run(self, *args: Any, **named: Any) -> None:
+        self(*args, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unknown(f"the generated code asks a kernel for {name}")
+
+
+class _Kernels:
+    """Takes the place of Inductor's compiler of kernels."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **named: None if name == "wait" else _Kernel()
+
+
+class _Program:
+    """The module that Inductor has generated, with nothing compiled."""
+
+    numbers = itertools.count()
+
+    def __init__(self, name: str, code: Code, mode: Any) -> None:
+        self.file = f"<echo: {name} half {next(self.numbers)}>"
+        self.names: dict[str, Any] = {"__name__": "judged"}
+        with mock.patch("torch._inductor.async_compile.AsyncCompile", _Kernels):
+            exec(compile(code.text, self.file, "exec"), self.names)
+        if "call" not in self.names:
+            raise Unknown("the generated code has no function 'call'")
+        linecache.cache[self.file] = (len(code.text), None, code.text.splitlines(True), self.file)
+        self.names |= {name: _emptied(device) for name, device in EMPTY.items()}
+        self.names |= dict.fromkeys(CHECKS, lambda *_: None)
+        self.names["reinterpret_tensor"] = _reinterpreted
+        for key, value in code.constants.items():
+            self.names[key] = mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        return list(self.names["call"](arguments))
+
+
+def _emptied(device: str) -> Callable[..., torch.Tensor]:
+    return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+
+def _reinterpreted(of: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
+    return of.as_strided(size, stride, of.storage_offset() + offset)
+
+
+@dataclass
+class _Storage:
+    reference: Any  # a weak one
+    bytes: int
+    line: tuple[str, int]
+
+
+class _Run(TorchDispatchMode):
+    """Follows the storages of one run."""
+
+    of_this_thread: _Run | None = None
+
+    def __init__(self, given: Sequence[Any]) -> None:
+        super().__init__()
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        self.given = {value.untyped_storage()._cdata for value in tensors}
+        self.storages: dict[int, _Storage] = {}
+        self.peak, self.at, self.live = 0, ("", 0), list[_Storage]()
+        self.calls: list[tuple[costs.Job, int, tuple[str, int]]] = []  # operators, and what was there before them
+        self.moved: list[int] = []  # bytes that each kernel reads and writes
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __enter__(self) -> Any:
+        _Run.of_this_thread = self
+        return super().__enter__()
+
+    def __exit__(self, *fault: Any) -> None:
+        _Run.of_this_thread = None
+        super().__exit__(*fault)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = self._now()
+        made = func(*args, **(kwargs or {}))
+        tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
+        if func not in PLACES and not (tensors and all(value._is_view() for value in tensors)):
+            job = pytree.tree_map_only(torch.Tensor, Like, (func, args, kwargs or {}))
+            self.calls.append((job, before, _line()))
+        for value in tensors:
+            self._note(value)
+        return made
+
+    def kernel(self, args: Sequence[Any]) -> None:
+        """A generated kernel reads or writes each of these once."""
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        self.moved.append(sum(value.numel() * value.element_size() for value in tensors))
+
+    def judged(self) -> Judged:
+        """What was found, with the scratch memory and the time of operators as they are measured."""
+        copied: costs.Job = (aten.clone.default, (Like(torch.empty(BEYOND // 4, device=self.device)),), {})
+        *found, copying = costs.of_jobs([*(job for job, *_ in self.calls), copied], self.device)
+        speed = (copying.microseconds or 0.0) / (2 * BEYOND) if isinstance(copying, costs.Cost) else 0.0
+        result = Judged(self.peak, at=_kernel_of(self.at), kernels=len(self.moved))
+        for (job, before, line), cost in zip(self.calls, found, strict=True):
+            if isinstance(cost, str):
+                result.notes.append(f"the scratch memory of {job[0]} is in no prediction: {cost}")
+                continue
+            result.microseconds += cost.microseconds or 0.0
+            if before + cost.most > result.peak:
+                result.peak, result.at = before + cost.most, _kernel_of(line)
+        result.microseconds += sum(self.moved) * speed
+        told = sorted(self.live, key=lambda storage: -storage.bytes)[:MOST_LIVE]
+        result.live = [Live(storage.bytes, _buffer_of(storage.line), _kernel_of(storage.line)) for storage in told]
+        return result
+
+    def _now(self) -> int:
+        """Bytes that are there; what has gone is forgotten."""
+        expired = torch.UntypedStorage._expired
+        for key in [key for key, storage in self.storages.items() if expired(storage.reference)]:
+            torch.UntypedStorage._free_weak_ref(self.storages.pop(key).reference)
+        return sum(storage.bytes for storage in self.storages.values())
+
+    def _note(self, value: torch.Tensor) -> None:
+        storage = value.untyped_storage()
+        if storage._cdata in self.given or storage._cdata in self.storages:
+            return
+        self.storages[storage._cdata] = _Storage(storage._weak_ref(), number(storage.nbytes()), _line())
+        if (now := self._now()) > self.peak:
+            self.peak, self.at, self.live = now, _line(), list(self.storages.values())
+
+
+def _line() -> tuple[str, int]:
+    """The line of the generated code that runs."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith("<echo: "):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
+
+
+def _buffer_of(line: tuple[str, int]) -> str:
+    """What the line makes, as the generated code calls it; what a step begins with has no name."""
+    found = re.match(r"\s*(\w+) = ", linecache.getline(*line))
+    return found[1] if found else ""
+
+
+def _kernel_of(line: tuple[str, int]) -> str:
+    """The kernel or operator of the line, or the first behind it that takes what the line makes."""
+    file, at = line
+    buffer = _buffer_of(line)
+    while text := linecache.getline(file, at):
+        found = re.search(r"\b((?:cpp|triton)_\w+|extern_kernels\.\w+|(?:torch\.ops|aten)\.[\w.]+)(?:\.run)?\(", text)
+        if found and (not buffer or re.search(rf"\b{buffer}\b", text)):
+            return found[1]
+        at += 1
+    return ""

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Under Inductor: what is judged is what the allocator counts, gradients are those of Inductor's default, and no choice
+takes more than it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import unittest
+import unittest.mock
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from measure import Training
+from models import Step
+from support import Case
+from torch import nn
+from torch._dynamo.utils import counters
+
+import echo_torch
+from echo_torch import lowered
+
+WIDTH = 64
+
+
+class Block(nn.Module):
+    """A block of a transformer with dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norms[0](x)).chunk(3, -1)
+        scores = (q @ k.transpose(-1, -2) / 8).softmax(-1)
+        x = x + self.drop(self.out(self.drop(scores) @ v))
+        return x + self.drop(self.down(nn.functional.gelu(self.up(self.norms[1](x)))))
+
+
+def transformer(blocks: int = 1, batch: int = 8) -> Step:
+    return Step(nn.Sequential(*(Block() for _ in range(blocks))), squares, [torch.randn(batch, 64, WIDTH)], [])
+
+
+def deep() -> Step:
+    return transformer(blocks=3)
+
+
+def squares(y: torch.Tensor) -> torch.Tensor:
+    return y.square().mean()
+
+
+def convolutions() -> Step:
+    layers: list[nn.Module] = []
+    for before, after in ((3, 16), (16, 32), (32, 32)):
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
+    return Step(nn.Sequential(*layers, nn.MaxPool2d(2)), squares, [torch.randn(8, 3, 32, 32)], [])
+
+
+@contextlib.contextmanager
+def under_inductor(partitioner: Any = None, **more: Any) -> Iterator[None]:
+    """Programs that are compiled within it are lowered anew, by this partitioner."""
+    settings = {"custom_partitioner_fn": partitioner, **more}
+    torch._dynamo.reset()
+    with (
+        torch._inductor.utils.fresh_cache(),
+        torch._inductor.config.patch(settings),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+class Judge(Case):
+    """The allocator counts what was judged."""
+
+    def trained(self, build: Any, partitioner: Any = None) -> tuple[Training, Any]:
+        with under_inductor(partitioner):
+            training = Training(build, "inductor")
+            return training, training.train(2)
+
+    def assert_judged(self, build: Any, **asked: Any) -> None:
+        default = self.trained(build)[1]
+        counters.clear()
+        chosen = self.trained(build, echo_torch.partitioner(**asked))[1]
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        for judged, measured in ((report.default_peak, default.peak), (report.peak, chosen.peak)):
+            self.assertLess(abs(judged - measured), 64, (judged, measured))  # the loss, and no more
+        self.assertLess(chosen.peak, default.peak)
+        self.assertEqual(chosen.digests, default.digests)
+        # Both halves of what was chosen come from Inductor's own cache: they are not lowered again.
+        self.assertEqual(counters["inductor"]["fxgraph_cache_hit"], 2)
+
+    def test_a_transformer_with_dropout(self) -> None:
+        self.assert_judged(deep)
+
+    def test_convolutions_with_their_scratch_memory(self) -> None:
+        default = self.trained(convolutions)[1]
+        chosen = self.trained(convolutions, echo_torch.partitioner(max_overhead=0.5))[1]
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertLess(abs(report.default_peak - default.peak), 0.01 * default.peak)
+        self.assertLess(abs(report.peak - chosen.peak), 0.01 * chosen.peak)
+        self.assertLess(chosen.peak, default.peak)
+
+
+class Choice(Case):
+    """What is chosen, and what becomes of faults."""
+
+    def losses(self, build: Any = transformer, settings: dict[str, Any] | None = None, **asked: Any) -> list[str]:
+        with under_inductor(echo_torch.partitioner(**asked), **(settings or {})):
+            found: list[str] = Training(build, "inductor").train(1).digests
+        return found
+
+    def test_a_budget_of_the_judged_default(self) -> None:
+        self.losses(deep, {"force_disable_caches": True}, budget=0.7)
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertLessEqual(report.peak, 0.7 * report.default_peak)
+
+    def test_a_default_that_fits_is_left(self) -> None:
+        self.losses(budget="1GB")
+        report = echo_torch.reports()[-1]
+        self.assertTrue(report.is_needless)
+        self.assertIn("fits the budget", report.reason)
+
+    def test_a_fault_leaves_the_default(self) -> None:
+        expected = self.losses(budget="1GB")
+        with unittest.mock.patch.object(lowered, "judge", side_effect=RuntimeError("planted")):
+            with self.assertWarnsRegex(echo_torch.say.EchoWarning, "RuntimeError"):
+                found = self.losses()
+        self.assertEqual(found, expected)
+
+    def test_sizes_that_change(self) -> None:
+        step = transformer()
+        counters.clear()
+        with under_inductor(echo_torch.partitioner(max_overhead=0.5)):
+            module = torch.compile(step.module, dynamic=True)
+            for batch in (8, 12, 5):
+                torch.manual_seed(1)
+                squares(module(torch.randn(batch, 64, WIDTH))).backward()
+        self.assertIsNone(echo_torch.reports()[-1].reason)
+        self.assertEqual(counters["stats"]["unique_graphs"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
