@@ -60,7 +60,7 @@ SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_me
            "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
            "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
            "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others"),
-           "scripts": of_host("PyTorch, training scripts")}
+           "inductor": of_host("PyTorch under Inductor"), "scripts": of_host("PyTorch, training scripts")}
 
 
 def measured(*loaded):

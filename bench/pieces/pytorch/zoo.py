@@ -51,12 +51,12 @@ def from_here():
     sys.path.insert(0, str(results.ROOT / "examples" / "pytorch"))
 
 
-def in_own_process(name):
+def in_own_process(name, program=__file__, keys=KEYS):
     def failed(why):
-        return dict.fromkeys(KEYS) | {"model": name, "note": why}
+        return dict.fromkeys(keys) | {"model": name, "note": why}
 
     try:
-        done = subprocess.run([sys.executable, __file__, "--one", name], stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run([sys.executable, program, "--one", name], stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return failed(f"took more than {SECONDS} s")
