@@ -15,7 +15,7 @@ from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
 from echo_torch.judge import Judged
 from echo_torch.lowered import Step
-from echo_torch.options import Options
+from echo_torch.options import BudgetError, Options
 from echo_torch.report import Report, Watch
 from echo_torch.say import log
 
@@ -58,6 +58,7 @@ class Chooser:
         found: list[Candidate] = []
         told = ranks.share(lambda: self._decide(found), "choice")
         watch.lap("judging")
+        report.default_peak = told["default"]
         if told["reason"] is not None:
             raise (Needless if told["is_needless"] else Unknown)(told["reason"])
         asked = tuple(told["asked"])
@@ -71,6 +72,7 @@ class Chooser:
 
     def _decide(self, found: list[Candidate]) -> dict[str, Any]:
         """What is chosen, as JSON has it, so that all ranks choose the same. `found` takes what was judged."""
+        default = Judged()
         try:
             with say.busy("lowering candidates"):
                 default = self.step.judge(self.default)
@@ -85,7 +87,7 @@ class Chooser:
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
             text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
-            return {"reason": text, "is_needless": isinstance(fault, Needless)}
+            return {"reason": text, "is_needless": isinstance(fault, Needless), "default": default.peak or None}
 
     def _asked(self, default: Judged, limit: int | None, found: list[Candidate]) -> Iterator[Asked]:
         """What to plan next, by what was found so far."""
@@ -135,14 +137,24 @@ class Chooser:
         return {
             "reason": None,
             "asked": best.asked,
-            "peaks": [default.peak, best.judged.peak],
+            "default": default.peak,
+            "peak": best.judged.peak,
             "times": [default.microseconds, best.judged.microseconds],
             "notes": best.judged.notes,
         }
 
     def _report(self, told: dict[str, Any]) -> None:
         report = self.report
-        report.default_peak, report.peak = told["peaks"]
+        report.peak = told["peak"]
         before, after = told["times"]
         report.time_us, report.overhead = before, after / before - 1 if before else 0.0
         report.notes += [note for note in told["notes"] if note not in report.notes]
+        limit = self.options.bytes_of(told["default"])
+        if limit is not None and told["peak"] > limit:
+            text = (
+                f"a budget of {limit / 1e6:.1f} MB cannot be met under Inductor: the least peak found is "
+                f"{told['peak'] / 1e6:.1f} MB"
+            )
+            if self.options.strict:
+                raise BudgetError(text)
+            say.warn_once("Echo: " + text)

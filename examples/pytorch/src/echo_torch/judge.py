@@ -186,7 +186,7 @@ class _Run(TorchDispatchMode):
         before = self._now()
         made = func(*args, **(kwargs or {}))
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
-        if func not in PLACES and not (tensors and all(value._is_view() for value in tensors)):
+        if tensors and func not in PLACES and not func.is_view:
             job = pytree.tree_map_only(torch.Tensor, Like, (func, args, kwargs or {}))
             self.calls.append((job, before, _line()))
         for value in tensors:
