@@ -390,6 +390,9 @@ TEST_CASE("archetypes", "[plan_memory]") {
     CHECK(echo::arena::place(intervals{{0, 9, 0}, {3, 4, 0}}).offsets == offsets{0, 0});
     CHECK(echo::arena::place(intervals{{7, 7, 5}}, {.align = 256}).offsets == offsets{0});
     CHECK(echo::arena::place(intervals{{7, 7, 5}}, {.align = 256}).bytes == 5);
+    CHECK(echo::arena::place(intervals{{7, 7, 5}}, {.align = 256}).bound == 5);
+    CHECK(echo::arena::place(intervals{{7, 7, 5}, {7, 7, 6}}, {.align = 8}).bytes <= 14);
+    CHECK(echo::arena::place(intervals{{7, 7, 5}, {7, 7, 6}}, {.align = 8}).bound == 13);
     CHECK(echo::arena::place(intervals{{0, 1, 5}, {2, 3, 5}}).offsets == offsets{0, 0});
 
     intervals nested, stairs, together, apart;

@@ -6,6 +6,7 @@
 
 #include <echo/analysis/memory/arena/anytime.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,6 +40,14 @@ std::uint64_t work_of(double seconds) {
     return static_cast<std::uint64_t>(work < most ? work : most);
 }
 
+/// The most bytes that rounding up to `align` adds to one of the intervals. O(n).
+template <class = void>
+std::uint64_t most_padding(std::span<const interval> items, std::uint64_t align) {
+    std::uint64_t most = 0;
+    for (const interval& item : items) most = std::max(most, (align - item.bytes % align) % align);
+    return most;
+}
+
 } // namespace detail
 
 /// No two intervals alive at one time overlap. The arena's size depends on the set of intervals alone, not on
@@ -55,6 +64,9 @@ placement place(std::span<const interval> items, const place_options& options = 
     for (std::size_t i = 0; i < line.size(); ++i) made.offsets[line.origin(i)] = placer.offsets()[i];
     made.bytes = extent(items, made.offsets);
     made.bound = placer.bound();
+    // That is of intervals that are rounded up; the one that lies highest is not.
+    if (const std::uint64_t padding = detail::most_padding(items, options.align); padding > 0)
+        made.bound = std::max(peak_load(items), made.bound - std::min(made.bound, padding));
     return made;
 }
 
