@@ -19,12 +19,9 @@ from echo_torch.options import BudgetError, Options
 from echo_torch.report import Report, Watch
 from echo_torch.say import log
 
-PRICES = (
-    1.0,
-    2.0,
-    0.5,
-)  # times the overhead that is asked for: fused, a plan takes another time than it was planned to
-TRIES = 3  # for a budget: each corrects what the last one made of it
+TRIES = 3  # each corrects what became of the last one: fused, what runs again takes less time, and other memory
+WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
+MOST_STEP = 2.5  # times the overhead of the last plan, for the next one
 Asked = tuple[int | None, float]  # a budget in bytes, and the most overhead, of operators that run one by one
 
 
@@ -92,10 +89,16 @@ class Chooser:
     def _asked(self, default: Judged, limit: int | None, found: list[Candidate]) -> Iterator[Asked]:
         """What to plan next, by what was found so far."""
         if limit is None:
-            for price in PRICES:
-                yield None, self.recomputed + price * self.options.most_overhead
-                if any(self._is_in_time(each, default) and each.judged.peak < default.peak for each in found):
+            most, price = self.options.most_overhead, 1.0
+            for _ in range(TRIES):
+                before = len(found)
+                yield None, self.recomputed + price * most
+                if len(found) == before:
                     return
+                overhead = found[-1].judged.microseconds / default.microseconds - 1
+                if WELL_USED * most <= overhead <= most:
+                    return
+                price *= WELL_USED * most / max(overhead, most / MOST_STEP)
             return
         if default.peak <= limit:
             raise Needless("it fits the budget by Inductor's own partition")
@@ -106,7 +109,7 @@ class Chooser:
             if len(found) == before:
                 return
             reached = found[-1].judged.peak
-            if 0.95 * limit <= reached <= limit:
+            if WELL_USED * limit <= reached <= limit:
                 return
             budget *= limit / reached
 
