@@ -24,6 +24,7 @@ sys.path[:0] = [
     str(ROOT / "bench" / "pieces" / "peers"),
     str(ROOT / "bench" / "pieces" / "engine"),
     str(ROOT / "bench" / "pieces" / "onnx"),
+    str(ROOT / "bench" / "pieces" / "pytorch"),
     str(ROOT / "examples"),
     str(ROOT / "examples" / "tools" / "train"),
     str(ROOT / "examples" / "ggml"),
@@ -61,7 +62,7 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch, zoo, scripts, gpu = (
+    paper, peers, engine, pytorch, zoo, inductor, scripts, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
         for path in (
             "paper/tables.py",
@@ -69,6 +70,7 @@ def generated():
             "engine/engine.py",
             "pytorch/rows.py",
             "pytorch/zoo.py",
+            "pytorch/inductor.py",
             "scripts/scripts.py",
             "gpu/tables.py",
         )
@@ -99,6 +101,7 @@ def generated():
         "bench/gpu": lambda: gpu.section(load("gpu") if (RESULTS / "gpu.json").exists() else None),
         "bench/pytorch": lambda: pytorch.section(load("pytorch")),
         "bench/zoo": lambda: zoo.section(load("zoo")),
+        "bench/inductor": lambda: inductor.section(load("inductor")),
         "bench/scripts": lambda: scripts.section(load("scripts")),
         "tests/cuda/counts/count.py --markdown": lambda: count.section(
             load("cuda-counts"), load("cuda-mutants")
