@@ -125,7 +125,7 @@ class SameBits(Case):
             return (m(y * torch.rand_like(y)) * torch.rand_like(y)).square().mean()
 
         with self.runs_again("rand_like"):
-            self.same(blocks, loss, budget=0.3)
+            self.same(blocks, loss, budget=0.3, measure=False)  # what runs again hangs on what it costs
 
     def test_random_numbers_that_read_no_tensor(self):
         def loss(m, x):  # as stochastic depth draws them
