@@ -61,7 +61,7 @@ class Chooser:
         asked = tuple(told["asked"])
         halves = next((each.halves for each in found if each.asked == asked), None)
         if halves is None:  # another rank has judged it
-            halves = self._built(asked)
+            halves = Builder(host, self._planned(asked).steps).build()
         watch.lap("building")
         self._report(told)
         digest = host.digest(facts, order, self.options, host.is_dynamic, reuse.EVERYWHERE)
@@ -69,14 +69,18 @@ class Chooser:
 
     def _decide(self, found: list[Candidate]) -> dict[str, Any]:
         """What is chosen, as JSON has it, so that all ranks choose the same. `found` takes what was judged."""
-        default = Judged()
+        default, known = Judged(), list[Any]()
         try:
             with say.busy("lowering candidates"):
                 default = self.step.judge(self.default)
                 limit = self.options.bytes_of(default.peak)
                 for asked in self._asked(default, limit, found):
                     try:
-                        halves = self._built(asked)
+                        plan = self._planned(asked)
+                        if plan.steps in known:  # it was judged already
+                            break
+                        known.append(plan.steps)
+                        halves = Builder(self.host, plan.steps).build()
                         found.append(Candidate(asked, self.step.judge(halves), halves))
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
@@ -116,10 +120,8 @@ class Chooser:
     def _is_in_time(self, each: Candidate, default: Judged) -> bool:
         return each.judged.microseconds <= default.microseconds * (1 + self.options.most_overhead)
 
-    def _built(self, asked: Asked) -> Halves:
-        budget, overhead = asked
-        plan = self.graph.plan(self.options.strategy, budget, overhead, self.options.seconds, reuse.EVERYWHERE)
-        return Builder(self.host, plan.steps).build()
+    def _planned(self, asked: Asked) -> Any:
+        return self.graph.plan(self.options.strategy, *asked, self.options.seconds, reuse.EVERYWHERE)
 
     def _chosen(self, default: Judged, limit: int | None, found: list[Candidate]) -> dict[str, Any]:
         """The least time within the budget, or the least peak within the time that is asked for."""
