@@ -88,6 +88,8 @@ class Judge(Case):
 
         def counted(*of: Any) -> Any:
             judged = judge(*of)
+            self.assertLessEqual(sum(live.bytes for live in judged.live), judged.peak)
+            self.assertRegex(judged.at, r"^(cpp_|extern_kernels\.|aten\.|torch\.ops)")  # what is about to run
             misses.append(counters["inductor"]["fxgraph_cache_miss"])
             return judged
 
@@ -140,6 +142,10 @@ class Choice(Case):
             self.losses(deep, budget="10kB")
         report = echo_torch.reports()[-1]
         self.assertLess(report.peak, report.default_peak)
+
+    def test_code_that_is_not_python_is_not_judged(self) -> None:
+        with self.assertWarnsRegex(echo_torch.say.EchoWarning, "cpp_wrapper"):
+            self.losses(settings={"cpp_wrapper": True})
 
     def test_a_fault_leaves_the_default(self) -> None:
         expected = self.losses(budget="1GB")

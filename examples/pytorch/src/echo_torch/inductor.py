@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 from typing_extensions import Unpack
 
-from echo_torch import (
-    _core,
-    _distrust,
-    agree,
-    chosen,
-    costs,
-    defaults,
-    forked,
-    graph,
-    halves,
-    hooks,
-    host,
-    judge,
-    lowered,
-    made_up,
-    options,
-    partition,
-    reuse,
-    say,
-)
+from echo_torch import _core, _distrust, hooks, lowered, partition, say
 from echo_torch.options import Asked, options_of
 
 
@@ -47,23 +29,6 @@ class Partitioner(CustomPartitionerFn):
         return made
 
     def uuid(self) -> Any:
-        modules = (
-            agree,
-            chosen,
-            costs,
-            defaults,
-            forked,
-            graph,
-            halves,
-            hooks,
-            host,
-            judge,
-            lowered,
-            made_up,
-            options,
-            partition,
-            reuse,
-        )
-        sources = get_hash_for_files(tuple(module.__file__ for module in modules))
+        sources = get_hash_for_files(tuple(str(file) for file in sorted(Path(__file__).parent.glob("*.py"))))
         version: str = _core.version
         return version, repr(self.options), self.distrust, sources

@@ -255,5 +255,7 @@ def _kernel_of(line: tuple[str, int]) -> str:
         found = re.search(r"\b((?:cpp|triton)_\w+|extern_kernels\.\w+|(?:torch\.ops|aten)\.[\w.]+)(?:\.run)?\(", text)
         if found and (not buffer or re.search(rf"\b{buffer}\b", text)):
             return found[1]
+        if buffer and (taken := re.match(rf"\s*(\w+) = (?:reinterpret_tensor\()?{buffer}\b", text)):
+            buffer = taken[1]  # another buffer takes its memory over
         at += 1
     return ""

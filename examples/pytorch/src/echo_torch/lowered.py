@@ -69,6 +69,8 @@ class Step:
     def _lower(self, half: Any, inputs: Sequence[Any], outputs: int | None = None) -> Code:
         from torch._inductor import compile_fx as inductor  # not before it is needed: it takes a second
 
+        if inductor.config.cpp_wrapper:
+            raise Unknown("with cpp_wrapper Inductor generates no Python, by which it is judged")
         extra = inductor.create_compiler_config_extra(half)
         inner = functools.partial(inductor.compile_fx_inner, get_decomp_fn=inductor.select_decomp_table)
         with hooks.unset_fake():
