@@ -44,6 +44,7 @@ SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 # Arguments that hold what only the operator that made them understands: another would crash on them.
 OPAQUE = ("reserve", "reserveSpace", "workspace")
 COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
+BEYOND = 1 << 25  # bytes: what moves as much comes from memory, and not from a cache
 LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
 
 
@@ -137,6 +138,35 @@ def of_jobs(jobs: Sequence[Job], device: torch.device) -> list[Cost | str]:
     }
     found = _table([key for index, key in enumerate(keys) if index not in told], missing, known, device)
     return [told[index] if index in told else found[key] for index, key in enumerate(keys)]
+
+
+class Rates(NamedTuple):
+    """What copies take on a device, as they are measured."""
+
+    call_us: float  # of the smallest
+    byte_us: float  # for each byte that is read or written, of a large one
+
+
+def rates_of(device: torch.device) -> Rates:
+    """The rates of a device. Unknown ones are 0."""
+
+    def copied(elements: int) -> Job:
+        block = Like(torch.empty(elements, device=device))
+        return aten.copy_.default, (block, block), {}
+
+    elements = BEYOND // 4
+    call, copying = (
+        cost.microseconds or 0.0 if isinstance(cost, Cost) else 0.0
+        for cost in of_jobs([copied(1), copied(elements)], device)
+    )
+    return Rates(call, max(copying - call, 0.0) / (2 * BEYOND))
+
+
+def arithmetic_us(call: Call, calls: Sequence[Call], rates: Rates) -> float:
+    """Microseconds that an operator takes beyond its call and the bytes that it moves: they stay where it is fused."""
+    moved = sum(value.bytes for value in call.outputs)
+    moved += sum(calls[producer].outputs[at].bytes for producer, at in call.inputs)
+    return max((call.time_us or 0.0) - rates.call_us - moved * rates.byte_us, 0.0)
 
 
 def _communicates(target: Any) -> str | None:

@@ -29,7 +29,6 @@ PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buff
 EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cpu_pinned", "cuda", "xpu", "mtia")}
 CHECKS = ("assert_size_stride", "assert_alignment")
 MOST_LIVE = 16  # storages of a peak that are told, the largest
-BEYOND = 1 << 25  # bytes: what moves as much comes from memory, and not from a cache
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,19 @@ class Judged:
     """What a step of two halves takes."""
 
     peak: int = 0  # bytes above parameters and inputs
-    microseconds: float = 0.0
+    operators_us: float = 0.0
+    moving_us: float = 0.0  # of kernels: what they read and write
+    arithmetic_us: float = 0.0  # of kernels, which nobody but the graph knows
     at: str = ""  # the line of the generated code with the peak
     live: list[Live] = field(default_factory=list)  # at the peak, the largest first
     kernels: int = 0
+    operators: set[str] = field(default_factory=set)  # that run by themselves, without their overload
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def microseconds(self) -> float:
+        """Of a step. Kernels move and compute at the same time."""
+        return self.operators_us + max(self.moving_us, self.arithmetic_us)
 
 
 def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequence[Any], own: int) -> Judged:
@@ -200,19 +207,17 @@ class _Run(TorchDispatchMode):
 
     def judged(self) -> Judged:
         """What was found, with the scratch memory and the time of operators as they are measured."""
-        block = Like(torch.empty(BEYOND // 4, device=self.device))
-        copied: costs.Job = (aten.copy_.default, (block, block), {})
-        *found, copying = costs.of_jobs([*(job for job, *_ in self.calls), copied], self.device)
-        speed = (copying.microseconds or 0.0) / (2 * BEYOND) if isinstance(copying, costs.Cost) else 0.0
+        found, rates = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.rates_of(self.device)
         result = Judged(self.peak, at=_kernel_of(self.at), kernels=len(self.moved))
+        result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
         for (job, before, line), cost in zip(self.calls, found, strict=True):
             if isinstance(cost, str):
                 result.notes.append(f"the scratch memory of {job[0]} is in no prediction: {cost}")
                 continue
-            result.microseconds += cost.microseconds or 0.0
+            result.operators_us += cost.microseconds or 0.0
             if before + cost.most > result.peak:
                 result.peak, result.at = before + cost.most, _kernel_of(line)
-        result.microseconds += sum(self.moved) * speed
+        result.moving_us = len(self.moved) * rates.call_us + sum(self.moved) * rates.byte_us
         told = sorted(self.live, key=lambda storage: -storage.bytes)[:MOST_LIVE]
         result.live = [Live(storage.bytes, _buffer_of(storage.line), _kernel_of(storage.line)) for storage in told]
         return result
