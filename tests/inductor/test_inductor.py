@@ -14,7 +14,10 @@ from typing import Any
 import torch
 from measure import Training
 from models import Step
+from programs import faults_under_inductor
+from random_program import Program
 from support import Case
+from test_distributed import run_ranks
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -100,6 +103,8 @@ class Judge(Case):
         for judged, measured in ((report.default_peak, default.peak), (report.peak, chosen.peak)):
             self.assertLess(abs(judged - measured), 64, (judged, measured))  # the loss, and no more
         self.assertLess(chosen.peak, default.peak)
+        self.assertIn("MB", report.at_peak())
+        self.assertTrue(any(each.module.startswith("module.") for each in report.live), report.at_peak())
         self.assertEqual(chosen.digests, default.digests)
         # What was chosen comes from Inductor's own cache: nothing is lowered once all was judged.
         self.assertEqual(counters["inductor"]["fxgraph_cache_miss"], misses[-1])
@@ -154,6 +159,20 @@ class Choice(Case):
                 found = self.losses()
         self.assertEqual(found, expected)
 
+    def test_a_plan_that_keeps_more_between_its_halves_is_out(self) -> None:
+        judge, turns = lowered.Step.judge, iter(range(100))
+
+        def kept(*of: Any) -> Any:
+            judged = judge(*of)
+            judged.kept += next(turns) * judged.peak
+            return judged
+
+        with unittest.mock.patch.object(lowered.Step, "judge", kept):
+            self.losses(max_overhead=0.9)
+        report = echo_torch.reports()[-1]
+        self.assertTrue(report.is_needless)
+        self.assertIn("between its halves", report.reason)
+
     def test_sizes_that_change(self) -> None:
         step = transformer()
         counters.clear()
@@ -164,6 +183,22 @@ class Choice(Case):
                 squares(module(torch.randn(batch, 64, WIDTH))).backward()
         self.assertIsNone(echo_torch.reports()[-1].reason)
         self.assertEqual(counters["stats"]["unique_graphs"], 1)
+
+
+class Programs(Case):
+    """Random programs train as under Inductor's default."""
+
+    def test_some(self) -> None:
+        for seed in (1, 4):
+            with self.subTest(seed=seed):
+                self.assertEqual([*faults_under_inductor(Program(seed))], [])
+
+
+class Ranks(Case):
+    """Two ranks run the same halves."""
+
+    def test_data_parallel(self) -> None:
+        run_ranks("whole", "inductor")
 
 
 if __name__ == "__main__":

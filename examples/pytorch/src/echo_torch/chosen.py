@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from echo_torch.host import Host
 from echo_torch.judge import Judged
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
-from echo_torch.report import Report, Watch
+from echo_torch.report import Live, Report, Watch
 from echo_torch.say import log
 
 TRIES = 3  # plans: one for each view, and one more by what the better of them missed
@@ -105,11 +105,15 @@ class Chooser:
                 if limit is not None and default.peak <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
                 self.limit, self.judged_default, self.views = limit, default, dict[int, View]()
+                out = Unknown("Inductor lowers no plan of it")
                 for asked in self._asked(found):
                     try:
                         self._try(asked, found)
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
+                        out = fault if isinstance(fault, Unknown) else out
+                if not found:
+                    raise out
             return self._chosen(found)
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
@@ -117,20 +121,26 @@ class Chooser:
             return {"reason": text, "is_needless": isinstance(fault, Needless), "default": default.peak or None}
 
     def _try(self, asked: Asked, found: list[Candidate]) -> None:
-        """Plans, lowers and judges, unless the plan is known."""
+        """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
+        its halves, where other graphs of the step run.
+        """
         options = self.options
         graph = self._view(asked.view).graph
         plan = graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
         if any(each.plan.steps == plan.steps for each in found):
             return
         halves = Builder(self.host, plan.steps).build()
-        found.append(Candidate(asked, plan, halves, self._judged(halves, [call for call, *_ in plan.steps])))
+        judged = self._judged(halves, [call for call, *_ in plan.steps])
+        if judged.kept > (default_kept := self.judged_default.kept):
+            kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
+            raise Needless(f"the plan keeps {kept}")
+        found.append(Candidate(asked, plan, halves, judged))
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
-        judged, calls, rates = self.step.judge(halves), self.host.calls, costs.rates_of(self.device)
+        judged, calls, moving = self.step.judge(halves), self.host.calls, costs.moving_on(self.device)
         fused = [calls[index] for index in order if not _runs_alone(calls[index], judged)]
-        judged.arithmetic_us = sum(costs.arithmetic_us(call, calls, rates) for call in fused)
+        judged.arithmetic_us = sum(costs.arithmetic_us(call, calls, moving) for call in fused)
         return judged
 
     # ---- What to plan
@@ -195,8 +205,6 @@ class Chooser:
     # ---- What is chosen
 
     def _chosen(self, found: list[Candidate]) -> dict[str, Any]:
-        if not found:
-            raise Unknown("Inductor lowers no plan of it")
         best, default = min(found, key=self._rank), self.judged_default
         in_time = self.limit is not None or self._used(best) <= 1
         if not in_time or best.judged.peak >= default.peak:
@@ -212,11 +220,14 @@ class Chooser:
             "peak": best.judged.peak,
             "times": [default.microseconds, best.judged.microseconds],
             "notes": best.judged.notes,
+            "kernel": best.judged.at,
+            "live": [astuple(each) for each in best.judged.live],
         }
 
     def _report(self, told: dict[str, Any]) -> None:
         report = self.report
-        report.peak = told["peak"]
+        report.peak, report.kernel = told["peak"], told["kernel"]
+        report.live = [Live(*each) for each in told["live"]]
         before, after = told["times"]
         report.time_us, report.overhead = before, after / before - 1 if before else 0.0
         report.notes += [note for note in told["notes"] if note not in report.notes]

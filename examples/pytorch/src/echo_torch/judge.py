@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echo_torch import costs, hooks
 from echo_torch.graph import Unknown, number
 from echo_torch.made_up import Like
+from echo_torch.report import Live
 
 aten = torch.ops.aten
 PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buffers and views, and compute nothing
@@ -37,15 +38,7 @@ class Code:
 
     text: str
     constants: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Live:
-    """A storage that is there at the peak."""
-
-    bytes: int
-    buffer: str  # as the generated code calls it
-    origin: str  # what makes it: a comment of Inductor's names the operators and where they stand
+    modules: Mapping[str, str]  # by buffer, the path of the module it belongs to, where that is known
 
 
 @dataclass
@@ -53,6 +46,7 @@ class Judged:
     """What a step of two halves takes."""
 
     peak: int = 0  # bytes above parameters and inputs
+    kept: int = 0  # of them from the forward half for the backward half, with the user's results
     operators_us: float = 0.0
     moving_us: float = 0.0  # of kernels: what they read and write
     arithmetic_us: float = 0.0  # of kernels, which nobody but the graph knows
@@ -77,12 +71,13 @@ def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequen
     mode = hooks.FakeTensorMode(allow_non_fake_inputs=True)
     with hooks.without_modes(), mode, torch.no_grad():
         given = [_alike(value) for value in inputs]
-        run = _Run(given)
         programs = [_Program(name, code, mode) for name, code in (("forward", forward), ("backward", backward))]
+        run = _Run(given, {program.file: program.modules for program in programs})
         with run:
             results = programs[0](list(given))
             kept, saved = results[:own], results[own:]
             del results
+            run.kept = run.now()
             sizes = [value for value in saved if not isinstance(value, torch.Tensor)]
             arguments = sizes + [value for value in saved if isinstance(value, torch.Tensor)]
             del saved, sizes
@@ -130,7 +125,7 @@ class _Program:
     numbers = itertools.count()
 
     def __init__(self, name: str, code: Code, mode: Any) -> None:
-        self.file = f"<echo: {name} half {next(self.numbers)}>"
+        self.file, self.modules = f"<echo: {name} half {next(self.numbers)}>", code.modules
         self.names: dict[str, Any] = {"__name__": "judged"}
         with mock.patch("torch._inductor.async_compile.AsyncCompile", _Kernels):
             exec(compile(code.text, self.file, "exec"), self.names)
@@ -167,13 +162,15 @@ class _Run(TorchDispatchMode):
 
     of_this_thread: _Run | None = None
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Any], modules: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__()
+        self.modules = modules  # by file and buffer
         tensors = [value for value in given if isinstance(value, torch.Tensor)]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.given = {value.untyped_storage()._cdata for value in tensors}
         self.storages: dict[int, _Storage] = {}
         self.peak, self.at, self.live = 0, ("", 0), list[_Storage]()
+        self.kept = 0
         self.calls: list[tuple[costs.Job, int, tuple[str, int]]] = []  # operators, and what was there before them
         self.moved: list[int] = []  # bytes that each kernel reads and writes
 
@@ -190,7 +187,7 @@ class _Run(TorchDispatchMode):
         super().__exit__(*fault)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = self._now()
+        before = self.now()
         made = func(*args, **(kwargs or {}))
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
         if tensors and func not in PLACES and not func.is_view:
@@ -207,8 +204,8 @@ class _Run(TorchDispatchMode):
 
     def judged(self) -> Judged:
         """What was found, with the scratch memory and the time of operators as they are measured."""
-        found, rates = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.rates_of(self.device)
-        result = Judged(self.peak, at=_kernel_of(self.at), kernels=len(self.moved))
+        found, moving = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.moving_on(self.device)
+        result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.moved))
         result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
         for (job, before, line), cost in zip(self.calls, found, strict=True):
             if isinstance(cost, str):
@@ -217,12 +214,17 @@ class _Run(TorchDispatchMode):
             result.operators_us += cost.microseconds or 0.0
             if before + cost.most > result.peak:
                 result.peak, result.at = before + cost.most, _kernel_of(line)
-        result.moving_us = len(self.moved) * rates.call_us + sum(self.moved) * rates.byte_us
+        result.moving_us = sum(map(moving.takes, self.moved))
         told = sorted(self.live, key=lambda storage: -storage.bytes)[:MOST_LIVE]
-        result.live = [Live(storage.bytes, _buffer_of(storage.line), _kernel_of(storage.line)) for storage in told]
+        result.live = [self._told(storage) for storage in told]
         return result
 
-    def _now(self) -> int:
+    def _told(self, storage: _Storage) -> Live:
+        buffer = _buffer_of(storage.line)
+        module = self.modules.get(storage.line[0], {}).get(buffer, "")
+        return Live(storage.bytes, buffer, _kernel_of(storage.line), module)
+
+    def now(self) -> int:
         """Bytes that are there; what has gone is forgotten."""
         expired = torch.UntypedStorage._expired
         for key in [key for key, storage in self.storages.items() if expired(storage.reference)]:
@@ -234,7 +236,7 @@ class _Run(TorchDispatchMode):
         if storage._cdata in self.given or storage._cdata in self.storages:
             return
         self.storages[storage._cdata] = _Storage(storage._weak_ref(), number(storage.nbytes()), _line())
-        if (now := self._now()) > self.peak:
+        if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
 
 
