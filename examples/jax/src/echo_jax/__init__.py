@@ -1,0 +1,8 @@
+"""Echo in JAX: what fills the memory of a compiled step, and a step that computes the same in less."""
+
+from __future__ import annotations
+
+from echo_jax.compiling import MEMORY_SCHEDULER, Declined
+from echo_jax.explain import Buffer, Explanation, compare, explain
+
+__all__ = ["MEMORY_SCHEDULER", "Buffer", "Declined", "Explanation", "compare", "explain"]
