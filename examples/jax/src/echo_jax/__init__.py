@@ -4,5 +4,16 @@ from __future__ import annotations
 
 from echo_jax.compiling import MEMORY_SCHEDULER, Declined
 from echo_jax.explain import Buffer, Explanation, compare, explain
+from echo_jax.remat import Decision, Remat, remat
 
-__all__ = ["MEMORY_SCHEDULER", "Buffer", "Declined", "Explanation", "compare", "explain"]
+__all__ = [
+    "MEMORY_SCHEDULER",
+    "Buffer",
+    "Decision",
+    "Declined",
+    "Explanation",
+    "Remat",
+    "compare",
+    "explain",
+    "remat",
+]

@@ -81,6 +81,11 @@ class Program:
         op = parts[-1] if parts else made.opcode
         return Origin(op, "/".join(parts[:-1]), role_of(op_name), source)
 
+    def op_name(self, name: str, index: Sequence[int] = ()) -> str:
+        """The name that JAX gave what makes this part of an instruction's value; may be empty."""
+        made = self._maker(name, tuple(index), DEEPEST)
+        return made.op_name if made is not None else ""
+
     def source(self, frame: int) -> str:
         """`file:line (function)` of the innermost frame that is the user's; else of the innermost one."""
         innermost = ""
