@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results (examples/ggml/run writes that of
+"""The tables of docs/guide/hosts/{mxnet,mlx}.md, docs/onnx.md and docs/jax.md, from bench/results (examples/ggml/run writes that of
 ggml.md), and of all pages of engines their `graph_traits` and how many lines each file of theirs has. Ends with 1 where a
 specialisation is too long."""
 import re
@@ -49,8 +49,21 @@ def onnx(result):
             f"{max(above):.1f} MB above the prediction; `tests/onnx/run` checks this limit."]
 
 
+def jax(result):
+    lines = ["| training step | temporary MB | with Echo | without ÷ with | operations added | kernels that run again |",
+             "|---|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        again = f"{row['again']} of {row['kernels']}"
+        lines.append(f"| {row['model']} | {row['before MB']:.1f} | {row['after MB']:.1f} | {row['before MB'] / row['after MB']:.2f} × | "
+                     f"{100 * row['overhead']:.1f} % | {again} |")
+    differs = max(row["differs"] for row in result["rows"] if row["differs"] is not None)
+    return [*lines, "", f"By JAX {result['jax']}, {result['compiler']}; at most {100 * result['most overhead']:.0f} % more operations were "
+            f"asked for. Parameters after one step differ by at most {differs:.1g} of the largest change of their array, which is "
+            "what recompilation in float32 changes."]
+
+
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),
-         "onnx": (onnx, DOCS / "onnx.md")}
+         "onnx": (onnx, DOCS / "onnx.md"), "jax": (jax, DOCS / "jax.md")}
 
 
 # What joins an engine: its specialisation, that is traits, reading the graph and rewriting it; and what stands around it.

@@ -109,10 +109,11 @@ def shaped(leaf: Any, place: Any = None) -> Any:
     """
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         return leaf
+    sharding = place
+    if place is None and not isinstance(leaf, jax.core.Tracer):
+        is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
+        sharding = getattr(leaf, "sharding", None) if is_stated else None
     weak = bool(getattr(leaf, "weak_type", False))
-    sharding = getattr(leaf, "sharding", None) if place is None else place
-    if place is None and not getattr(leaf, "committed", isinstance(leaf, jax.ShapeDtypeStruct)):
-        sharding = None
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
 
 

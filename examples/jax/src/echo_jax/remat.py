@@ -18,10 +18,11 @@ from echo_jax.rewriting import rewritten
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
-TRIES = 5  # plans that are compiled
+TRIES = 4  # plans that are compiled, once or twice
 SECONDS = 120.0  # for one plan
 WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
 LOOP_PRICES = (0.01, 0.1, 1.0)  # operations that loops may add, where a budget is asked for
+NEAR = 1.1  # times what a plan promised, with which no other way to run it is tried
 STEPS = 2.0  # between one price and the next
 
 
@@ -59,43 +60,59 @@ class Decision:
         )
 
 
+Result = tuple[Any, Evaluate, Any]  # the step jitted, as it is traced, and the tree of its results
+
+
 class Remat:
     """A step with the same arguments and results. `decisions` tells what became of it, for each set of shapes."""
 
     def __init__(self, step: Callable[..., Any], asked: Asked) -> None:
         self.step, self.asked = step, asked
         self.decisions: list[Decision] = []
-        self.known: dict[Any, tuple[Evaluate, Evaluate, Any] | None] = {}  # jitted, plain, tree of results
+        self.known: dict[Any, tuple[Decision, Result | None]] = {}  # by the types of arguments
         functools.update_wrapper(self, step, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        try:
-            key = (tree, tuple(_type_of(leaf) for leaf in leaves))
-            if key not in self.known:
-                self.known[key] = self._decided(args, kwargs)
-            found = self.known[key]
-        except TypeError:  # a leaf is no array
-            found = None
+        leaves = jax.tree.leaves((args, kwargs))
+        found = self._known(args, kwargs)[1]
         if found is None:
             return self.step(*args, **kwargs)
         jitted, plain, out_tree = found
         run = plain if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) else jitted
         return jax.tree.unflatten(out_tree, run(*leaves))
 
+    def decide(self, *args: Any, **kwargs: Any) -> Decision:
+        """What becomes of the step for such arguments, arrays or shapes. Nothing runs."""
+        return self._known(args, kwargs)[0]
+
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
+        found = self._known(args, kwargs)[1]
+        if found is not None:
+            return found[0].lower(*jax.tree.leaves((args, kwargs)))
+        jitted: Any = self.step if hasattr(self.step, "lower") else jax.jit(self.step)
+        return jitted.lower(*args, **kwargs)
+
+    def _known(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
         leaves, tree = jax.tree.flatten((args, kwargs))
-        key = (tree, tuple(_type_of(leaf) for leaf in leaves))
+        try:
+            key: Any = (tree, tuple(_type_of(leaf) for leaf in leaves))
+        except TypeError as fault:  # a leaf is no array
+            key = (tree, tuple(type(leaf) for leaf in leaves))
+            if key not in self.known:
+                self.known[key] = self._declined(f"an argument is no array: {first_line(fault)}"), None
         if key not in self.known:
             self.known[key] = self._decided(args, kwargs)
-        found: Any = self.known[key]
-        jitted = self.step if hasattr(self.step, "lower") else jax.jit(self.step)
-        return found[0].lower(*leaves) if found is not None else jitted.lower(*args, **kwargs)
+        return self.known[key]
 
-    def _decided(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Evaluate, Evaluate, Any] | None:
-        name = getattr(self.step, "__name__", "step")
-        decision = Decision(name, self.asked.topology or jax.default_backend())
+    def _declined(self, reason: str) -> Decision:
+        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
+        self.decisions.append(decision)
+        log.warning("echo: %s", decision)
+        return decision
+
+    def _decided(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
+        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend())
         self.decisions.append(decision)
         result = None
         try:
@@ -112,7 +129,11 @@ class Remat:
             log.debug("echo: the step is not planned", exc_info=fault)
             decision.reason = f"Echo failed ({first_line(fault)}); please report it"
         log.log(logging.INFO if result or decision.before else logging.WARNING, "echo: %s", decision)
-        return result
+        return decision, result
+
+
+def _name_of(step: Callable[..., Any]) -> str:
+    return str(getattr(step, "__name__", "step"))
 
 
 @dataclass(frozen=True)
@@ -153,8 +174,8 @@ def remat(
 
 
 def _type_of(leaf: Any) -> Any:
-    aval = jax.typeof(leaf)
-    return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(leaf, "committed", None)
+    aval, shape = jax.typeof(leaf), shaped(leaf)
+    return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(shape, "sharding", None)
 
 
 def _chosen(traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> Candidate | None:
@@ -191,9 +212,13 @@ def _chosen(traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decis
         if plan.steps in seen or plan.recomputed_nodes == 0:
             break
         seen.append(plan.steps)
-        run = rewritten(graph, plan.steps, platform)
-        found = judged(run)
-        decision.tried.append(Candidate(found.sizes.temp, found.flops, plan.recomputed_nodes, price, run))
+        promised = own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
+        for waits_for_all in (False, True):
+            run = rewritten(graph, plan.steps, platform, waits_for_all)
+            found = judged(run)
+            decision.tried.append(Candidate(found.sizes.temp, found.flops, plan.recomputed_nodes, price, run))
+            if found.sizes.temp <= NEAR * promised:
+                break
     return _best(own, limit, asked.max_overhead, decision)
 
 
