@@ -30,7 +30,9 @@ LARGE = {  # for a TPU, which keeps small models in its cache
     ),
     "lstm, loop over time": lambda: models.lstm(256, 64, 512),
     "resnet": lambda: models.resnet(256, 64, widths=(64, 128)),
-    "llama": lambda: models.llama(batch=4, length=1024, layers=2, width=1024, words=8192, dtype=jnp.bfloat16),
+    "llama": lambda **options: models.llama(
+        batch=4, length=1024, layers=2, width=1024, words=8192, dtype=jnp.bfloat16, **options
+    ),
 }
 
 

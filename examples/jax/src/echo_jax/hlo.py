@@ -167,7 +167,7 @@ def role_of(op_name: str) -> str:
 
 def path_of(op_name: str) -> Iterator[str]:
     """The scopes of a name and the primitive last. `jvp(Block)` and the like are Block; what control flow adds goes."""
-    for part in _parts(op_name):
+    for part in _parts(op_name.partition(";")[0]):  # several names where instructions were merged
         while found := re.fullmatch(r"(\w+)\((.*)\)", part):
             part = "" if found[1] in ("jit", "pjit") else found[2]
         if part not in ("", "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "echo_again"):

@@ -61,6 +61,7 @@ def policy(
     max_overhead: str | float | None = None,
     topology: str | None = None,
     compiler_options: Mapping[str, Any] | None = None,
+    tries: int = TRIES,
     **kwargs: Any,
 ) -> Chosen:
     """Chooses which of the user's names (jax.ad_checkpoint.checkpoint_name) to save.
@@ -69,7 +70,8 @@ def policy(
     found in the step. Candidates are JAX's own policies and sets of names; each is compiled for these arguments.
     `budget` ("8GiB": arguments, results and temporary memory of one device) takes the fewest operations within it,
     `max_overhead` (0.05) the least memory with at most that many more operations than where everything is saved. With
-    neither it is the least memory. print() shows all candidates and the line to paste.
+    neither it is the least memory. No more than `tries` policies are compiled, JAX's own first. print() shows all of
+    them and the line to paste.
 
     Errors: Declined, where the step does not trace or compile; ValueError, where an amount cannot be read.
     """
@@ -80,7 +82,7 @@ def policy(
     names = names_in(build(POLICIES.everything_saveable), args, kwargs)
     if not names:
         raise Declined("the step holds no checkpoint_name: name values by jax.ad_checkpoint.checkpoint_name")
-    search = _Search(build, args, kwargs, topology, compiler_options, names)
+    search = _Search(build, args, kwargs, topology, compiler_options, names, tries)
     most = search.stock()
     if most is None:
         raise Declined("the step does not compile where everything is saved")
@@ -109,9 +111,10 @@ class _Search:
         topology: str | None,
         options: Mapping[str, Any] | None,
         names: Mapping[str, int],
+        tries: int,
     ) -> None:
         self.build, self.args, self.kwargs = build, args, kwargs
-        self.topology, self.options, self.names = topology, options, names
+        self.topology, self.options, self.names, self.tries = topology, options, names, tries
         self.tried: list[Tried] = []
         self.known: dict[tuple[str, ...], Tried | None] = {}
 
@@ -124,7 +127,7 @@ class _Search:
         """Sets of names: each alone, then names are added to the best set as long as that is better."""
         now: tuple[str, ...] = ()
         best: Tried | None = None
-        while len(self.tried) < TRIES:
+        while len(self.tried) < self.tries:
             further = [(*now, name) for name in self.names if name not in now]
             found = [(each, names) for names in further if (each := self._named(names)) is not None]
             key = self._order(most, limit, overhead)
@@ -151,7 +154,7 @@ class _Search:
             told = ", ".join(f'"{name}"' for name in key)
             line = f"jax.checkpoint_policies.save_only_these_names({told})"
             self.known[key] = None
-            if len(self.tried) < TRIES:
+            if len(self.tried) < self.tries:
                 self.known[key] = self._judge(line, POLICIES.save_only_these_names(*key))
         return self.known[key]
 

@@ -45,6 +45,7 @@ class Decision:
     platform: str
     before: int = 0  # temporary bytes as the compiler states
     after: int = 0
+    flops: float = 0.0  # operations of the step as it is
     overhead: float = 0.0  # operations added, as a part
     kernels: int = 0
     again: int = 0
@@ -193,6 +194,7 @@ def _chosen(traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decis
 
     own = judged(tracing.scoped(traced))
     decision.before = decision.after = own.sizes.temp
+    decision.flops = own.flops
     limit = None if asked.budget is None else asked.budget - (own.sizes.total - own.sizes.temp)
     if limit is not None and own.sizes.temp <= limit:
         raise Declined("it fits the budget")
