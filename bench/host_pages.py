@@ -58,8 +58,8 @@ def jax(result):
                      f"{100 * row['overhead']:.1f} % | {again} |")
     differs = max(row["differs"] for row in result["rows"] if row["differs"] is not None)
     return [*lines, "", f"By JAX {result['jax']}, {result['compiler']}; at most {100 * result['most overhead']:.0f} % more operations were "
-            f"asked for. Parameters after one step differ by at most {differs:.1g} of the largest change of their array, which is "
-            "what recompilation in float32 changes."]
+            f"asked for. Gradients after one step differ by at most {differs:.0e} of the largest one: what recompilation changes in "
+            "float32."]
 
 
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),

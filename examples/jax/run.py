@@ -1,8 +1,8 @@
 """Training steps as JAX's compiler plans their memory, and as Echo rewrites them: compiled here and now.
 
 MB are 10^6 bytes of temporary memory, as the compiler states; operations are counted on the compiled programs.
-`differs`: the largest difference between the parameters after one step of both, in parts of the largest change that the
-step makes to that array.
+`differs`: the largest difference between the optimizer's moments (means of gradients) after one step of both, in parts of
+the largest one.
 """
 
 from __future__ import annotations
@@ -51,17 +51,16 @@ def filled(shapes: Any) -> Any:
 
 
 def difference(step: models.Step, ours: Any, theirs: Any) -> float:
-    """Of the parameters after one step."""
+    """Of the optimizer's moments of the gradients after one step; without moments, of the parameters."""
     parameters, *batch = filled((step.parameters, *step.batch))
     results = []
     for run in (ours, theirs):
         given = jax.tree.map(jnp.copy, parameters)
-        results.append(run(given, step.optimizer.init(given), *batch)[0])
-    worst = 0.0
-    for before, a, b in zip(*map(jax.tree.leaves, (parameters, *results))):
-        change = float(jnp.max(jnp.abs(b - before)))
-        worst = max(worst, float(jnp.max(jnp.abs(a - b))) / (change or 1.0))
-    return worst
+        after, state, _ = run(given, step.optimizer.init(given), *batch)
+        moments = [leaf for leaf in jax.tree.leaves(state) if leaf.ndim and jnp.issubdtype(leaf.dtype, jnp.floating)]
+        results.append(moments or jax.tree.leaves(jax.tree.map(jnp.subtract, after, parameters)))
+    largest = max(float(jnp.max(jnp.abs(b))) for b in results[1])
+    return max(float(jnp.max(jnp.abs(a - b))) for a, b in zip(*results)) / largest
 
 
 def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import echo_jax
 from echo_jax.cuts import cheapest
 
 OPTIONS = echo_jax.MEMORY_SCHEDULER
-TOLERANCE = 2e-5  # of the largest entry: what recompilation itself changes in float32
+TOLERANCE = 1e-5  # of the largest value: what recompilation itself changes in float32
 
 
 def filled(shapes: Any, seed: int = 0) -> Any:
@@ -36,13 +36,14 @@ def filled(shapes: Any, seed: int = 0) -> Any:
 
 class Rewritten(unittest.TestCase):
     def same(self, ours: Any, theirs: Any) -> None:
-        for a, b in itertools.zip_longest(jax.tree.leaves(ours), jax.tree.leaves(theirs)):
+        pairs = list(itertools.zip_longest(jax.tree.leaves(ours), jax.tree.leaves(theirs)))
+        largest = max(float(jnp.max(jnp.abs(b))) for _, b in pairs)
+        for a, b in pairs:
             self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
-            scale = float(jnp.max(jnp.abs(b))) if b.size else 0.0
-            self.assertLessEqual(float(jnp.max(jnp.abs(a - b), initial=0.0)), TOLERANCE * scale + 1e-30)
+            self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), TOLERANCE * largest)
 
     def test_same_values_in_less(self) -> None:
-        least = {"transformer": 1.1, "transformer, loop over layers": 2, "lstm, loop over time": 1.6, "llama": 1.3}
+        least = {"transformer": 1, "transformer, loop over layers": 2, "lstm, loop over time": 1.5, "llama": 1.25}
         for name, make in models.SMALL.items():
             with self.subTest(name):
                 each = make()

@@ -60,6 +60,7 @@ class Program:
     """A compiled module."""
 
     name: str = ""
+    partitions: int = 1  # devices among which values are sharded
     instructions: dict[str, Instruction] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)  # the root of each computation
     parameters: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -191,7 +192,8 @@ def parse(text: str) -> Program:
     head = re.match(r"HloModule ([^\s,]+)", lines[0]) if lines else None
     if head is None or "is_scheduled=true" not in lines[0]:
         raise ValueError("the compiler's text is not a scheduled HLO module")
-    program, computation, table = Program(head[1]), "", ""
+    partitions = re.search(r"\bnum_partitions=(\d+)", lines[0])
+    program, computation, table = Program(head[1], int(partitions[1]) if partitions else 1), "", ""
     for line in lines[1:]:
         if found := TABLE.match(line):
             table = found[1]

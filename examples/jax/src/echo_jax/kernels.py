@@ -6,12 +6,16 @@ writes to memory, with all equations between it and the next such values before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+
 from echo_jax.assignment import Value
 from echo_jax.compiling import Compiled
+from echo_jax.flops import extents
 from echo_jax.hlo import Program, path_of
 from echo_jax.tracing import SCOPE, Traced, bytes_of, is_heavy, is_literal, operations
 
@@ -34,6 +38,14 @@ class Kernel:
     members: list[int] = field(default_factory=list)  # root last
     inputs: list[tuple[Any, Place]] = field(default_factory=list)  # values read from memory, and where they are made
     is_late: bool = False
+    bytes: int = 0  # of its largest result, as the compiler stores it; 0 where that is not known
+
+    def sizes(self, equation: Any) -> list[int]:
+        """Bytes of each result."""
+        sizes = [0 if _is_dropped(value) else bytes_of(value.aval) for value in equation.outvars]
+        if self.bytes and max(sizes):
+            sizes[sizes.index(max(sizes))] = self.bytes
+        return sizes
 
 
 @dataclass
@@ -65,10 +77,10 @@ class Kernels:
         equations = self.traced.equations
         root = equations[node.root]
         flops = sum(operations(equations[member]) for member in node.members)
-        outputs = [0 if _is_dropped(value) else bytes_of(value.aval) for value in root.outvars]
+        outputs = node.sizes(root)
         read = sum(bytes_of(value.aval) for value, _ in node.inputs)
         is_heavy_node = any(is_heavy(equations[member]) for member in node.members)
-        inplace = None if is_heavy_node else self._taken_over(node, outputs[0])
+        inplace = None if is_heavy_node else self._taken_over(node, bytes_of(root.outvars[0].aval))
         path = list(path_of(str(root.source_info.name_stack)))
         return _node(
             name=f"{root.primitive.name}.{at}",
@@ -112,6 +124,7 @@ def read(traced: Traced, compiled: Compiled) -> Kernels:
     for at, equation in enumerate(jaxpr.eqns):
         if at in stored:
             nodes.append(_kernel(jaxpr.eqns, at, maker, place, traced.backward))
+            nodes[-1].bytes = stored[at]
             place.update((value, (len(nodes) - 1, k)) for k, value in enumerate(equation.outvars))
     return Kernels(traced, nodes, place)
 
@@ -133,22 +146,41 @@ def _kernel(equations: Sequence[Any], at: int, maker: Any, place: Any, backward:
     return node
 
 
-def _stored(traced: Traced, compiled: Compiled) -> set[int]:
-    """Equations whose results lie in memory: those that the compiler gives a buffer, and those that must."""
+def _stored(traced: Traced, compiled: Compiled) -> dict[int, int]:
+    """Equations whose results lie in memory, and the bytes of the largest one there, with padding and on one device:
+    those that the compiler gives a buffer, and those that must; 0 where it is not known.
+    """
     equations, jaxpr = traced.equations, traced.closed.jaxpr
     maker = {value: at for at, equation in enumerate(equations) for value in equation.outvars}
-    stored: set[int] = set()
+    stored: dict[int, int] = {}
     assert compiled.program is not None and compiled.memory is not None
     for allocation in compiled.memory.allocations:
         if allocation.kind not in ("temp", "output"):
             continue
         for value in allocation.values:
             for at in _named(compiled.program, value):
-                if value.bytes in [bytes_of(made.aval) for made in equations[at].outvars]:
-                    stored.add(_below_views(equations, maker, at))
+                if any(_may_be(value.shape, made.aval, compiled.program.partitions) for made in equations[at].outvars):
+                    below = _below_views(equations, maker, at)
+                    stored[below] = max(value.bytes, stored.get(below, 0))
                     break
-    stored |= {maker[value] for value in jaxpr.outvars if not is_literal(value) and value in maker}
-    return stored | _needed(equations, jaxpr, maker, stored)
+    for value in jaxpr.outvars:
+        if not is_literal(value) and value in maker:
+            stored.setdefault(maker[value], 0)
+    return dict.fromkeys(_needed(equations, maker, stored), 0) | stored
+
+
+KINDS = {"f": "float", "b": "float", "s": "int", "u": "int", "p": "bool", "c": "complex"}
+
+
+def _may_be(shape: str, aval: Any, partitions: int) -> bool:
+    """Whether a buffer of that shape may hold a value or, where it is sharded, the part of it on one device."""
+    elements, dtype = math.prod(extents(shape)), getattr(aval, "dtype", None)
+    if dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or not elements:
+        return False
+    kind = next(name for name in ("bool", "uint", "int", "complex", "float") if name in dtype.name)
+    whole = math.prod(aval.shape)
+    is_part = whole % elements == 0 and partitions % (whole // elements) == 0
+    return is_part and KINDS.get(shape[:1]) == kind.removeprefix("u")
 
 
 def _named(program: Program, value: Value) -> Iterator[int]:
@@ -170,7 +202,7 @@ def _below_views(equations: Sequence[Any], maker: Any, at: int) -> int:
     return at
 
 
-def _needed(equations: Sequence[Any], jaxpr: Any, maker: Any, stored: set[int]) -> set[int]:
+def _needed(equations: Sequence[Any], maker: Any, stored: Collection[int]) -> set[int]:
     """Heavy equations that several nodes would run: the compiler runs none of these twice."""
     runs: dict[int, int] = {}  # how many nodes have the equation within
     more: set[int] = set()
