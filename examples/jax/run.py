@@ -1,8 +1,8 @@
 """Training steps as JAX's compiler plans their memory, and as Echo rewrites them: compiled here and now.
 
 MB are 10^6 bytes of temporary memory, as the compiler states; operations are counted on the compiled programs.
-`differs`: the largest difference between the optimizer's moments (means of gradients) after one step of both, in parts of
-the largest one.
+`differs`: the largest difference between the optimizer's moments (means of gradients) after one step of both, in parts
+of the largest one.
 """
 
 from __future__ import annotations

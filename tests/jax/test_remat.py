@@ -43,8 +43,9 @@ class Rewritten(unittest.TestCase):
             self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), TOLERANCE * largest)
 
     def test_same_values_in_less(self) -> None:
-        least = {"transformer": 1, "transformer, loop over layers": 2, "lstm, loop over time": 1.5, "llama": 1.25}
-        for name, make in models.SMALL.items():
+        least = {"lstm, loop over time": 1.5, "llama": 1.25}
+        small = {name: models.SMALL[name] for name in (*least, "resnet")}
+        for name, make in {**small, "transformer": lambda: models.transformer(layers=1, words=256)}.items():
             with self.subTest(name):
                 each = make()
                 gradient = jax.jit(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
@@ -74,7 +75,8 @@ class Rewritten(unittest.TestCase):
                 told.append(float(loss))
                 self.assertTrue(given[-1].is_deleted())
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
-        self.assertEqual([decision.reason for decision in ours.decisions], [""])
+        (decision,) = ours.decisions
+        self.assertLess(2 * decision.after, decision.before)
 
     def test_within_another_jit_and_by_keywords(self) -> None:
         each = models.SMALL["lstm, loop over time"]()

@@ -25,7 +25,7 @@ ELEMENTWISE = frozenset(
     " convert_element_type add_any abs sign exp2 log1p expm1 square and or xor not gt lt ge le eq ne clamp cbrt"
     " is_finite".split()
 )
-FLOPS_PER_BYTE = 8.0  # what moving one byte counts as, beside operations
+FLOPS_PER_BYTE = 0.5  # what moving one byte counts as, beside operations: these are what a plan is judged by
 Place = tuple[int, int]
 
 
