@@ -109,7 +109,8 @@ def write(file: pathlib.Path, options: argparse.Namespace, rows: list[dict[str, 
         "jax": jax.__version__,
         "most overhead": float(options.max_overhead),
         "rows": [
-            {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()} for row in rows
+            {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in row.items()}
+            for row in rows
         ],
     }
     file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
