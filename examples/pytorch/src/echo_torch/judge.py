@@ -50,7 +50,7 @@ class Judged:
     operators_us: float = 0.0
     moving_us: float = 0.0  # of kernels: what they read and write
     arithmetic_us: float = 0.0  # of kernels, which nobody but the graph knows
-    at: str = ""  # the line of the generated code with the peak
+    at: str = ""  # the kernel at the peak; empty: autograd, which copies a gradient
     live: list[Live] = field(default_factory=list)  # at the peak, the largest first
     kernels: int = 0
     operators: set[str] = field(default_factory=set)  # that run by themselves, without their overload
@@ -83,6 +83,7 @@ def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequen
             del saved, sizes
             arguments += [_alike(value) for value in tangents]
             gradients = programs[1](arguments)
+            run.accumulate(gradients, given)
             del kept, gradients
     found = run.judged()
     for program in programs:
@@ -202,6 +203,16 @@ class _Run(TorchDispatchMode):
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
         self.moved.append(sum(value.numel() * value.element_size() for value in tensors))
 
+    def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
+        """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
+        copies = [
+            number(made.untyped_storage().nbytes())
+            for made, like in zip(gradients, given, strict=False)
+            if isinstance(made, torch.Tensor) and made.shape == like.shape and not _lie_alike(made, like)
+        ]
+        if copies and self.now() + max(copies) > self.peak:
+            self.peak, self.at, self.live = self.now() + max(copies), ("", 0), list(self.storages.values())
+
     def judged(self) -> Judged:
         """What was found, with the scratch memory and the time of operators as they are measured."""
         found, moving = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.moving_on(self.device)
@@ -238,6 +249,12 @@ class _Run(TorchDispatchMode):
         self.storages[storage._cdata] = _Storage(storage._weak_ref(), number(storage.nbytes()), _line())
         if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
+
+
+def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether they have the same strides, where it matters."""
+    strides = zip(one.shape, one.stride(), other.stride(), strict=True)
+    return all(first == second for extent, first, second in strides if extent > 1)
 
 
 def _line() -> tuple[str, int]:

@@ -63,7 +63,7 @@ class Report:
         rows += [(f"{each.bytes / 1e6:,.2f}", each.module or "-", _cut(each.origin), each.buffer) for each in self.live]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"{mb:>{widths[0]}}  {module:{widths[1]}}  {of:{widths[2]}}  {name}" for mb, module, of, name in rows]
-        return "\n".join([f"the peak is at {self.kernel}", *lines])
+        return "\n".join([f"the peak is at {self.kernel or 'a gradient, which autograd copies'}", *lines])
 
     @property
     def best_peak(self) -> int | None:
