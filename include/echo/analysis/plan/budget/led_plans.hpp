@@ -35,7 +35,7 @@ public:
 
     led_plans(const led_plans&) = delete; // its parts point to each other
     led_plans& operator=(const led_plans&) = delete;
-    led_plans(evaluator<>& evaluate, progress_callback progress, const search_options& passes)
+    led_plans(evaluator<>& evaluate, progress_callback progress, const search_options& passes = {})
         : passes_(passes), evaluate_(evaluate),
           effort_(search_effort::of(evaluate.graph(), passes.whole_front)), evict_(evaluate, passes.growth),
           retain_(evaluate), exchange_(evaluate, evict_, retain_), crossed_(evaluate, evict_, retain_),
