@@ -3,7 +3,7 @@
 /// `search_options`: a switch for each pass of the search for plans within a limit.
 #pragma once
 
-#include <cstddef>
+#include <echo/config.hpp>
 
 namespace echo {
 
