@@ -107,6 +107,7 @@ def mean_of(rows, value):
 
 def bars_of(rows):
     whole = [row for row in rows if row["echo_mb"]]
+    compared = [row["gradients"] for row in whole if row["gradients"] is not None]
     off = [100 * abs(row[measured] / row[judged] - 1) for row in whole if row["judged_mb"]
            for measured, judged in (("default_mb", "judged_default_mb"), ("echo_mb", "judged_mb"))]
     return [
@@ -116,7 +117,8 @@ def bars_of(rows):
         bar("time of a step, geometric mean", mean_of(rows, lambda row: row["time"]), 1.06),
         bar("time of a step, the worst model", max((row["time"] for row in whole), default=1), 1.1),
         bar("measured from judged, the worst model, %", round(max(off, default=0), 3), 1),
-        bar("gradients beside Inductor's, relative norm of all, the worst model", max((row["gradients"] for row in whole), default=0), 1e-6),
+        bar("models whose gradients are not compared", len(whole) - len(compared), 0),
+        bar("gradients beside Inductor's, relative norm of all, the worst model", max(compared, default=1), 1e-6),
         bar("compiling beside Inductor, the worst model", max((row["compile"] for row in whole), default=1), 2),
     ]
 
@@ -139,7 +141,8 @@ def section(result):
         sizes = ["-" if row[key] is None else f"{row[key]:,.1f}"
                  for key in ("default_mb", "judged_default_mb", "echo_mb", "judged_mb")]
         times = ["-" if row[key] is None else f"{row[key]:.3f}" for key in ("time", "judged_time")]
-        same = "same bits" if row["same_bits"] else f"{row['gradients']:.0e}"
+        compared = "-" if row["gradients"] is None else f"{row['gradients']:.0e}"
+        same = "same bits" if row["same_bits"] else compared
         cells = [row["model"], *sizes, f"{gain(row):.2f}", *times, same, f"{row['compile']:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(["<!-- table: bench/inductor -->", "", textwrap.fill(told, 120), "", *lines, "", results.END_OF_TABLE])
