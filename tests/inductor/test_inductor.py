@@ -98,6 +98,7 @@ class Judge(Case):
         def counted(*of: Any) -> Any:
             judged = judge(*of)
             self.assertLessEqual(sum(live.bytes for live in judged.live), judged.peak)
+            self.assertGreater(sum(live.bytes for live in judged.live), 0.7 * judged.peak)  # at the peak, not elsewhere
             self.assertRegex(judged.at, r"^(cpp_|extern_kernels\.|aten\.|torch\.ops)")  # what is about to run
             misses.append(counters["inductor"]["fxgraph_cache_miss"])
             return judged
@@ -181,9 +182,11 @@ class Choice(Case):
 
         with unittest.mock.patch.object(lowered.Step, "judge", kept):
             self.losses(max_overhead=0.9)
-        report = echo_torch.reports()[-1]
-        self.assertTrue(report.is_needless)
-        self.assertIn("between its halves", report.reason)
+            report = echo_torch.reports()[-1]
+            self.assertTrue(report.is_needless)
+            self.assertIn("between its halves", report.reason)
+            with self.assertWarnsRegex(echo_torch.say.EchoWarning, "between its halves"):
+                self.losses(budget="10kB")  # it is not met, so somebody should know
 
     def test_sizes_that_change(self) -> None:
         step = transformer()

@@ -97,7 +97,7 @@ class Chooser:
 
     def _decide(self, found: list[Candidate]) -> dict[str, Any]:
         """What is chosen, as JSON has it, so that all ranks choose the same. `found` takes what was judged."""
-        default = Judged()
+        default, limit = Judged(), None
         try:
             with say.busy("lowering candidates"):
                 default = self._judged(self.default, self.order)
@@ -118,7 +118,12 @@ class Chooser:
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
             text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
-            return {"reason": text, "is_needless": isinstance(fault, Needless), "default": default.peak or None}
+            fits = limit is None or default.peak <= limit
+            return {
+                "reason": text,
+                "is_needless": fits and isinstance(fault, Needless),
+                "default": default.peak or None,
+            }
 
     def _try(self, asked: Asked, found: list[Candidate]) -> None:
         """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
@@ -208,10 +213,10 @@ class Chooser:
         best, default = min(found, key=self._rank), self.judged_default
         in_time = self.limit is not None or self._used(best) <= 1
         if not in_time or best.judged.peak >= default.peak:
-            least = min(each.judged.peak for each in found)
+            least, within = min(each.judged.peak for each in found), " within the time that is asked for"
             raise Needless(
-                f"Inductor's default needs {default.peak / 1e6:.1f} MB, and Echo found nothing below within the time "
-                f"that is asked for: {least / 1e6:.1f} MB"
+                f"Inductor's default needs {default.peak / 1e6:.1f} MB, and Echo found nothing below"
+                f"{within if self.limit is None else ''}: {least / 1e6:.1f} MB"
             )
         return {
             "reason": None,

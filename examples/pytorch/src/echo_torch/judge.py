@@ -29,6 +29,7 @@ aten = torch.ops.aten
 PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buffers and views, and compute nothing
 EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cpu_pinned", "cuda", "xpu", "mtia")}
 CHECKS = ("assert_size_stride", "assert_alignment")
+SCRATCH = "(scratch)"
 MOST_LIVE = 16  # storages of a peak that are told, the largest
 
 
@@ -172,7 +173,7 @@ class _Run(TorchDispatchMode):
         self.storages: dict[int, _Storage] = {}
         self.peak, self.at, self.live = 0, ("", 0), list[_Storage]()
         self.kept = 0
-        self.calls: list[tuple[costs.Job, int, tuple[str, int]]] = []  # operators, and what was there before them
+        self.calls: list[tuple[costs.Job, list[_Storage], tuple[str, int]]] = []  # operators, and what was there before
         self.moved: list[int] = []  # bytes that each kernel reads and writes
 
     @classmethod
@@ -188,7 +189,8 @@ class _Run(TorchDispatchMode):
         super().__exit__(*fault)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = self.now()
+        self.now()
+        before = list(self.storages.values())
         made = func(*args, **(kwargs or {}))
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
         if tensors and func not in PLACES and not func.is_view:
@@ -206,9 +208,9 @@ class _Run(TorchDispatchMode):
     def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
         """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
         copies = [
-            number(made.untyped_storage().nbytes())
+            made.numel() * made.element_size()
             for made, like in zip(gradients, given, strict=False)
-            if isinstance(made, torch.Tensor) and made.shape == like.shape and not _lie_alike(made, like)
+            if isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor) and not _lie_alike(made, like)
         ]
         if copies and self.now() + max(copies) > self.peak:
             self.peak, self.at, self.live = self.now() + max(copies), ("", 0), list(self.storages.values())
@@ -218,16 +220,17 @@ class _Run(TorchDispatchMode):
         found, moving = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.moving_on(self.device)
         result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.moved))
         result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
+        live = [self._told(storage) for storage in self.live]
         for (job, before, line), cost in zip(self.calls, found, strict=True):
             if isinstance(cost, str):
                 result.notes.append(f"the scratch memory of {job[0]} is in no prediction: {cost}")
                 continue
             result.operators_us += cost.microseconds or 0.0
-            if before + cost.most > result.peak:
-                result.peak, result.at = before + cost.most, _kernel_of(line)
+            if (needs := sum(storage.bytes for storage in before) + cost.most) > result.peak:
+                result.peak, result.at = needs, _kernel_of(line)
+                live = [*map(self._told, before), Live(cost.most, SCRATCH, result.at, "")]
         result.moving_us = sum(map(moving.takes, self.moved))
-        told = sorted(self.live, key=lambda storage: -storage.bytes)[:MOST_LIVE]
-        result.live = [self._told(storage) for storage in told]
+        result.live = sorted(live, key=lambda each: -each.bytes)[:MOST_LIVE]
         return result
 
     def _told(self, storage: _Storage) -> Live:
@@ -252,8 +255,8 @@ class _Run(TorchDispatchMode):
 
 
 def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they have the same strides, where it matters."""
-    strides = zip(one.shape, one.stride(), other.stride(), strict=True)
+    """Whether tensors of one shape have the same strides, where it matters."""
+    strides = zip(one.shape, one.stride(), other.stride(), strict=False)
     return all(first == second for extent, first, second in strides if extent > 1)
 
 

@@ -19,7 +19,7 @@ class Live:
     """A storage that is there at the peak."""
 
     bytes: int
-    buffer: str  # as the generated code calls it
+    buffer: str  # as the generated code calls it; "(scratch)" is what an operator takes while it runs
     origin: str  # the kernel or operator that makes it, whose name tells what is fused in it
     module: str  # the path of the module that it belongs to; empty: not known
 

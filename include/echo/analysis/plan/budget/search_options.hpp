@@ -7,7 +7,7 @@
 
 namespace echo {
 
-/// Which passes a search for budgets makes. The defaults are the passes that pay (bench/run ablation); a search
+/// Which passes a search for budgets makes: all, by default. What each is worth: docs/results/ablation.md. A search
 /// without one of them is as correct, and mostly finds plans of a higher peak or with more recomputation.
 struct search_options {
     bool growth = true;       ///< evictions give up several copies together
