@@ -14,6 +14,7 @@ import models
 import numpy as np
 
 import echo_jax
+from echo_jax.amounts import bytes_of_budget, part_of
 from echo_jax.cuts import cheapest
 
 OPTIONS = echo_jax.MEMORY_SCHEDULER
@@ -145,6 +146,11 @@ class Declines(unittest.TestCase):
         for options in ({"budget": "many"}, {"budget": 0.5}, {"max_overhead": 5}, {"max_overhead": "x"}):
             with self.assertRaises(ValueError):
                 echo_jax.remat(jnp.sin, **options)
+
+    def test_reads_amounts_as_all_of_echo_does(self) -> None:
+        told = {"8g": 8 * 10**9, "8GiB": 8 * 2**30, "1.5 MB": 1_500_000, "100b": 100, 8e9: 8 * 10**9}
+        self.assertEqual({amount: bytes_of_budget(amount) for amount in told}, told)
+        self.assertEqual([part_of(amount, "max_overhead") for amount in ("5%", 0.05, "100%")], [0.05, 0.05, 1.0])
 
 
 class Cuts(unittest.TestCase):
