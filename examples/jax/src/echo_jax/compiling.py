@@ -119,8 +119,9 @@ def shaped(leaf: Any, place: Any = None) -> Any:
 
 def device_of(topology: str) -> Any:
     """One device of a TPU that need not be there. Declined: libtpu is not installed, or does not know it."""
-    for key, value in TPU_ENVIRONMENT.items():
-        os.environ.setdefault(key, value)
+    if jax.default_backend() != "tpu":  # a TPU that is there keeps its own settings
+        for key, value in TPU_ENVIRONMENT.items():
+            os.environ.setdefault(key, value)
     try:
         from jax.experimental import topologies
 
