@@ -127,6 +127,24 @@ class Judge(Case):
         self.assertLess(abs(report.default_peak - default.peak), 0.01 * default.peak)
         self.assertLess(abs(report.peak - chosen.peak), 0.01 * chosen.peak)
         self.assertLess(chosen.peak, default.peak)
+        self.assert_estimated(convolutions(), report)
+
+    def assert_estimated(self, step: Step, report: Any) -> None:
+        """Without compiling, the same is found; and no point of the front beats another."""
+        how = {"compiled": True, "max_overhead": 0.9, "points": 1}
+        found = echo_torch.estimate(step.module, step.inputs, step.loss_fn, step.labels, **how)
+        self.assertEqual((found.default_peak, found.echo_peak), (report.default_peak, report.peak))
+        self.assertIn("Inductor", str(found))
+        self.assertEqual(found.front[0], (found.default_peak, 0.0))
+        self.assertLessEqual(found.front[-1][0], found.echo_peak)
+        peaks, times = zip(*found.front, strict=True)
+        self.assertEqual((sorted(peaks, reverse=True), sorted(times)), ([*peaks], [*times]))
+        self.assertGreater(sum(found.at_peak.values()), 0.7 * found.echo_peak)
+
+    def test_an_estimate_has_no_page(self) -> None:
+        step = transformer()
+        with self.assertRaisesRegex(ValueError, "leave it or compiled= out"):
+            echo_torch.estimate(step.module, step.inputs, step.loss_fn, compiled=True, report="page")
 
     def test_a_gradient_that_autograd_copies(self) -> None:
         default = self.trained(convolution_behind_a_matrix)[1]

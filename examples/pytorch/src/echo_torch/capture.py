@@ -213,17 +213,18 @@ def joint_graph(
     loss_fn: Callable[..., Any] | None,
     inputs: Sequence[Any] | Mapping[str, Any],
     labels: Sequence[Any],
+    **aot: Any,
 ) -> tuple[fx.GraphModule, list[str], int]:
     """The graph of `loss_fn(module(*inputs), *labels)` and its gradients, as AOTAutograd hands it to a partitioner.
 
     Without `loss_fn` the module returns its loss: see `loss_of`. Also the paths of the parameters and buffers that are
     its first placeholders, and how many outputs are the forward half's. A step that reads its data is run forward once,
     and the graph has "reads_data" in its `meta`: it is that of these data. There, too, are the places of parameters and
-    buffers among the placeholders, by the name that AOTAutograd has for them. StepError: the step cannot be traced, or
-    no parameter requires a gradient; it says where and why.
+    buffers among the placeholders, by the name that AOTAutograd has for them. `aot`: how AOTAutograd is to trace.
+    StepError: the step cannot be traced, or no parameter requires a gradient; it says where and why.
     """
     module = unwrapped(module)
-    step = _Step(module, loss_fn, inputs, labels)
+    step = _Step(module, loss_fn, inputs, labels, aot)
     try:
         return step.joint(hooks.FakeTensorMode(allow_non_fake_inputs=True))  # such as what the loss captures
     except StepError as fault:
@@ -241,7 +242,8 @@ def joint_graph(
 class _Step:
     """A step, which runs on any tensors in place of its own."""
 
-    def __init__(self, module: nn.Module, loss_fn: Any, inputs: Any, labels: Sequence[Any]) -> None:
+    def __init__(self, module: nn.Module, loss_fn: Any, inputs: Any, labels: Sequence[Any], aot: Any) -> None:
+        self.aot = aot
         self.model, self.loss = _Part(module), _Part(loss_fn or _first)
         self.who = "loss_fn" if loss_fn else f"the model ({type(module).__name__})"
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
@@ -299,7 +301,7 @@ class _Step:
         constants = _replaced(proxy_tensor, CONSTANT_NUMEL_LIMIT=limit)
         try:
             with self._explained(), mode, constants, layers_recorded(self.model.module), checkpoints_marked():
-                hooks.aot_function(step, hooks.boxed_nop, partition_fn=hand_over)(*fake)
+                hooks.aot_function(step, hooks.boxed_nop, partition_fn=hand_over, **self.aot)(*fake)
         except _Captured as captured:
             joint, num_fwd_outputs = captured.args
             _number_regions(joint)

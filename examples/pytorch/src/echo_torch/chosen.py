@@ -80,7 +80,7 @@ class Chooser:
         found: list[Candidate] = []
         told = ranks.share(lambda: self._decide(found), "choice", LOWERINGS)
         watch.lap("judging")
-        report.default_peak = told["default"]
+        report.default_peak, report.tried = told["default"], [(peak, part) for peak, part in told["tried"]]
         if told["reason"] is not None:
             raise (Needless if told["is_needless"] else Unknown)(told["reason"])
         steps = [
@@ -114,7 +114,7 @@ class Chooser:
                         out = fault if isinstance(fault, Unknown) else out
                 if not found:
                     raise out
-            return self._chosen(found)
+            return self._chosen(found) | {"tried": self._figures(found)}
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
             text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
@@ -123,6 +123,7 @@ class Chooser:
                 "reason": text,
                 "is_needless": fits and isinstance(fault, Needless),
                 "default": default.peak or None,
+                "tried": self._figures(found),
             }
 
     def _try(self, asked: Asked, found: list[Candidate]) -> None:
@@ -228,6 +229,9 @@ class Chooser:
             "kernel": best.judged.at,
             "live": [astuple(each) for each in best.judged.live],
         }
+
+    def _figures(self, found: list[Candidate]) -> list[tuple[int, float]]:
+        return [(each.judged.peak, self._overhead(each)) for each in found]
 
     def _report(self, told: dict[str, Any]) -> None:
         report = self.report

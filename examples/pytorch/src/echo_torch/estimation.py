@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import fx, nn
 
-from echo_torch import costs, drawing, optimizers
+from echo_torch import costs, drawing, inductor, optimizers
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
 from echo_torch.defaults import lent_inputs
@@ -24,13 +24,15 @@ from echo_torch.options import Amount, BudgetError, Options
 from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
 from echo_torch.report import Report, Watch
 
+MODELLED = "by a model of a device; measure=True measures"
 UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
 
 @dataclass
 class Estimate:
     """Bytes, and times as parts of a step's. A peak counts all that a step holds above parameters, inputs and the
-    optimizer's state, its gradients included. PyTorch's column is `torch.compile(backend="aot_eager")`.
+    optimizer's state, its gradients included. PyTorch's column is `torch.compile(backend="aot_eager")`,
+    or Inductor's where the step is `compiled`.
     """
 
     parameters: int  # and buffers, and other tensors that the model and the loss hold
@@ -48,6 +50,7 @@ class Estimate:
     measured: bool = False  # costs are those of this device; else those of a model
     reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
+    compiled: bool = False  # PyTorch's column is Inductor's own partition, and Echo's is under Inductor
 
     @property
     def default_total(self) -> int:
@@ -71,9 +74,11 @@ class Estimate:
         def row(name: str, *numbers: int) -> str:
             return f"{name:36}" + "".join(f"{amount(number):>14}" for number in numbers)
 
-        costs = "measured on this device" if self.measured else "by a model of a device; measure=True measures"
+        name, costs = "PyTorch", "measured on this device" if self.measured else MODELLED
+        if self.compiled:
+            name, costs = "Inductor", "judged by the code that it generates"
         rows = [
-            f"{unit + ' of one training step':36}{'PyTorch':>14}{'Echo':>14}",
+            f"{unit + ' of one training step':36}{name:>14}{'Echo':>14}",
             row("parameters and buffers", self.parameters, self.parameters),
             row("inputs and labels", self.inputs, self.inputs),
             row(f"optimizer state ({self.optimizer_name or 'none'})", self.optimizer, self.optimizer),
@@ -81,19 +86,19 @@ class Estimate:
             row("  gradients of parameters", self.gradients, self.gradients),
             row("whole step", self.default_total, self.echo_total),
             "",
-            f"Echo's step takes {_longer(self.overhead)} PyTorch's ({costs}).",
+            f"Echo's step takes {_longer(self.overhead)} {name}'s ({costs}).",
         ]
         if self.bound:
             rows.append(f"No plan has a peak of activations and gradients below {amount(self.bound)} {unit}.")
         if self.front:
-            rows += ["", "peak of activations and gradients, and the time of a step against PyTorch's"]
+            rows += ["", f"peak of activations and gradients, and the time of a step against {name}'s"]
         rows += [f"{amount(peak):>14} {unit} {100 * part:+8.1f} %" for peak, part in self.front]
         if self.at_peak:
             rows += ["", f"{unit} at Echo's peak, by the module that made them"]
         rows += [row("  " + (name or "(inputs, loss and gradients)"), held) for name, held in self.at_peak.items()]
         if self.reads_data:
             rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
-        return "\n".join([*rows, "", f"PyTorch's own partition would stay: {self.reason}"] if self.reason else rows)
+        return "\n".join([*rows, "", f"{name}'s own partition would stay: {self.reason}"] if self.reason else rows)
 
 
 def _longer(part: float) -> str:
@@ -117,6 +122,7 @@ def estimate(
     measure: bool = False,
     seconds: float = Options.seconds,
     strategy: str = Options.strategy,
+    compiled: bool = False,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
@@ -139,20 +145,30 @@ def estimate(
         measure: time every operator on this device, instead of by a model.
         seconds: the most time that planning may take.
         strategy: how to search; see `echo_torch.options.STRATEGIES`.
+        compiled: under Inductor, whose default is then PyTorch's column: the step is lowered, not compiled. Operators
+            are timed on this device, and the front is that of the plans that were judged.
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
+    if report is not None and compiled:
+        raise ValueError(
+            "report= draws plans of single operators, and Inductor runs kernels: leave it or compiled= out"
+        )
     if report is not None:
         drawing.require()  # said at once where it cannot be drawn
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure or compiled, seconds, strategy)
     asked, module = _arguments(module, inputs, labels), unwrapped(module)
     trained = _trained(module, loss_fn)
     state = optimizers.state_bytes(optimizer, trained)
-    step = _planned(*joint_graph(module, loss_fn, *asked), settings)
-    if report is not None:
-        drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
+    step: _Planned | _Judged
+    if compiled:
+        step = _judged(*joint_graph(module, loss_fn, *asked, **inductor.traced_as()), settings, points)
+    else:
+        step = _planned(*joint_graph(module, loss_fn, *asked), settings)
+        if report is not None:
+            drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
     return Estimate(
-        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), _captured(step.host.joint)]),
+        parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), _captured(step.joint)]),
         inputs=bytes_of(asked),
         optimizer=state,
         gradients=sum(p.numel() * p.element_size() for p in trained),
@@ -215,6 +231,10 @@ class _Planned:
             "reason": found.reason,
         }
 
+    @property
+    def joint(self) -> fx.GraphModule:
+        return self.host.joint
+
     def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
         """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
         own = 1 + self.report.default_overhead
@@ -251,3 +271,60 @@ def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _P
         raise
     except Exception as fault:
         raise StepError(f"the step is traced, but cannot be planned: {said(fault)}") from fault
+
+
+@dataclass
+class _Judged:
+    """A step as Inductor lowers it."""
+
+    joint: fx.GraphModule
+    found: Report
+    others: list[Report]  # of other prices
+
+    def figures(self) -> dict[str, Any]:
+        """What an estimate takes from it as it stands."""
+        found = self.found
+        return {
+            "default_peak": found.default_peak,
+            "echo_peak": found.best_peak,
+            "bound": 0,
+            "overhead": found.slowdown - 1,
+            "at_peak": self.at_peak(),
+            "measured": True,
+            "reads_data": self.joint.meta.get("reads_data", False),
+            "reason": found.reason,
+            "compiled": True,
+        }
+
+    def front(self, *_: Any) -> list[tuple[int, float]]:
+        """Of all plans that were judged, those that no other beats, and the default."""
+        best: list[tuple[int, float]] = []
+        every = [self.found, *self.others]
+        tried = {(each.default_peak or 0, 0.0) for each in every}.union(*(each.tried for each in every))
+        for peak, part in sorted(tried, key=lambda one: (one[1], one[0])):
+            if not best or peak < best[-1][0]:
+                best.append((peak, part))
+        return best
+
+    def at_peak(self) -> dict[str, int]:
+        """The bytes at the peak by module, the ten largest."""
+        by_module: Counter[str] = Counter()
+        for live in self.found.live:
+            by_module[live.module] += live.bytes
+        return dict(by_module.most_common(10))
+
+
+def _judged(joint: fx.GraphModule, _: Any, count: int, settings: Options, points: int) -> _Judged:
+    """As many other prices as `points` are asked for too, each twice the last. StepError: it cannot be judged."""
+    more = [
+        replace(settings, budget=None, max_overhead=settings.most_overhead * 2.0 ** (at - 2)) for at in range(points)
+    ]
+    try:
+        found, *others = inductor.judged(joint, count, _mode_of(joint), [settings, *more])
+    except BudgetError:
+        raise
+    except Exception as fault:
+        raise StepError(f"the step is traced, but Inductor cannot lower it: {said(fault)}") from fault
+    if found.default_peak is None:
+        raise StepError(f"the step is traced, but cannot be judged under Inductor: {found.reason}")
+    return _Judged(joint, found, others)
