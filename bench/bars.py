@@ -97,7 +97,19 @@ def fused():
     return [measured(result), "", *lines]
 
 
-PLACES = {"bars": bars, "fused": fused}
+def ablation():
+    result = load("ablation")
+    if result is None:
+        return ["Not measured yet."]
+    lines = ["| off | peak %, mean | worst | step %, mean | worst | replays | time |", "|---|--:|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        lines.append(f"| {row['off']} | {row['peak %']:+.2f} | {row['worst peak %']:+.1f} ({row['peak of']}) | "
+                     f"{row['step %']:+.3f} | {row['worst step %']:+.2f} ({row['step of']}) | {row['replays']:.2f} × | "
+                     f"{row['time']:.2f} × |")
+    return [measured(result), "", *lines]
+
+
+PLACES = {"bars": bars, "fused": fused, "ablation": ablation}
 
 
 def section(name):

@@ -82,6 +82,7 @@ def generated():
         },
         "bench/run bars": lambda: bars.section("bars"),
         "bench/run fused": lambda: bars.section("fused"),
+        "bench/run ablation": lambda: bars.section("ablation"),
         "bench/paper": lambda: paper.section(load("paper")),
         "bench/peers --markdown": peers.section,
         "bench/engine": lambda: engine.section(load("engine")),

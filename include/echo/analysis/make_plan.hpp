@@ -41,7 +41,7 @@ public:
         if (options_.allocator) best.allocated_bytes = options_.allocator(best.steps);
         plan_report report = report_own_order(best);
         const std::uint64_t own_peak = report.baseline_peak_bytes;
-        search_for_better(without, best, report.notes);
+        search_for_better(without, best, report);
         if (options_.allocator) spare_runs<>(s_, c_, options_).leave_out(best, own_peak);
         report_plan(s_, c_, options_, best, report);
         return {options_.how, std::move(best.steps), options_.host, std::move(report)};
@@ -92,11 +92,13 @@ private:
 
     /// Leaves in `best` what is better than the graph's own order, if anything is. The memory of the search is given
     /// back before the report takes its own.
-    void search_for_better(const plan* without, plan_outcome& best, std::vector<std::string>& notes) const {
+    void search_for_better(const plan* without, plan_outcome& best, plan_report& report) const {
         search with(*this);
         if (is_asked(best))
-            keep_promise(with.evaluate, with.strategies.propose(options_.how, notes), best, notes);
-        if (without) keep_to(with.evaluate, *without, best, notes);
+            keep_promise(with.evaluate, with.strategies.propose(options_.how, report.notes), best,
+                         report.notes);
+        if (without) keep_to(with.evaluate, *without, best, report.notes);
+        report.replays = with.evaluate.count();
     }
 
     /// Whether the graph's own order is not what was asked for.

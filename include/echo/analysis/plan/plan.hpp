@@ -69,6 +69,8 @@ struct plan_report {
     std::vector<node_id> inputs_of_dead_nodes{};
     /// Ops that nothing is known of: they are left alone.
     std::vector<std::string> unknown_ops{};
+    /// Schedules that the search replayed, over all plans that it compared.
+    std::size_t replays = 0;
     /// What else the user should know, a line each.
     std::vector<std::string> notes{};
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/budget/search_options.hpp>
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/host_allocator.hpp>
 #include <echo/analysis/plan/plan.hpp>
@@ -37,6 +38,7 @@ struct plan_options {
     /// How many replays `budget` spends on local search at most, which tries runs one by one; large graphs get fewer,
     /// or none.
     std::size_t local_search_replays = 4000;
+    search_options search{};      ///< which passes the search for budgets makes
     progress_callback progress{}; ///< called now and then with the part done, 0 to 1
 };
 

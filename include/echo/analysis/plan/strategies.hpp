@@ -75,7 +75,8 @@ private:
     budget_options search_options() const {
         return {.encode = options_.encode,
                 .local_search_replays = options_.local_search_replays,
-                .progress = progress_.of_search()};
+                .progress = progress_.of_search(),
+                .passes = options_.search};
     }
 
     evaluated_plan propose_budget(std::vector<std::string>& notes) {
@@ -108,7 +109,7 @@ private:
             search.know(roll_back(evaluate_, std::move(plan), own).plan);
         };
         know(propose_cut());
-        if (!search.knows_all()) return;
+        if (!search.knows_all() || !options_.search.other_starts) return;
         std::vector<std::string> notes;
         for (const strategy other :
              {strategy::min_cut, strategy::mirror, strategy::echo_printed, strategy::echo})

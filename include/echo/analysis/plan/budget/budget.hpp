@@ -62,7 +62,8 @@ public:
             limits_.search(limit);
         if (!known_.within(limit) && !knows_all() && !is_reduced())
             limits_.search(known_.lowest().footprint.peak_bytes); // what is lowest may take less
-        if (rungs_.polishing_replays() > 0 && known_.within(limit) && limits_.may_be_far(limit))
+        if (options_.passes.other_way && rungs_.polishing_replays() > 0 && known_.within(limit) &&
+            limits_.may_be_far(limit))
             ask_the_other_way(limit);
         const rated_decision* found = known_.within(limit);
         return finished(found ? *found : known_.lowest(), limit);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/budget/search_options.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 
 #include <cstddef>
@@ -18,6 +19,8 @@ struct budget_options {
     progress_callback progress{};
     /// Of a large graph: what nodes times replays may come to where the least peak within a time is looked for.
     std::size_t most_work = tuning::most_work;
+    /// Which passes are made.
+    search_options passes{};
 };
 
 } // namespace echo

@@ -58,7 +58,7 @@ private:
         const auto order = by_peak.descending();
         for (std::size_t i = order.size(); i-- > 0 && order.size() - i <= effort.starts_led_down();)
             lead_down(plans_.evaluate()(starts[order[i]].decided));
-        if (!effort.is_reduced())
+        if (!effort.is_reduced() && plans_.passes().cheap_columns)
             for (std::size_t row = 0; row < cuts_.rows(); ++row)
                 for (std::size_t column = effort.first_cheap_column(); column < cuts_.columns(); column += 2)
                     lead_down(cuts_.plan_of(row, column));

@@ -8,6 +8,7 @@
 #include <echo/analysis/plan/budget/known_plans.hpp>
 #include <echo/analysis/plan/budget/progress.hpp>
 #include <echo/analysis/plan/budget/search_effort.hpp>
+#include <echo/analysis/plan/budget/search_options.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
 #include <echo/analysis/plan/moves/exchange.hpp>
@@ -34,11 +35,14 @@ public:
 
     led_plans(const led_plans&) = delete; // its parts point to each other
     led_plans& operator=(const led_plans&) = delete;
-    led_plans(evaluator<>& evaluate, progress_callback progress)
-        : evaluate_(evaluate), effort_(search_effort::of(evaluate.graph())), evict_(evaluate),
+    led_plans(evaluator<>& evaluate, progress_callback progress, const search_options& passes)
+        : passes_(passes), evaluate_(evaluate),
+          effort_(search_effort::of(evaluate.graph(), passes.whole_front)), evict_(evaluate, passes.growth),
           retain_(evaluate), exchange_(evaluate, evict_, retain_), crossed_(evaluate, evict_, retain_),
           progress_(progress) {}
 
+    /// Which passes are made.
+    const search_options& passes() const noexcept { return passes_; }
     /// The evaluator that was given.
     evaluator<>& evaluate() noexcept { return evaluate_; }
     /// What gives copies up.
@@ -147,13 +151,13 @@ public:
     }
     /// The cheapest plan known at the limit takes over stretches of those met last.
     void cross(std::uint64_t limit) {
-        if (const rated_decision* found = improvable(limit))
+        if (const rated_decision* found = improvable(limit); found && passes_.crossing)
             known_.add(crossed_.cross(evaluate_(found->decided), limit).rated());
     }
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
         const rated_decision* found = improvable(limit);
-        if (!found) return;
+        if (!found || !passes_.ruin) return;
         known_.add(ruin_and_recreate(evaluate_, evict_, retain_, evaluate_(found->decided), limit).rated());
     }
     /// Whether a plan within `most` is known or found at the limit. From the start that led to the last such plan
@@ -209,11 +213,12 @@ private:
     void exchange_from(const rated_decision& from, std::uint64_t limit, int rounds_kept, std::size_t rounds) {
         auto plan = retain_(evaluate_(from.decided), limit, rounds_kept);
         known_.add(plan.rated());
-        plan = exchange_(std::move(plan), limit, rounds);
+        if (passes_.swaps) plan = exchange_(std::move(plan), limit, rounds);
         known_.add(plan.rated());
         crossed_.remember(plan);
     }
 
+    search_options passes_;
     evaluator<>& evaluate_;
     search_effort effort_;
     evictor<> evict_;

@@ -96,6 +96,7 @@ private:
     /// Swaps, and ways below and back, at some rungs below the one that `polish` searches: what is cheap there is cheap
     /// at the limit, too.
     void swap_below(std::size_t near) {
+        if (!plans_.passes().from_higher) return;
         for (std::size_t i = 0; i < tuning::rungs_swapped; ++i) {
             const std::uint64_t lower = ladder_.limit(near + 2 + i * tuning::rungs_apart);
             if (lower < rungs_.least_bytes()) return;
@@ -134,6 +135,7 @@ private:
     /// the last of them: what crossings give is all alike, and leads on one way only. Plans of peaks in `led` have been
     /// led further down already.
     void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led, bool much_to_gain) {
+        if (!plans_.passes().walk) return;
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
              rung += tuning::rungs_in_stride) {
             const std::uint64_t limit = ladder_.limit(rung);
@@ -153,7 +155,7 @@ private:
     /// A walk that begins at the next place above: who pays much may wait, and so may who might pay much less.
     void search_from_higher(std::uint64_t limit, std::size_t near) {
         const std::size_t top = walk_begins(near);
-        if (top == 0 || rungs_.polishing_replays() == 0) return;
+        if (!plans_.passes().from_higher || top == 0 || rungs_.polishing_replays() == 0) return;
         std::vector<std::uint64_t> led;
         rungs_.search_rung(top - tuning::rungs_walked);
         walk(top - tuning::rungs_walked, near, led, true);
@@ -162,6 +164,7 @@ private:
     /// There searches end far from each other, and who pays so much may wait: limits below, what lies above by then,
     /// and the way down, from which much can be kept again.
     void search_where_dear(std::uint64_t limit, std::size_t near) {
+        if (!plans_.passes().where_dear) return;
         rungs_.search_below(near, tuning::rungs_below_dear);
         plans_.lead_from_above(limit, tuning::led_to_limit);
         const rated_decision& deepest = rungs_.down_to(limit);
@@ -179,7 +182,7 @@ private:
     /// Where a limit is so tight that meeting it takes far more than the plan known first: that plan led down with
     /// light ops alone, a little at a time, as the strategy `min_cut` does it.
     void lower_by_light_ops(std::uint64_t limit) {
-        if (!known_first_) return;
+        if (!known_first_ || !plans_.passes().light_ops) return;
         const rated_decision* found = known_.within(limit);
         if (found && found->recompute / 2 <= known_first_->recompute) return;
         auto plan = plans_.evict().in_steps(rungs_.evaluate()(known_first_->decided), limit);

@@ -26,7 +26,7 @@ public:
     /// what is proved by then to be the least peak.
     void polish(ticks most, std::uint64_t least) {
         const std::size_t replays = rungs_.polishing_replays();
-        if (replays == 0) return;
+        if (replays == 0 || !rungs_.plans().passes().polish) return;
         least = std::max(least, rungs_.least_bytes_within(most));
         const auto lowest = [&] { return rungs_.known().within_time(most)->footprint.peak_bytes; };
         std::size_t rung = rungs_.ladder().above(lowest()) + 1;

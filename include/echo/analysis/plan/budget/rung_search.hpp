@@ -30,7 +30,7 @@ public:
     rung_search(const rung_search&) = delete; // its parts point to each other
     rung_search& operator=(const rung_search&) = delete;
     rung_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
-        : evaluate_(evaluate), plans_(evaluate, options.progress),
+        : evaluate_(evaluate), plans_(evaluate, options.progress, options.passes),
           cuts_(evaluate, anchors, options.encode, plans_.effort().distances), down_(plans_, cuts_),
           front_(plans_, options.local_search_replays), bounds_(evaluate, options.encode),
           replays_(options.local_search_replays), most_work_(options.most_work), encode_(options.encode) {
@@ -50,13 +50,14 @@ public:
     std::uint64_t least_bytes() const noexcept { return least_bytes_; }
     /// No plan within `most` has a lower peak, in bytes; in large graphs no plan at all. Once prepared.
     std::uint64_t least_bytes_within(ticks most) {
-        if (is_reduced()) return least_bytes_;
+        if (is_reduced() || !plans_.passes().proofs) return least_bytes_;
         return std::max(least_bytes_, bounds_.least_peak(most, *known_.within_time(most)));
     }
     /// Whether a plan is known at the limit than which, as is proved, none recomputes for less by more than one part in
     /// `part`. Nothing is proved in large graphs, nor where there is no polish.
     bool is_proved(std::uint64_t limit, ticks part) {
-        const rated_decision* found = polishing_replays() > 0 ? known_.within(limit) : nullptr;
+        const rated_decision* found =
+            polishing_replays() > 0 && plans_.passes().proofs ? known_.within(limit) : nullptr;
         return found && bounds_.proves_least(*found, limit, part);
     }
     /// Whether the graph is so small that all plans that might be of use should be known.
@@ -105,7 +106,7 @@ public:
     /// cheaper.
     void search_neighbours(std::size_t i) {
         const std::size_t count = plans_.effort().neighbours;
-        if (count == 0) return;
+        if (count == 0 || !plans_.passes().neighbours) return;
         down_to(0);
         if (i >= tuning::rungs_apart) search_rung((i / tuning::rungs_apart - 1) * tuning::rungs_apart);
         search_below(i, count);

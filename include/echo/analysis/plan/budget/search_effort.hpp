@@ -24,14 +24,14 @@ struct search_effort {
     std::size_t front_points;
 
     /// Of a graph with many edges or values per node too, which make a replay as long as many nodes do.
-    static search_effort of(const snapshot& s) {
+    static search_effort of(const snapshot& s, bool whole_front) {
         std::size_t size = s.edge_count() + s.value_count();
         for (const auto n : s.nodes()) size += s.control(n).size();
-        return of(std::max(s.node_count(), size / 4));
+        return of(std::max(s.node_count(), size / 4), whole_front);
     }
     /// Of a graph of that many nodes.
-    static search_effort of(std::size_t size) {
-        if (size <= 256) return {size, 5, 16, 0, 40};
+    static search_effort of(std::size_t size, bool whole_front) {
+        if (size <= 256 && whole_front) return {size, 5, 16, 0, 40};
         if (size <= 512) return {size, 5, 16, 4, 0};
         if (size <= 8192) return {size, 5, 16, 0, 0};
         if (size <= 50'000) return {size, 4, 8, 0, 0};

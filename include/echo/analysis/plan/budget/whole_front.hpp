@@ -52,7 +52,7 @@ public:
     /// Local search from the cheapest plan known at the limit.
     void search_around(std::uint64_t limit, std::size_t replays) {
         const rated_decision* found = plans_.known().within(limit);
-        if (!found || replays == 0 || found->recompute == 0) return;
+        if (!plans_.passes().local_search || !found || replays == 0 || found->recompute == 0) return;
         plans_.add(local_search_(plans_.evaluate()(found->decided), limit, replays));
     }
 
@@ -60,7 +60,7 @@ private:
     /// Lowers the lowest plan by local search towards `least`: some plans no eviction leads to.
     void lower(std::uint64_t least) {
         const std::size_t replays = std::min(replays_, plans_.effort().most_local_replays());
-        if (replays == 0) return;
+        if (replays == 0 || !plans_.passes().local_search) return;
         plans_.add(local_search_.lower(plans_.evaluate()(plans_.known().lowest().decided), least, replays));
     }
 

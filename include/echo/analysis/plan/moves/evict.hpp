@@ -45,8 +45,9 @@ struct evicted_plan {
 template <class = void>
 class evictor {
 public:
-    explicit evictor(evaluator<>& evaluate)
-        : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
+    /// `grow`: several copies may be given up together.
+    explicit evictor(evaluator<>& evaluate, bool grow = true)
+        : price_(grow), evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that
     /// are `locked` are not forgotten.
@@ -208,12 +209,12 @@ private:
         return true;
     }
 
+    eviction_pricer<> price_;
     evaluator<>& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round
     eviction_finder<> find_;
-    eviction_pricer<> price_;
     excess_sums<> sums_;
     idle_copies idle_;
     eviction_list list_;

@@ -88,6 +88,8 @@ struct eviction_price {
 template <class = void>
 class eviction_pricer {
 public:
+    /// `grow`: an eviction may give up other copies besides.
+    explicit eviction_pricer(bool grow = true) : grows_(grow) {}
     /// Whether freeing `one` may cost less than `below`, if that is a price, going by its own time alone. O(1).
     static bool may_be_below(const eviction_view<>& view, const excess_sums<>& sums, const evicted_copy& one,
                              std::int64_t excess, std::optional<std::uint64_t> below) {
@@ -139,6 +141,7 @@ private:
         for (std::size_t size = 0; size <= tuning::most_copies_grown && best.is_above(time_, at.most);
              ++size) {
             compare(at, best);
+            if (!grows_) break;
             const std::size_t before = at.list.copies.size();
             // What is kept may serve several; with many to keep, that is not worth the search.
             const std::size_t kept = inputs_.kept().size();
@@ -221,6 +224,7 @@ private:
         return true;
     }
 
+    bool grows_;
     std::int64_t bytes_ = 0; // of the eviction that grows: live at the peak
     ticks time_ = 0;         // and what making all of it again takes
     eviction_inputs<> inputs_;
