@@ -7,12 +7,9 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/plan/budget/budget.hpp>
-#include <echo/analysis/plan/budget/crossed_plans.hpp>
 #include <echo/analysis/plan/budget/cut_prices.hpp>
 #include <echo/analysis/plan/budget/limit_ladder.hpp>
 #include <echo/analysis/plan/budget/search_bounds.hpp>
-#include <echo/analysis/plan/moves/crossing.hpp>
-#include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/local_search.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
@@ -182,64 +179,16 @@ TEST_CASE("where a budget is not met, what is largest at the peak is named", "[b
 
 namespace {
 
-/// An evaluator, and the moves that swaps are made of.
+/// An evaluator, and moves.
 struct moves_of {
     moves_of(const echo::snapshot& s, const echo::candidates& c) : evaluate(s, c) {}
 
     echo::evaluator<> evaluate;
     echo::evictor<> evict{evaluate};
     echo::retainer<> retain{evaluate};
-    echo::exchanger<> exchange{evaluate, evict, retain};
 };
 
 } // namespace
-
-TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
-    const auto dear = g.light({big}, 100);                   // 2
-    const auto cheap = g.light({small}, 100);                // 3
-    const auto loss = g.light({dear, cheap}, 0);             // 4
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    auto decided = echo::decision::nothing(s), other = decided;
-    decided.again.insert(s[dear].producer);
-    other.again.insert(s[cheap].producer);
-    const auto before = evaluate(decided);
-    REQUIRE(retain(evaluate(decided), before.peak_bytes()).recompute() ==
-            before.recompute()); // there is no room
-    CHECK(exchange(evaluate(decided), before.peak_bytes(), 3).decided() == other);
-    CHECK(exchange(evaluate(other), before.peak_bytes(), 3).decided() == other);
-    CHECK(exchange(evaluate(decided), before.peak_bytes(), 0).decided() == decided);
-}
-
-TEST_CASE("a swap counts what is kept from its last use on, and moves nothing that saves no time",
-          "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
-    const auto dear = g.light({big}, 100);                   // 2
-    const auto cheap = g.light({small}, 100);                // 3
-    const auto wide = g.heavy({small}, 300); // 4: with it, there is no room for one more map up to the loss
-    const auto mask = g.light({small}, 8);   // 5: only a gradient reads it, so that it runs late at no price
-    const auto loss = g.light({dear, cheap, wide}, 0); // 6
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({d, dear, cheap, mask}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    auto decided = echo::decision::nothing(s);
-    decided.again.insert(s[mask].producer);
-    auto other = decided;
-    decided.again.insert(s[dear].producer);
-    other.again.insert(s[cheap].producer);
-    const auto before = evaluate(decided).peak_bytes();
-    REQUIRE(before == 508);
-    CHECK(exchange(evaluate(decided), before, 3).decided() == other);
-    CHECK(exchange(evaluate(decided), before + 10, 3).decided() == other); // there would be room for the mask
-}
 
 TEST_CASE("many runs are left out where something larger can go in their place", "[budget]") {
     const std::uint64_t unit = GENERATE(1, 1000); // small maps have their prices too
@@ -262,84 +211,6 @@ TEST_CASE("many runs are left out where something larger can go in their place",
     REQUIRE(retain(evaluate(decided), limit).decided() == decided); // there is no room
     CHECK(echo::ruin_and_recreate(evaluate, evict, retain, evaluate(decided), limit).decided() == other);
     CHECK(echo::ruin_and_recreate(evaluate, evict, retain, evaluate(other), limit).decided() == other);
-}
-
-TEST_CASE("one plan is better in one part of the graph and another elsewhere: crossed, they are in both",
-          "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000);              // 0 1
-    const auto dear = g.light({big}, 100), cheap = g.light({small}, 100); // 2 3
-    const auto between = g.heavy({dear, cheap}, 8);                       // 4
-    const auto dear_too = g.light({big}, 100), cheap_too = g.light({small}, 100);
-    const auto loss = g.light({between, dear_too, cheap_too}, 0);
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({g.backward({d, dear_too, cheap_too}, 8), dear, cheap}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    const auto again = [&](value one, value other) {
-        auto decided = echo::decision::nothing(s);
-        decided.again.insert(s[one].producer);
-        decided.again.insert(s[other].producer);
-        return decided;
-    };
-    const auto first = again(cheap, dear_too), second = again(dear, cheap_too);
-    const auto limit = evaluate(first).peak_bytes();
-    REQUIRE(evaluate(second).peak_bytes() == limit);
-    REQUIRE(evaluate(again(cheap, cheap_too)).peak_bytes() <= limit);
-    echo::crosser<> cross(evaluate, evict, retain);
-    const auto crossed = [&](const echo::decision& best, const echo::decision& other) {
-        const echo::crossable one = cross.prepared(evaluate(other));
-        const std::vector others{&one};
-        return cross(evaluate(best), others, limit).decided();
-    };
-    CHECK(crossed(first, second) == again(cheap, cheap_too));
-    CHECK(crossed(second, first) == again(cheap, cheap_too));
-    CHECK(crossed(again(cheap, cheap_too), first) == again(cheap, cheap_too));
-    CHECK(crossed(first, again(dear, dear_too)) == first); // nowhere better
-}
-
-TEST_CASE("a plan is crossed with the last that were met", "[budget]") {
-    toy_graph g;
-    const auto data = g.input(1);
-    std::vector<value> maps;
-    for (int i = 0; i < 8; ++i) {
-        maps.push_back(g.light({data}, 100));
-        maps.push_back(g.light({g.input(4'000'000)}, 100));
-        maps.push_back(g.heavy({maps[maps.size() - 2], maps.back()}, 8));
-    }
-    const auto loss = g.light(maps, 0);
-    auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 4000)}, 8);
-    for (std::size_t i = maps.size(); i > 0; i -= 3)
-        d = g.backward({d, maps[i - 3], maps[i - 2], maps[i - 1]}, 8);
-    const auto s = g.finish({loss, d});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    const auto made = [&](const std::vector<std::size_t>& again) {
-        auto decided = echo::decision::nothing(s);
-        for (const auto i : again) decided.again.insert(s[maps[i]].producer);
-        return m.evaluate(decided);
-    };
-    // Of each three maps one is cheap and one is dear.
-    const std::vector<std::size_t> mixed{0, 3, 6, 9, 13, 16, 19, 22}, other{1, 4, 7, 9, 12, 15, 18, 21};
-    const auto limit = made(mixed).peak_bytes();
-    REQUIRE(made(other).peak_bytes() == limit);
-    const auto times = [&](std::size_t met_since) {
-        echo::crossed_plans<> crossed(m.evaluate, m.evict, m.retain);
-        crossed.remember(made(other));
-        for (std::size_t i = 0; i < met_since; ++i) { // all of them far above the limit
-            std::vector<std::size_t> again;
-            for (std::size_t k = 0; k < i / 4 % 8; ++k) again.push_back(3 * k);
-            for (std::size_t k = 0; k < i % 4; ++k) again.push_back(3 * k + 1);
-            if (again.size() < 8) crossed.remember(made(again));
-        }
-        return crossed.cross(made(mixed), limit).recompute();
-    };
-    const auto best = made({0, 3, 6, 9, 12, 15, 18, 21}).recompute();
-    REQUIRE(best < made(mixed).recompute());
-    CHECK(times(0) == best);
-    CHECK(times(4) == best);
-    CHECK(times(64) == made(mixed).recompute()); // forgotten by then
 }
 
 namespace {
@@ -401,94 +272,10 @@ TEST_CASE("what is read in one bit from the peak on is encoded, which takes no t
     CHECK(echo::make_plan(s, {.budget = plain - 3000, .encode = false}).report().recomputed_nodes > 0);
 }
 
-TEST_CASE("a swap takes an encoding rather than time", "[budget]") {
-    toy_graph g;
-    const auto data = g.input(1);
-    const auto x = g.heavy({data}, 3200), y = g.light({x}, 3200), z = g.heavy({y}, 32);
-    const auto dear = g.heavy({data}, 3000);
-    const auto loss = g.light({z, dear}, 0);
-    const auto of_weights = g.heavy_backward({g.seed(), y}, 32);
-    const auto of_y = g.heavy_backward({of_weights}, 6400); // the peak
-    const auto d = g.backward({of_y, y, x}, 0, {1});
-    const auto s = g.finish({loss, g.backward({d, dear}, 0)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto decided = echo::decision::nothing(s);
-    decided.heavy = true;
-    const auto plain = m.evaluate(decided).peak_bytes();
-    decided.again.insert(s[dear].producer);
-    auto plan = m.evaluate(decided);
-    const auto limit = plan.peak_bytes() + 500;
-    CHECK(limit < plain);
-    const auto swapped = m.exchange(std::move(plan), limit, 10);
-    CHECK(swapped.peak_bytes() <= limit);
-    CHECK(swapped.recompute() == 0);
-    CHECK(swapped.decided().encoded[y]);
-}
-
-TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
-    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
-              return [&, exchange = echo::exchanger(evaluate, evict, retain)](echo::evaluated_plan plan,
-                                                                              std::uint64_t limit) mutable {
-                  return exchange(std::move(plan), limit, 10);
-              };
-          }) > 0);
-}
-
-TEST_CASE("swaps alone find what the whole search finds, where each leaves alone what another needs",
-          "[budget]") {
-    struct example {
-        std::uint64_t graph, part; ///< its number, and eighths of the way to the lowest peak
-    };
-    const example all[] = {
-        {2348, 5}, {1567, 5},  // swaps that share a node do not go together
-        {5136, 7}, {26716, 5}, // what one keeps, none of the others gives up
-        {735, 5},  {10651, 5}, // what one would have kept, others may give up if it did not pay
-    };
-    for (const auto& [graph, part] : all) {
-        const auto s = support::numbered_graph(graph);
-        const auto c = echo::find_candidates(s, {.encode = false});
-        moves_of m(s, c);
-        auto& [evaluate, evict, retain, exchange] = m;
-        auto nothing = echo::decision::nothing(s);
-        nothing.heavy = true;
-        const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
-        const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 8;
-        CAPTURE(graph, part);
-        auto found = evict(evaluate(nothing), limit, {});
-        REQUIRE(found.met);
-        const auto before = found.plan.recompute();
-        const auto after = exchange(std::move(found.plan), limit, 20).recompute();
-        const echo::anchor_finder<> anchors(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
-        CHECK(after < before);
-        CHECK(after <= search.cheapest(limit).recompute());
-    }
-}
-
 TEST_CASE("a way below the limit and back keeps to it and never takes longer", "[budget]") {
     CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
               return [&](echo::evaluated_plan plan, std::uint64_t limit) {
                   return echo::ruin_and_recreate(evaluate, evict, retain, std::move(plan), limit);
-              };
-          }) > 0);
-}
-
-TEST_CASE("crossed plans keep to the limit and never take longer", "[budget]") {
-    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
-              return [&, cross = echo::crosser<>(evaluate, evict, retain)](echo::evaluated_plan plan,
-                                                                           std::uint64_t limit) mutable {
-                  // Others of all kinds: what is led below the limit and back, and what recomputes all there is.
-                  const echo::rated_decision best = plan.rated();
-                  std::vector<echo::crossable> others;
-                  others.push_back(cross.prepared(evict(evaluate(best.decided), limit - limit / 8, {}).plan));
-                  others.push_back(cross.prepared(retain(evaluate(others[0].plan.decided), limit, 8)));
-                  auto all = best.decided;
-                  for (const auto n : all.again.ids()) all.again.insert(n);
-                  others.push_back(cross.prepared(evaluate(all)));
-                  return cross(evaluate(best.decided),
-                               std::vector<const echo::crossable*>{&others[0], &others[1], &others[2]},
-                               limit);
               };
           }) > 0);
 }
@@ -984,50 +771,6 @@ TEST_CASE("a gap relieves all steps above the limit by what goes, even those a b
     CHECK(sums.relieved(gap, 100) == 2); // no more than lies above
     sums.forget();
     CHECK(sums.relieved(gap, 100) == 100); // the peak alone counts
-}
-
-TEST_CASE("an eviction that must be below a price is the one without it, or none", "[budget]") {
-    std::size_t found = 0, grown = 0;
-    for (std::uint64_t graph = 0; graph < 400; ++graph) {
-        const auto s = support::numbered_graph(graph);
-        const auto c = echo::find_candidates(s, {.encode = false});
-        echo::evaluator<> evaluate(s, c);
-        auto decided = echo::decision::nothing(s);
-        decided.heavy = true;
-        const auto plan = evaluate(decided);
-        const echo::id_set<echo::node_id> nothing_locked;
-        const echo::eviction_view<> view{
-            s, c, plan, evaluate.history_of(plan), nothing_locked, decided, plan.footprint().peak_step};
-        echo::idle_copies idle;
-        echo::eviction_list list;
-        echo::eviction_finder<>{}(view, idle, list, false);
-        echo::eviction_pricer<> price;
-        echo::excess_sums<> sums;
-        if (graph % 2 == 0) sums.read(plan.load(), plan.peak_bytes(), plan.peak_bytes() / 2);
-        const auto excess = static_cast<std::int64_t>(plan.peak_bytes() - plan.peak_bytes() / 2);
-        for (std::size_t i = 0; i < idle.all.size(); ++i) {
-            CAPTURE(graph, i);
-            const auto ask = [&](std::optional<std::uint64_t> below) {
-                list.clear();
-                const auto answer = price(view, idle, sums, i, excess, list, below).price;
-                CHECK(answer.has_value() == (list.all.size() == 1));
-                return answer;
-            };
-            const auto free = ask({});
-            if (!free) continue;
-            const echo::eviction whole = list.all[0];
-            ++found;
-            grown += whole.count > 1;
-            CHECK_FALSE(ask(*free));
-            CHECK(list.copies.empty());
-            if (*free == echo::detail::mul_div_most) continue; // or beyond that
-            CHECK(ask(*free + 1) == free);
-            CHECK(list.all.at(0).count == whole.count);
-            CHECK(list.all.at(0).freed == whole.freed);
-        }
-    }
-    CHECK(found > 100);
-    CHECK(grown > 20);
 }
 
 namespace {

@@ -4,14 +4,12 @@
 /// limit on the peak.
 #pragma once
 
-#include <echo/analysis/plan/budget/crossed_plans.hpp>
 #include <echo/analysis/plan/budget/known_plans.hpp>
 #include <echo/analysis/plan/budget/progress.hpp>
 #include <echo/analysis/plan/budget/search_effort.hpp>
 #include <echo/analysis/plan/budget/search_options.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/moves/evict.hpp>
-#include <echo/analysis/plan/moves/exchange.hpp>
 #include <echo/analysis/plan/moves/retain.hpp>
 #include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 
@@ -38,8 +36,7 @@ public:
     led_plans(evaluator<>& evaluate, progress_callback progress, const search_options& passes)
         : passes_(passes), evaluate_(evaluate),
           effort_(search_effort::of(evaluate.graph(), passes.whole_front)), evict_(evaluate, passes.growth),
-          retain_(evaluate), exchange_(evaluate, evict_, retain_), crossed_(evaluate, evict_, retain_),
-          progress_(progress) {}
+          retain_(evaluate), progress_(progress) {}
 
     /// Which passes are made.
     const search_options& passes() const noexcept { return passes_; }
@@ -96,7 +93,6 @@ public:
                                    .everywhere = small});
         if (met) plan = retain_(std::move(plan), limit, tuning::retained_after_lead);
         known_.add(plan.rated());
-        if (met && effort_.swap_rounds() > 0) crossed_.remember(plan);
         return std::move(plan);
     }
     /// What each start recomputes where it was led to, in their order; `no_limit` where it did not arrive.
@@ -136,23 +132,6 @@ public:
         const auto nearest = known_.next_within(limit, tuning::retained_below);
         for (const rated_decision& plan : nearest)
             known_.add(retain_(evaluate_(plan.decided), limit, tuning::retained_from_below).rated());
-    }
-    /// From the cheapest plan known at the limit, and from so many `more` below it: what there is room for is kept
-    /// again, and then swapped.
-    void exchange(std::uint64_t limit, std::ptrdiff_t more = 0) {
-        if (!exchange_cheapest(limit, effort_.swap_rounds())) return;
-        const auto nearest = known_.next_within(limit, more + 1);
-        for (std::size_t i = 1; i < nearest.size(); ++i)
-            exchange_from(nearest[i], limit, tuning::retained_from_below, effort_.swap_rounds());
-    }
-    /// Swaps from the cheapest alone, in fewer rounds.
-    void exchange_briefly(std::uint64_t limit) {
-        exchange_cheapest(limit, std::min(effort_.swap_rounds(), tuning::rounds_of_brief_swaps));
-    }
-    /// The cheapest plan known at the limit takes over stretches of those met last.
-    void cross(std::uint64_t limit) {
-        if (const rated_decision* found = improvable(limit); found && passes_.crossing)
-            known_.add(crossed_.cross(evaluate_(found->decided), limit).rated());
     }
     /// From the cheapest plan known at the limit, by a way below it and back.
     void ruin(std::uint64_t limit) {
@@ -198,33 +177,16 @@ private:
         }
         return there;
     }
-    /// The cheapest plan known at the limit, where plans are swapped at all and that could be cheaper.
+    /// The cheapest plan known at the limit, where plans are improved at all and that could be cheaper.
     const rated_decision* improvable(std::uint64_t limit) const {
         const rated_decision* found = known_.within(limit);
-        return found && effort_.swap_rounds() > 0 && found->recompute > 0 ? found : nullptr;
+        return found && effort_.polishing_replays() > 0 && found->recompute > 0 ? found : nullptr;
     }
-    /// Whether there was anything to swap.
-    bool exchange_cheapest(std::uint64_t limit, std::size_t rounds) {
-        const rated_decision* found = improvable(limit);
-        if (!found) return false;
-        exchange_from(*found, limit, tuning::retained_at_end, rounds);
-        return true;
-    }
-    void exchange_from(const rated_decision& from, std::uint64_t limit, int rounds_kept, std::size_t rounds) {
-        auto plan = retain_(evaluate_(from.decided), limit, rounds_kept);
-        known_.add(plan.rated());
-        if (passes_.swaps) plan = exchange_(std::move(plan), limit, rounds);
-        known_.add(plan.rated());
-        crossed_.remember(plan);
-    }
-
     search_options passes_;
     evaluator<>& evaluate_;
     search_effort effort_;
     evictor<> evict_;
     retainer<> retain_;
-    exchanger<> exchange_;
-    crossed_plans<> crossed_;
     known_plans<> known_;
     std::vector<rated_decision> starts_;
     std::size_t favourite_ = 0; // of the starts: led to the last plan within a time

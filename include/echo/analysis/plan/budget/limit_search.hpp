@@ -55,8 +55,6 @@ public:
     void swap_while_it_helps(std::uint64_t limit) {
         for (std::size_t i = 0; i < tuning::most_times_swapped; ++i) {
             const ticks before = known_.within(limit)->recompute;
-            plans_.exchange(limit, tuning::others_exchanged);
-            plans_.cross(limit);
             plans_.ruin(limit);
             if (known_.within(limit)->recompute == before || !may_be_far(limit)) return;
         }
@@ -101,8 +99,6 @@ private:
             const std::uint64_t lower = ladder_.limit(near + 2 + i * tuning::rungs_apart);
             if (lower < rungs_.least_bytes()) return;
             plans_.lead_from_above(lower, tuning::led_below);
-            plans_.cross(lower);
-            plans_.exchange_briefly(lower);
             plans_.ruin(lower);
         }
     }
@@ -130,10 +126,8 @@ private:
         return near - rung < tuning::rungs_walked / 2 && rung > 0 ? rung - tuning::rungs_walked : rung;
     }
     /// From rung `top` to one below `near`, stride by stride: plans known just above each are led to it, and what is
-    /// cheapest there is swapped, and, where much may be gained, goes a way below its rung and back. What many small
-    /// steps lead to, one long one misses, and what is cheap below the limit is cheap at it. Crossed are only
-    /// the last of them: what crossings give is all alike, and leads on one way only. Plans of peaks in `led` have been
-    /// led further down already.
+    /// cheapest there goes a way below its rung and back, where much may be gained. What many small steps lead to, one
+    /// long one misses. Plans of peaks in `led` have been led further down already.
     void walk(std::size_t top, std::size_t near, std::vector<std::uint64_t>& led, bool much_to_gain) {
         if (!plans_.passes().walk) return;
         for (std::size_t rung = top; rung < near + 1 + tuning::rungs_in_stride;
@@ -147,9 +141,7 @@ private:
                 led.push_back(peak);
                 plans_.lead_patiently(*plan, limit);
             }
-            plans_.exchange_briefly(limit);
             if (rung <= near && much_to_gain) plans_.ruin(limit);
-            if (rung + tuning::rungs_in_stride > near) plans_.cross(limit);
         }
     }
     /// A walk that begins at the next place above: who pays much may wait, and so may who might pay much less.

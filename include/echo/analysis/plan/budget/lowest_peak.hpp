@@ -21,7 +21,7 @@ public:
 
     /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
     /// the plans next above are led to each, those below keep again what there is room for, and what is cheapest there
-    /// is searched around, crossed and swapped. Where that gives nothing, it goes a way below the rung and back. At
+    /// is searched around. Where that gives nothing, it goes a way below the rung and back. At
     /// last, by a small part of a rung at a time, plans are led down as far as that goes. Not below `least`, nor below
     /// what is proved by then to be the least peak.
     void polish(ticks most, std::uint64_t least) {
@@ -37,8 +37,6 @@ public:
             rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
             rungs_.plans().retain_from_below(limit);
             rungs_.search_around(limit, replays);
-            rungs_.plans().cross(limit);
-            rungs_.plans().exchange(limit);
             if (lowest() == before) rungs_.plans().ruin(limit);
             failed = lowest() < before ? 0 : failed + 1;
             rung = std::max(rung, rungs_.ladder().above(lowest()));

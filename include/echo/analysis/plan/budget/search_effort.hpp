@@ -69,8 +69,6 @@ struct search_effort {
     std::size_t polishing_replays() const noexcept {
         return whole_front() || is_reduced() ? 0 : 10'000 / (size + 1);
     }
-    /// Rounds of swaps at one of the last limits of such a search.
-    std::size_t swap_rounds() const noexcept { return whole_front() || is_reduced() ? 0 : 20; }
     /// Plans to lead to the peaks of their neighbours on the front: so many that small graphs learn all there is, and
     /// others take no longer.
     std::size_t most_leads() const noexcept { return 60'000 / (size + 1); }

@@ -13,9 +13,7 @@ struct search_options {
     bool growth = true;       ///< evictions give up several copies together
     bool walk = true;         ///< plans are brought down to a limit in small steps
     bool polish = true;       ///< below the lowest plan within a time, lower limits are tried one by one
-    bool swaps = true;        ///< a value is kept, and another one is dropped for it
     bool ruin = true;         ///< a way below the limit and back
-    bool crossing = true;     ///< the best plan takes over parts of others
     bool local_search = true; ///< runs are tried one by one, then changes are drawn at random
     bool other_way = true;    ///< where much may be gained, the least peak at the same price is searched
     bool from_higher = true;  ///< where much may be gained, a second walk begins at a higher limit

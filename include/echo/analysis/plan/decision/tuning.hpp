@@ -63,31 +63,10 @@ inline constexpr ticks worse_part = 5; ///< what recomputes by a fifth more may 
 inline constexpr ticks dearer_part = 10;
 inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< rounds
 
-// Swaps (exchange.hpp).
-/// How many are tried in a round, and how many of those that seem to pay are replayed together.
-inline constexpr std::size_t swaps_tried = 12, swaps_together = 3;
-inline constexpr std::size_t rounds_of_brief_swaps = 8; ///< where a search only passes by
-inline constexpr std::size_t rounds_after_swaps = 5; ///< of evictions: the load is not quite what it seemed
-inline constexpr ticks swap_margin = 64;             ///< what saves less than this part is not worth a replay
-
 // Ruin and recreate (ruin_and_recreate.hpp).
 /// A plan is led below the limit by a part of it: first by this one, then by twice as much, up to the last.
 inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
 inline constexpr int retained_after_ruin = 8; ///< rounds
-
-// Crossings (crossing.hpp, crossed_plans.hpp).
-/// Of a plan's recomputation: a stretch that should gain less is not tried.
-inline constexpr ticks crossing_margin = 1024;
-inline constexpr std::size_t rounds_after_crossing = 4; ///< of evictions
-inline constexpr std::size_t most_times_crossed = 16;   ///< with all others, while it helps
-inline constexpr std::size_t crossings_failed = 5;      ///< in turn, and no more are tried
-inline constexpr std::size_t recent_kept = 24;          ///< plans
-/// A plan is crossed with those whose peaks are above the limit by the first part of it at most, or below it by the
-/// second, and which do not recompute much more.
-inline constexpr std::uint64_t crossed_above_parts = 128, crossed_below_parts = 32;
-inline constexpr ticks dearer_crossed_part = 4; ///< by a fourth
-/// What recomputes by so small a part more once it is led back to the limit may be cheaper in the end.
-inline constexpr ticks dearer_crossing_part = 32;
 
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.
@@ -113,8 +92,6 @@ inline constexpr std::size_t starts_led_straight = 4;
 /// Of so many points of a front all starts are led to one.
 inline constexpr std::size_t points_per_search = 3;
 inline constexpr std::ptrdiff_t led_along_front = 2; ///< plans next above that are led to each of the others
-/// Plans below a limit that are swapped at the end of its search, beside the cheapest.
-inline constexpr std::ptrdiff_t others_exchanged = 5;
 /// Plans at a limit or below it that keep again what there is room for, where the least peak is looked for.
 inline constexpr std::ptrdiff_t retained_below = 2;
 /// Rounds in which each of either keeps again what there is room for.

@@ -113,7 +113,7 @@ public:
             found = apply(view, list_.all[number % pulls], profile);
         else
             found = !idle_.all.empty() &&
-                    price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_).price &&
+                    price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_) &&
                     apply(view, list_.all.back(), profile);
         next_.forget_all(forgotten_);
         std::swap(next_, next);
@@ -166,7 +166,7 @@ private:
         for (std::size_t i = 0; i < list_.all.size(); ++i) found(i, 0);
         priced_ += idle_.all.size();
         for (std::size_t i = 0; i < idle_.all.size(); ++i)
-            if (const auto price = price_(view, idle_, sums_, i, excess, list_).price)
+            if (const auto price = price_(view, idle_, sums_, i, excess, list_))
                 found(list_.all.size() - 1, *price);
         cheapest.begin_taking();
         std::int64_t relieved = 0;
