@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""The tables of docs/guide/hosts/{mxnet,mlx}.md and docs/onnx.md, from bench/results (examples/ggml/run writes that of
+"""The tables of docs/guide/hosts/{mxnet,mlx}.md, docs/onnx.md and docs/jax.md, from bench/results (examples/ggml/run writes that of
 ggml.md), and of all pages of engines their `graph_traits` and how many lines each file of theirs has. Ends with 1 where a
 specialisation is too long."""
 import re
@@ -49,8 +49,34 @@ def onnx(result):
             f"{max(above):.1f} MB above the prediction; `tests/onnx/run` checks this limit."]
 
 
+def jax(result):
+    lines = ["| training step | temporary MB | with Echo | without ÷ with | operations added | kernels that run again |",
+             "|---|--:|--:|--:|--:|--:|"]
+    for row in result["rows"]:
+        again = f"{row['again']} of {row['kernels']}"
+        lines.append(f"| {row['model']} | {row['before MB']:.1f} | {row['after MB']:.1f} | {row['before MB'] / row['after MB']:.2f} × | "
+                     f"{100 * row['overhead']:.1f} % | {again} |")
+    differs = max(1e-6, *(row["differs"] for row in result["rows"] if row["differs"] is not None))
+    return [*lines, "", f"By JAX {result['jax']}, {result['compiler']}; at most {100 * result['most overhead']:.0f} % more operations were "
+            f"asked for. Gradients after one step agree within {differs:.0e} of the largest one."]
+
+
+def jax_for_tpu(result):
+    lines = [f"Compiled for {result['topology']} by {result['compiler']}; no TPU was there.", "",
+             "| training step | temporary MB, as the compiler states | as Echo reads its buffers | live at the peak |",
+             "|---|--:|--:|--:|"]
+    lines += [f"| {row['model']} | {row['stated MB']:.1f} | {row['told MB']:.1f} | {row['live MB']:.1f} |" for row in result["explained"]]
+    lines += ["", "| Llama | temporary MB | operations added |", "|---|--:|--:|"]
+    base = next(row["flops"] for row in result["llama"] if row["way"] == "as it is")
+    names = {"as it is": "as it is", "Echo, 5 %": "Echo, at most 5 % of operations"}
+    lines += [f"| {names.get(row['way'], '`' + row['way'] + '` around each layer')} | {row['MB']:.1f} | {100 * (row['flops'] / base - 1):.1f} % |"
+              for row in sorted(result["llama"], key=lambda row: -row["MB"])]
+    return lines
+
+
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),
-         "onnx": (onnx, DOCS / "onnx.md")}
+         "onnx": (onnx, DOCS / "onnx.md"), "jax": (jax, DOCS / "jax.md"),
+         "jax-v5e": (jax_for_tpu, DOCS / "jax.md")}
 
 
 # What joins an engine: its specialisation, that is traits, reading the graph and rewriting it; and what stands around it.

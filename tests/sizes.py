@@ -15,8 +15,6 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LONGEST_FUNCTION = 60  # lines, from the first of its declaration to the closing brace
-# Longer ones, each with why it is not split. One that is no longer needed is a fault too.
-ALLOWED = {}
 TEXTS = re.compile(r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 COMMENTS = re.compile(rf"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:\\\n|[^\n])*|{TEXTS.pattern}|(?<![0-9a-fA-F])'(?:\\.|[^'\\])+'",
                       re.DOTALL | re.MULTILINE)
@@ -172,20 +170,11 @@ def texts_below(include: pathlib.Path):
             for pattern in ("*.hpp", "*.cuh") for path in sorted((include / "echo").rglob(pattern))}
 
 
-def faults(texts, allowed=None):
-    """One line for each definition that is too long."""
-    allowed = ALLOWED if allowed is None else allowed
-    found, met = [], set()
-    for header, text in texts.items():
-        for d in definitions(text):
-            if d.kind != "function" or d.lines <= LONGEST_FUNCTION:
-                continue
-            met.add((header, d.name))
-            if (header, d.name) not in allowed:
-                found.append(f"{header}:{d.first}: {d.kind} {d.name} has {d.lines} lines, more than {LONGEST_FUNCTION}")
-    found += [f"{header}: {name} is allowed to be long, but is not" for header, name in allowed
-              if (header, name) not in met]
-    return found
+def faults(texts):
+    """One line for each function that is too long."""
+    return [f"{header}:{d.first}: function {d.name} has {d.lines} lines, more than {LONGEST_FUNCTION}"
+            for header, text in texts.items() for d in definitions(text)
+            if d.kind == "function" and d.lines > LONGEST_FUNCTION]
 
 
 class Sizes(unittest.TestCase):
@@ -215,13 +204,13 @@ class Sizes(unittest.TestCase):
                      "bool long_one() const noexcept {", "void long_one() requires requires { g.names; } {",
                      "template <class T>\n    requires a<T> && requires(T t) { t.x; }\nvoid long_one(T x = {}) {"):
             for text in (f"{head}\n{rows}}}\n", f"struct s {{\npublic:\n{head}\n{rows}}}\n}};\n"):
-                found = faults({"a.hpp": text}, {})
+                found = faults({"a.hpp": text})
                 self.assertEqual(len(found), 1, (head, found))
                 self.assertIn("function long_one has", found[0])
         long = f"struct s {{\n    s(int a) : a_{{a}}, b_(a), c_{{}} {{\n{rows}    }}\n    int a_;\n}};\n"
-        self.assertIn("function s has", faults({"a.hpp": long}, {})[0])
+        self.assertIn("function s has", faults({"a.hpp": long})[0])
         for name in ("operator()(int)", "operator=(int)", "operator<=>(int) const"):
-            self.assertIn("function operator", faults({"a.hpp": f"struct s {{\nint {name} {{\n{rows}}}\n}};\n"}, {})[0])
+            self.assertIn("function operator", faults({"a.hpp": f"struct s {{\nint {name} {{\n{rows}}}\n}};\n"})[0])
 
     def test_what_is_no_function(self):
         rows = "    1,\n" * 60
@@ -229,7 +218,7 @@ class Sizes(unittest.TestCase):
                      f"inline constexpr std::array<int, n(3)> x{{\n{rows}}};\n",
                      f"template <class T>\nconcept c = requires(T t) {{\n{rows}}};\n",
                      f"// void f() {{\n{rows.replace('1,', '// x')}\nint a;\n", f'const auto x = "void f() {{";\n{rows}int y;\n'):
-            self.assertEqual([], faults({"a.hpp": text}, {}), text[:60])
+            self.assertEqual([], faults({"a.hpp": text}), text[:60])
 
     def test_literals(self):
         for literal in ('"}"', "'}'", "'\\''", 'R"(})"', "1'000", "'\"'"):
@@ -240,11 +229,6 @@ class Sizes(unittest.TestCase):
                             "    }\n    struct inner {\n        int y;\n    };\nprivate:\n    int z;\n};\n")
         self.assertEqual([(d.kind, d.name, d.first, d.last) for d in found],
                          [("class", "a", 1, 14), ("function", "f", 6, 8), ("class", "inner", 9, 11)])
-
-    def test_exceptions(self):
-        text = "void f() {\n" + "    g();\n" * 60 + "}\n"
-        self.assertEqual([], faults({"a.hpp": text}, {("a.hpp", "f"): "it has a reason"}))
-        self.assertIn("is allowed to be long, but is not", faults({"a.hpp": "void f() {}"}, {("a.hpp", "f"): "none"})[0])
 
 
 def print_longest() -> None:

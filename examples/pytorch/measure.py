@@ -31,9 +31,18 @@ class Trained:
 
 
 class Training:
-    """A model that is trained with one backend of `torch.compile`; None runs it eagerly."""
+    """A model that is trained with one backend of `torch.compile`; None runs it eagerly. Two of the same backend and
+    options share what was compiled.
+    """
 
-    def __init__(self, build: Callable[[], Step], backend: Any, device: str = "cpu", seed: int = 1) -> None:
+    def __init__(
+        self,
+        build: Callable[[], Step],
+        backend: Any,
+        device: str = "cpu",
+        seed: int = 1,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         torch.manual_seed(seed)
         step = build()
         self.device = device
@@ -44,7 +53,8 @@ class Training:
         self.loss_fn = step.loss_fn
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(self.parameters, lr=1e-3)
-        self.call = torch.compile(self._loss, backend=backend) if backend is not None else self._loss
+        compiled = torch.compile(self._loss, backend=backend, options=options) if backend is not None else None
+        self.call = compiled or self._loss
 
     def _loss(self, inputs: Any, labels: Any) -> torch.Tensor:
         output = self.module(**inputs) if isinstance(inputs, dict) else self.module(*inputs)

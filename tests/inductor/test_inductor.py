@@ -14,7 +14,10 @@ from typing import Any
 import torch
 from measure import Training
 from models import Step
+from programs import faults_under_inductor
+from random_program import Program
 from support import Case
+from test_distributed import run_ranks
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -60,6 +63,12 @@ def convolutions() -> Step:
     return Step(nn.Sequential(*layers, nn.MaxPool2d(2)), squares, [torch.randn(8, 3, 32, 32)], [])
 
 
+def convolution_behind_a_matrix() -> Step:
+    """The matrix's gradient is made last; then that of the convolution is copied."""
+    layers = [nn.Linear(16384, 48), nn.Unflatten(1, (3, 4, 4)), nn.Conv2d(3, 128, 3), nn.Conv2d(128, 128, 2)]
+    return Step(nn.Sequential(*layers), squares, [torch.randn(2, 16384)], [])
+
+
 @contextlib.contextmanager
 def under_inductor(partitioner: Any = None, **more: Any) -> Iterator[None]:
     """Programs that are compiled within it are lowered anew, by this partitioner."""
@@ -89,6 +98,7 @@ class Judge(Case):
         def counted(*of: Any) -> Any:
             judged = judge(*of)
             self.assertLessEqual(sum(live.bytes for live in judged.live), judged.peak)
+            self.assertGreater(sum(live.bytes for live in judged.live), 0.7 * judged.peak)  # at the peak, not elsewhere
             self.assertRegex(judged.at, r"^(cpp_|extern_kernels\.|aten\.|torch\.ops)")  # what is about to run
             misses.append(counters["inductor"]["fxgraph_cache_miss"])
             return judged
@@ -100,6 +110,8 @@ class Judge(Case):
         for judged, measured in ((report.default_peak, default.peak), (report.peak, chosen.peak)):
             self.assertLess(abs(judged - measured), 64, (judged, measured))  # the loss, and no more
         self.assertLess(chosen.peak, default.peak)
+        self.assertIn("MB", report.at_peak())
+        self.assertTrue(any(each.module.startswith("module.") for each in report.live), report.at_peak())
         self.assertEqual(chosen.digests, default.digests)
         # What was chosen comes from Inductor's own cache: nothing is lowered once all was judged.
         self.assertEqual(counters["inductor"]["fxgraph_cache_miss"], misses[-1])
@@ -115,6 +127,12 @@ class Judge(Case):
         self.assertLess(abs(report.default_peak - default.peak), 0.01 * default.peak)
         self.assertLess(abs(report.peak - chosen.peak), 0.01 * chosen.peak)
         self.assertLess(chosen.peak, default.peak)
+
+    def test_a_gradient_that_autograd_copies(self) -> None:
+        default = self.trained(convolution_behind_a_matrix)[1]
+        self.trained(convolution_behind_a_matrix, echo_torch.partitioner())
+        report = echo_torch.reports()[-1]
+        self.assertLess(abs(report.default_peak - default.peak), 64, (report.default_peak, default.peak))
 
 
 class Choice(Case):
@@ -154,6 +172,22 @@ class Choice(Case):
                 found = self.losses()
         self.assertEqual(found, expected)
 
+    def test_a_plan_that_keeps_more_between_its_halves_is_out(self) -> None:
+        judge, turns = lowered.Step.judge, iter(range(100))
+
+        def kept(*of: Any) -> Any:
+            judged = judge(*of)
+            judged.kept += next(turns) * judged.peak
+            return judged
+
+        with unittest.mock.patch.object(lowered.Step, "judge", kept):
+            self.losses(max_overhead=0.9)
+            report = echo_torch.reports()[-1]
+            self.assertTrue(report.is_needless)
+            self.assertIn("between its halves", report.reason)
+            with self.assertWarnsRegex(echo_torch.say.EchoWarning, "between its halves"):
+                self.losses(budget="10kB")  # it is not met, so somebody should know
+
     def test_sizes_that_change(self) -> None:
         step = transformer()
         counters.clear()
@@ -164,6 +198,22 @@ class Choice(Case):
                 squares(module(torch.randn(batch, 64, WIDTH))).backward()
         self.assertIsNone(echo_torch.reports()[-1].reason)
         self.assertEqual(counters["stats"]["unique_graphs"], 1)
+
+
+class Programs(Case):
+    """Random programs train as under Inductor's default."""
+
+    def test_some(self) -> None:
+        for seed in (1, 4):
+            with self.subTest(seed=seed):
+                self.assertEqual([*faults_under_inductor(Program(seed))], [])
+
+
+class Ranks(Case):
+    """Two ranks run the same halves."""
+
+    def test_data_parallel(self) -> None:
+        run_ranks("whole", "inductor")
 
 
 if __name__ == "__main__":

@@ -103,9 +103,11 @@ def fault(program: str, seed: int, folder: pathlib.Path) -> str:
     before, after = runtime.measured(file, False), runtime.measured(planned, False)
     if before["digest"] != after["digest"]:
         return "other bits"
-    if after["bytes"] > before["bytes"] + SLACK:
-        return f"{after['bytes']} bytes, as it is {before['bytes']}"
-    return ""
+    if after["bytes"] <= before["bytes"] + SLACK:
+        return ""
+    # The kernel counts a process's memory, and may give pages back late: what is a fault shows again.
+    least, most = runtime.measured(planned, False)["bytes"], runtime.measured(file, False)["bytes"]
+    return f"{least} bytes, as it is {most}" if least > most + SLACK else ""
 
 
 def main(program: str, count: str = "15", first: str = "0") -> int:

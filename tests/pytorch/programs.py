@@ -1,13 +1,14 @@
 """Random programs of PyTorch's, trained by Echo and by PyTorch's default partition.
 
-    python programs.py [--first SEED] [--count N] [--all]
+    python programs.py [--first SEED] [--count N] [--all | --inductor]
 
 Each draws operators of many kinds, among them transpositions, views, writes in place, random numbers,
 statistics, operators of a user's own and checkpoints, and lets each read what others made. Some programs
 have batches of several sizes; and with some the caller writes into an input, or into a result, between
 the forward and the backward pass. Losses, gradients, buffers and results must be the same bits, whatever
-is asked of the plan. What differs is printed, one line for each, and so is why a graph was left to
-PyTorch. A program takes some seconds; `test_programs.py` trains a few.
+is asked of the plan; under Inductor, whose kernels change with what they fuse, they differ by rounding alone.
+What differs is printed, one line for each, and so is why a graph was left to PyTorch. A program takes some
+seconds, under Inductor a minute; `test_programs.py` and `test_inductor.py` train a few.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ ASKED = (
     {"max_overhead": 0.0},
     {"max_overhead": "100%"},
 )
+ROUNDING = 1e-5  # of a value's norm: how far kernels that fuse otherwise may be apart
 
 
 def inputs_of(program: Program, step: int) -> tuple[Tensor, Tensor]:
@@ -46,11 +48,11 @@ def inputs_of(program: Program, step: int) -> tuple[Tensor, Tensor]:
     return x, given
 
 
-def train(program: Program, backend: Any, steps: int = 2) -> list[Tensor]:
+def train(program: Program, backend: Any, steps: int = 2, options: dict[str, Any] | None = None) -> list[Tensor]:
     """What some steps give: results, gradients, buffers."""
     torch._dynamo.reset()
     module = Module(program)
-    compiled = torch.compile(module, backend=backend)
+    compiled = torch.compile(module, backend=backend, options=options)
     found: list[Tensor] = []
     for step in range(steps + 1 if program.batches else steps):
         torch.manual_seed(program.seed + 7 + step)
@@ -102,16 +104,47 @@ def faults(program: Program, expected: list[Tensor], asked: tuple[dict[str, Any]
             yield f"{program.seed} {options}: of {len(found)} values these differ: {differ}"
 
 
+def faults_under_inductor(program: Program) -> Iterator[str]:
+    """What goes wrong when Echo trains the program under Inductor."""
+    try:
+        expected = train(program, "inductor")
+    except Exception as refused:
+        yield f"{program.seed}: not trained by Inductor: {' '.join(str(refused).splitlines()[:2])[:120]}"
+        return
+    before = len(echo_torch.reports())
+    partitioner = echo_torch.partitioner(measure=False, max_overhead="100%")
+    try:
+        found = train(program, "inductor", options={"custom_partitioner_fn": partitioner})
+    except Exception as fault:
+        yield f"{program.seed}: does not train: {type(fault).__name__}: {str(fault).splitlines()[0][:160]}"
+        return
+    for report in echo_torch.reports()[before:]:
+        if report.reason and not report.is_needless:
+            yield f"{program.seed}: left to Inductor: {report.reason}"
+    for position, (one, other) in enumerate(zip(expected, found, strict=True)):
+        off = (one.double() - other.double()).nan_to_num().norm() / one.double().nan_to_num().norm().clamp_min(1e-30)
+        if off > ROUNDING:
+            yield f"{program.seed}: value {position} of {len(found)} differs by {off:.1e}"
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--first", type=int, default=0, help="the first seed")
     arguments.add_argument("--count", type=int, default=100, help="how many programs")
     arguments.add_argument("--all", action="store_true", help="ask for every plan, not for one that is drawn")
+    arguments.add_argument("--inductor", action="store_true", help="under Inductor, beside its default")
     asked = arguments.parse_args()
     warnings.simplefilter("ignore")
     trained = found = 0
     for seed in range(asked.first, asked.first + asked.count):
         program = Program(seed)
+        if asked.inductor:
+            for fault in faults_under_inductor(program):
+                print(fault, flush=True)
+                found += "not trained by" not in fault
+            trained += 1
+            print(f"{seed}: done", flush=True)
+            continue
         expected = expected_of(program)
         if isinstance(expected, str):
             print(f"{seed}: not trained by PyTorch: {expected[:120]}", flush=True)

@@ -1,18 +1,21 @@
 """Run by torchrun-like environment in each rank: trains the same model without Echo and with it,
 and compares.
 
-RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py KIND
-KIND: ddp, fsdp, gathered, disagree, late or first_late; titan compares tags alone.
+RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python ranks.py KIND [inductor]
+KIND: ddp, whole, fsdp, gathered, disagree, late or first_late; titan compares tags alone.
+inductor: beside Inductor's default, whose kernels fuse otherwise, so that values differ by rounding.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import warnings
 from typing import Any
 
 import torch
+import torch._inductor.config
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 from support import default_backend
@@ -44,29 +47,31 @@ def gathered(count: int = 4, width: int = 256) -> nn.Module:
     return nn.Sequential(*(Gathered(width) for _ in range(count)))
 
 
-def wrapped(kind: str, backend: Any) -> nn.Module:
+def wrapped(kind: str, **how: Any) -> nn.Module:
     if kind == "gathered":
-        return torch.compile(gathered(6, 128), backend=backend)
+        return torch.compile(gathered(6, 128), **how)
     module = blocks(4, 128)
     if kind == "fsdp":
         for block in module:
-            block.compile(backend=backend)
+            block.compile(**how)
             fully_shard(block)
         return fully_shard(module)
-    return torch.compile(DistributedDataParallel(module), backend=backend)
+    if kind == "whole":  # one graph, and not one for each bucket of gradients
+        return DistributedDataParallel(torch.compile(module, **how))
+    return torch.compile(DistributedDataParallel(module), **how)
 
 
-def train(kind: str, backend: Any) -> list[torch.Tensor]:
+def train(kind: str, rows: int, **how: Any) -> list[torch.Tensor]:
     """Losses of some steps and the parameters after them, as this rank sees them."""
     from measure import allocator_peak
 
     torch._dynamo.reset()
-    model = wrapped(kind, backend)
+    model = wrapped(kind, **how)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     values = []
     torch.manual_seed(10 + dist.get_rank())
     for step in range(3):
-        x = torch.randn(256, 128)
+        x = torch.randn(rows, 128)
 
         def run(x: torch.Tensor = x) -> torch.Tensor:
             loss = model(x).square().mean()
@@ -106,7 +111,7 @@ def tag_alike() -> None:
     assert said("the same graph again")
 
 
-def main(kind: str) -> None:
+def main(kind: str, engine: str = "") -> None:
     dist.init_process_group("gloo")
     warnings.simplefilter("ignore")
     if kind == "titan":
@@ -115,24 +120,30 @@ def main(kind: str) -> None:
         return
     rank = dist.get_rank()
     wrap = {"first_late": "fsdp", "gathered": "gathered"}.get(kind, kind)
-    wrap = wrap if wrap in ("fsdp", "gathered") else "ddp"
-    *expected, before = train(wrap, default_backend())
+    wrap = wrap if wrap in ("whole", "fsdp", "gathered") else "ddp"
+    torch._inductor.config.force_disable_caches = bool(engine)  # what another process chose comes without a report
+    default: dict[str, Any] = {"backend": engine or default_backend()}
+    rows = 2048 if engine else 256  # kernels keep less than operators
+    *expected, before = train(wrap, rows, **default)
     options: dict[str, Any] = {"budget": 0.6, "measure": kind != "gathered"}
     if kind == "disagree":  # as if one rank's plans were other ones
         options["max_overhead"] = 0.1 + 0.2 * rank
     if kind in ("late", "first_late"):
         agree.SECONDS = 2.0
     silent = {"late": 1, "first_late": 0}.get(kind)  # the rank that never asks
-    backend = default_backend() if rank == silent else echo_torch.backend(**options)
+    planned = {"backend": echo_torch.backend(**options)}
+    if engine:
+        planned = {"backend": engine, "options": {"custom_partitioner_fn": echo_torch.partitioner(**options)}}
     begin = time.monotonic()
-    *values, after = train(wrap, backend)
+    *values, after = train(wrap, rows, **(default if rank == silent else planned))
     waited = time.monotonic() - begin
-    same = all(torch.equal(a, b) for a, b in zip(expected, values, strict=True))
+    alike = functools.partial(torch.allclose, rtol=1e-5, atol=1e-7) if engine else torch.equal
+    same = all(alike(a, b) for a, b in zip(expected, values, strict=True))
     reasons = [report.reason for report in echo_torch.reports()]
     print(f"rank {rank}: same {same}, peak {before} to {after}, planned {reasons.count(None)}, left {reasons}")
     planned_any = None in reasons
     assert same, "other bits"
-    if kind in ("ddp", "fsdp", "gathered"):
+    if kind in ("ddp", "whole", "fsdp", "gathered"):
         assert planned_any and after < before, reasons
     elif rank != silent:
         assert not planned_any and reasons, reasons
@@ -143,4 +154,4 @@ def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

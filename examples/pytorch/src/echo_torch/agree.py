@@ -30,15 +30,17 @@ class Agreement:
             self.rank, self.world = dist.get_rank(), ranks
             self.store = dist.PrefixStore(f"echo/{next(_count)}", dist.distributed_c10d._get_default_store())
 
-    def share(self, make: Callable[[], Any], name: str = "table") -> Any:
-        """What the first rank makes, on every rank; each thing has a name of its own."""
+    def share(self, make: Callable[[], Any], name: str = "table", times: float = 1) -> Any:
+        """What the first rank makes, on every rank; each thing has a name of its own. `times`: how much longer than for
+        a plan the others wait.
+        """
         if self.alone:
             return make()
         if self.rank == 0:
             made = make()
             self.store.set(name, json.dumps(made))
             return made
-        self._wait(name)
+        self._wait(name, times)
         return json.loads(self.store.get(name))
 
     def on(self, digest: str | None) -> bool:

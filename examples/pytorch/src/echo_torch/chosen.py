@@ -4,25 +4,40 @@ generates, and held against Inductor's default, which is a candidate like any ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
+
+import torch
 
 from echo_torch import costs, reuse, say
 from echo_torch.agree import Agreement
-from echo_torch.graph import Needless, Unknown
+from echo_torch.graph import Call, Needless, Unknown, device_of
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
 from echo_torch.judge import Judged
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
-from echo_torch.report import Report, Watch
+from echo_torch.report import Live, Report, Watch
 from echo_torch.say import log
 
-TRIES = 3  # each corrects what became of the last one: fused, what runs again takes less time, and other memory
+TRIES = 3  # plans: one for each view, and one more by what the better of them missed
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
 MOST_STEP = 2.5  # times the overhead of the last plan, for the next one
-Asked = tuple[int | None, float]  # a budget in bytes, and the most overhead, of operators that run one by one
+LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
+# What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
+# that half's tensors out otherwise.
+EVERY, FUSED = range(2)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a plan is asked for."""
+
+    view: int
+    budget: int | None  # bytes
+    overhead: float  # a part of a step
 
 
 @dataclass
@@ -30,8 +45,18 @@ class Candidate:
     """A plan, and what it takes under Inductor."""
 
     asked: Asked
+    plan: Any
+    halves: Halves
     judged: Judged
-    halves: Halves | None = None  # on the rank that judged it
+
+
+@dataclass
+class View:
+    """A graph as it is planned, and what its default partition takes by the planner's replay."""
+
+    graph: Any
+    peak: int
+    recomputed: float
 
 
 class Chooser:
@@ -39,118 +64,175 @@ class Chooser:
 
     def __init__(self, host: Host, default: Halves, step: Step, options: Options, report: Report) -> None:
         self.host, self.default, self.step, self.options, self.report = host, default, step, options, report
+        calls = (call for call in host.calls if call.phase != "input")
+        self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
         """The halves and the hash of all that the choice depends on. Needless: Inductor's default is as good."""
         report, host = self.report, self.host
         report.nodes = len(host.calls)
-        order = host.order_of(self.default)
+        self.order = host.order_of(self.default)
         if self.options.measure:
             report.costs = costs.fill(host, ranks.share)
             report.measured, report.notes = report.costs.new, report.costs.notes
         watch.lap("measuring")
-        facts = host.facts(costs.alignment_of(host))
-        self.graph = host.core(facts)
-        self.unfused, self.recomputed, _ = self.graph.replay(order, writes_over=False)
+        self.facts = host.facts(costs.alignment_of(host))
         found: list[Candidate] = []
-        told = ranks.share(lambda: self._decide(found), "choice")
+        told = ranks.share(lambda: self._decide(found), "choice", LOWERINGS)
         watch.lap("judging")
         report.default_peak = told["default"]
         if told["reason"] is not None:
             raise (Needless if told["is_needless"] else Unknown)(told["reason"])
-        asked = tuple(told["asked"])
-        halves = next((each.halves for each in found if each.asked == asked), None)
+        steps = [
+            (call, again, [(step, output) for step, output in reads], over)
+            for call, again, reads, over in told["steps"]
+        ]
+        halves = next((each.halves for each in found if each.plan.steps == steps), None)
         if halves is None:  # another rank has judged it
-            halves = Builder(host, self._planned(asked).steps).build()
+            halves = Builder(host, steps).build()
         watch.lap("building")
         self._report(told)
-        digest = host.digest(facts, order, self.options, host.is_dynamic, reuse.EVERYWHERE)
-        return halves, f"{digest} {asked}"
+        digest = host.digest(self.facts, self.order, self.options, host.is_dynamic, reuse.EVERYWHERE)
+        return halves, hashlib.sha256(f"{digest} {steps}".encode()).hexdigest()
 
     def _decide(self, found: list[Candidate]) -> dict[str, Any]:
         """What is chosen, as JSON has it, so that all ranks choose the same. `found` takes what was judged."""
-        default, known = Judged(), list[Any]()
+        default, limit = Judged(), None
         try:
             with say.busy("lowering candidates"):
-                default = self.step.judge(self.default)
+                default = self._judged(self.default, self.order)
                 limit = self.options.bytes_of(default.peak)
-                for asked in self._asked(default, limit, found):
+                if limit is not None and default.peak <= limit:
+                    raise Needless("it fits the budget by Inductor's own partition")
+                self.limit, self.judged_default, self.views = limit, default, dict[int, View]()
+                out = Unknown("Inductor lowers no plan of it")
+                for asked in self._asked(found):
                     try:
-                        plan = self._planned(asked)
-                        if plan.steps in known:  # it was judged already
-                            break
-                        known.append(plan.steps)
-                        halves = Builder(self.host, plan.steps).build()
-                        found.append(Candidate(asked, self.step.judge(halves), halves))
+                        self._try(asked, found)
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
-            return self._chosen(default, limit, found)
+                        out = fault if isinstance(fault, Unknown) else out
+                if not found:
+                    raise out
+            return self._chosen(found)
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
             text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
-            return {"reason": text, "is_needless": isinstance(fault, Needless), "default": default.peak or None}
+            fits = limit is None or default.peak <= limit
+            return {
+                "reason": text,
+                "is_needless": fits and isinstance(fault, Needless),
+                "default": default.peak or None,
+            }
 
-    def _asked(self, default: Judged, limit: int | None, found: list[Candidate]) -> Iterator[Asked]:
-        """What to plan next, by what was found so far."""
-        if limit is None:
-            most, price = self.options.most_overhead, 1.0
-            for _ in range(TRIES):
-                before = len(found)
-                yield None, self.recomputed + price * most
-                if len(found) == before:
-                    return
-                overhead = found[-1].judged.microseconds / default.microseconds - 1
-                if WELL_USED * most <= overhead <= most:
-                    return
-                price *= WELL_USED * most / max(overhead, most / MOST_STEP)
+    def _try(self, asked: Asked, found: list[Candidate]) -> None:
+        """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
+        its halves, where other graphs of the step run.
+        """
+        options = self.options
+        graph = self._view(asked.view).graph
+        plan = graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
+        if any(each.plan.steps == plan.steps for each in found):
             return
-        if default.peak <= limit:
-            raise Needless("it fits the budget by Inductor's own partition")
-        budget = limit * self.unfused / default.peak
-        for _ in range(TRIES):
-            before = len(found)
-            yield int(budget), self.options.most_overhead
-            if len(found) == before:
+        halves = Builder(self.host, plan.steps).build()
+        judged = self._judged(halves, [call for call, *_ in plan.steps])
+        if judged.kept > (default_kept := self.judged_default.kept):
+            kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
+            raise Needless(f"the plan keeps {kept}")
+        found.append(Candidate(asked, plan, halves, judged))
+
+    def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
+        """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
+        judged, calls, moving = self.step.judge(halves), self.host.calls, costs.moving_on(self.device)
+        fused = [calls[index] for index in order if not _runs_alone(calls[index], judged)]
+        judged.arithmetic_us = sum(costs.arithmetic_us(call, calls, moving) for call in fused)
+        return judged
+
+    # ---- What to plan
+
+    def _view(self, kind: int) -> View:
+        """The graph in which this may run again."""
+        if kind not in self.views:
+            host, facts, default = self.host, self.facts, self.judged_default
+            if kind == FUSED:
+                facts = [
+                    told | {"rerun": "never"} if _runs_alone(call, default) else told
+                    for call, told in zip(host.calls, facts, strict=True)
+                ]
+            graph = host.core(facts)
+            peak, recomputed, _ = graph.replay(self.order, writes_over=False)
+            self.views[kind] = View(graph, peak, recomputed)
+        return self.views[kind]
+
+    def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
+        """What to plan next: each view once, then the one that came lowest again, with more or less asked of it by how
+        far it was from what is wanted.
+        """
+        for kind in (EVERY, FUSED):
+            yield self._first(kind)
+        for _ in range(TRIES - 2):
+            lowest = min(found, key=lambda each: each.judged.peak, default=None)
+            if lowest is None or WELL_USED <= self._used(lowest) <= 1:
                 return
-            reached = found[-1].judged.peak
-            if WELL_USED * limit <= reached <= limit:
-                return
-            budget *= limit / reached
+            yield self._next(lowest)
 
-    def _is_in_time(self, each: Candidate, default: Judged) -> bool:
-        return each.judged.microseconds <= default.microseconds * (1 + self.options.most_overhead)
+    def _first(self, kind: int) -> Asked:
+        view = self._view(kind)
+        if self.limit is None:
+            return Asked(kind, None, view.recomputed + self.options.most_overhead)
+        return Asked(kind, int(self.limit * view.peak / self.judged_default.peak), self.options.most_overhead)
 
-    def _planned(self, asked: Asked) -> Any:
-        return self.graph.plan(self.options.strategy, *asked, self.options.seconds, reuse.EVERYWHERE)
+    def _next(self, last: Candidate) -> Asked:
+        asked = last.asked
+        if asked.budget is not None:
+            return Asked(asked.view, int(asked.budget / self._used(last)), asked.overhead)
+        base = self._view(asked.view).recomputed
+        step = min(WELL_USED / max(self._used(last), 1e-9), MOST_STEP)
+        return Asked(asked.view, None, base + (asked.overhead - base) * step)
 
-    def _chosen(self, default: Judged, limit: int | None, found: list[Candidate]) -> dict[str, Any]:
-        """The least time within the budget, or the least peak within the time that is asked for."""
-        if not found:
-            raise Unknown("Inductor lowers no plan of it")
-        least = min(found, key=lambda each: each.judged.peak)
-        if limit is None:
-            in_time = [each for each in found if self._is_in_time(each, default)]
-            best = min(in_time, key=lambda each: each.judged.peak, default=None)
-        else:
-            fitting = [each for each in found if each.judged.peak <= limit]
-            best = min(fitting, key=lambda each: each.judged.microseconds, default=least)
-        if best is None or best.judged.peak >= default.peak:
+    def _overhead(self, each: Candidate) -> float:
+        before = self.judged_default.microseconds
+        return each.judged.microseconds / before - 1 if before else 0.0
+
+    def _used(self, each: Candidate) -> float:
+        """The part of what was asked for that it takes: of the budget, or of the time."""
+        if self.limit is not None:
+            return each.judged.peak / self.limit
+        return self._overhead(each) / (self.options.most_overhead or 1e-9)
+
+    def _rank(self, each: Candidate) -> tuple[bool, float]:
+        """The least is the best: the least time within the budget, or the least peak within the time asked for; else
+        what comes nearest.
+        """
+        peak, overhead, misses = each.judged.peak, self._overhead(each), self._used(each) > 1
+        return misses, (overhead if (self.limit is None) == misses else peak)
+
+    # ---- What is chosen
+
+    def _chosen(self, found: list[Candidate]) -> dict[str, Any]:
+        best, default = min(found, key=self._rank), self.judged_default
+        in_time = self.limit is not None or self._used(best) <= 1
+        if not in_time or best.judged.peak >= default.peak:
+            least, within = min(each.judged.peak for each in found), " within the time that is asked for"
             raise Needless(
-                f"Inductor's default needs {default.peak / 1e6:.1f} MB, and Echo found nothing below within the time "
-                f"that is asked for: {least.judged.peak / 1e6:.1f} MB"
+                f"Inductor's default needs {default.peak / 1e6:.1f} MB, and Echo found nothing below"
+                f"{within if self.limit is None else ''}: {least / 1e6:.1f} MB"
             )
         return {
             "reason": None,
-            "asked": best.asked,
+            "steps": best.plan.steps,
             "default": default.peak,
             "peak": best.judged.peak,
             "times": [default.microseconds, best.judged.microseconds],
             "notes": best.judged.notes,
+            "kernel": best.judged.at,
+            "live": [astuple(each) for each in best.judged.live],
         }
 
     def _report(self, told: dict[str, Any]) -> None:
         report = self.report
-        report.peak = told["peak"]
+        report.peak, report.kernel = told["peak"], told["kernel"]
+        report.live = [Live(*each) for each in told["live"]]
         before, after = told["times"]
         report.time_us, report.overhead = before, after / before - 1 if before else 0.0
         report.notes += [note for note in told["notes"] if note not in report.notes]
@@ -163,3 +245,8 @@ class Chooser:
             if self.options.strict:
                 raise BudgetError(text)
             say.warn_once("Echo: " + text)
+
+
+def _runs_alone(call: Call, judged: Judged) -> bool:
+    """Whether Inductor fuses it with nothing."""
+    return call.kind == "heavy" or str(getattr(call.node.target, "overloadpacket", "")) in judged.operators

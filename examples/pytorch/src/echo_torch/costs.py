@@ -5,6 +5,7 @@ Where nothing is measured the planner's own model of a device counts instead, fo
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import hashlib
@@ -44,6 +45,7 @@ SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 # Arguments that hold what only the operator that made them understands: another would crash on them.
 OPAQUE = ("reserve", "reserveSpace", "workspace")
 COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
+COPIED = (1, *(1 << k for k in range(12, 24, 2)))  # numbers of 4 bytes whose copies are timed: in caches, and beyond
 LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
 
 
@@ -137,6 +139,38 @@ def of_jobs(jobs: Sequence[Job], device: torch.device) -> list[Cost | str]:
     }
     found = _table([key for index, key in enumerate(keys) if index not in told], missing, known, device)
     return [told[index] if index in told else found[key] for index, key in enumerate(keys)]
+
+
+class Moving(NamedTuple):
+    """What it takes to move bytes on a device: measured for copies of several sizes, the smallest first."""
+
+    bytes: Sequence[int]  # that are read or written
+    microseconds: Sequence[float]
+
+    def takes(self, moved: int) -> float:
+        """Microseconds, by the copies that move a little less and a little more."""
+        above = min(max(bisect.bisect(self.bytes, moved), 1), len(self.bytes) - 1)
+        (less, more), (sooner, later) = (of[above - 1 : above + 1] for of in self)
+        return sooner + max(moved - less, 0) * max(later - sooner, 0.0) / (more - less)
+
+
+def moving_on(device: torch.device) -> Moving:
+    """What moving takes on a device; nothing where no copy can be measured."""
+
+    def copied(elements: int) -> Job:
+        block = Like(torch.empty(elements, device=device))
+        return aten.copy_.default, (block, block), {}
+
+    found = of_jobs([copied(elements) for elements in COPIED], device)
+    times = [cost.microseconds or 0.0 if isinstance(cost, Cost) else 0.0 for cost in found]
+    return Moving([8 * elements for elements in COPIED], times)
+
+
+def arithmetic_us(call: Call, calls: Sequence[Call], moving: Moving) -> float:
+    """Microseconds that an operator takes beyond moving its bytes: they stay where it is fused."""
+    moved = sum(value.bytes for value in call.outputs)
+    moved += sum(calls[producer].outputs[at].bytes for producer, at in call.inputs)
+    return max((call.time_us or 0.0) - moving.takes(moved), 0.0)
 
 
 def _communicates(target: Any) -> str | None:

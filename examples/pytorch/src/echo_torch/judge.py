@@ -23,13 +23,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echo_torch import costs, hooks
 from echo_torch.graph import Unknown, number
 from echo_torch.made_up import Like
+from echo_torch.report import Live
 
 aten = torch.ops.aten
 PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buffers and views, and compute nothing
 EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cpu_pinned", "cuda", "xpu", "mtia")}
 CHECKS = ("assert_size_stride", "assert_alignment")
+SCRATCH = "(scratch)"
 MOST_LIVE = 16  # storages of a peak that are told, the largest
-BEYOND = 1 << 25  # bytes: what moves as much comes from memory, and not from a cache
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,7 @@ class Code:
 
     text: str
     constants: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Live:
-    """A storage that is there at the peak."""
-
-    bytes: int
-    buffer: str  # as the generated code calls it
-    origin: str  # what makes it: a comment of Inductor's names the operators and where they stand
+    modules: Mapping[str, str]  # by buffer, the path of the module it belongs to, where that is known
 
 
 @dataclass
@@ -54,11 +47,20 @@ class Judged:
     """What a step of two halves takes."""
 
     peak: int = 0  # bytes above parameters and inputs
-    microseconds: float = 0.0
-    at: str = ""  # the line of the generated code with the peak
+    kept: int = 0  # of them from the forward half for the backward half, with the user's results
+    operators_us: float = 0.0
+    moving_us: float = 0.0  # of kernels: what they read and write
+    arithmetic_us: float = 0.0  # of kernels, which nobody but the graph knows
+    at: str = ""  # the kernel at the peak; empty: autograd, which copies a gradient
     live: list[Live] = field(default_factory=list)  # at the peak, the largest first
     kernels: int = 0
+    operators: set[str] = field(default_factory=set)  # that run by themselves, without their overload
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def microseconds(self) -> float:
+        """Of a step. Kernels move and compute at the same time."""
+        return self.operators_us + max(self.moving_us, self.arithmetic_us)
 
 
 def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequence[Any], own: int) -> Judged:
@@ -70,17 +72,19 @@ def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequen
     mode = hooks.FakeTensorMode(allow_non_fake_inputs=True)
     with hooks.without_modes(), mode, torch.no_grad():
         given = [_alike(value) for value in inputs]
-        run = _Run(given)
         programs = [_Program(name, code, mode) for name, code in (("forward", forward), ("backward", backward))]
+        run = _Run(given, {program.file: program.modules for program in programs})
         with run:
             results = programs[0](list(given))
             kept, saved = results[:own], results[own:]
             del results
+            run.kept = run.now()
             sizes = [value for value in saved if not isinstance(value, torch.Tensor)]
             arguments = sizes + [value for value in saved if isinstance(value, torch.Tensor)]
             del saved, sizes
             arguments += [_alike(value) for value in tangents]
             gradients = programs[1](arguments)
+            run.accumulate(gradients, given)
             del kept, gradients
     found = run.judged()
     for program in programs:
@@ -123,7 +127,7 @@ class _Program:
     numbers = itertools.count()
 
     def __init__(self, name: str, code: Code, mode: Any) -> None:
-        self.file = f"<echo: {name} half {next(self.numbers)}>"
+        self.file, self.modules = f"<echo: {name} half {next(self.numbers)}>", code.modules
         self.names: dict[str, Any] = {"__name__": "judged"}
         with mock.patch("torch._inductor.async_compile.AsyncCompile", _Kernels):
             exec(compile(code.text, self.file, "exec"), self.names)
@@ -160,14 +164,16 @@ class _Run(TorchDispatchMode):
 
     of_this_thread: _Run | None = None
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Any], modules: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__()
+        self.modules = modules  # by file and buffer
         tensors = [value for value in given if isinstance(value, torch.Tensor)]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.given = {value.untyped_storage()._cdata for value in tensors}
         self.storages: dict[int, _Storage] = {}
         self.peak, self.at, self.live = 0, ("", 0), list[_Storage]()
-        self.calls: list[tuple[costs.Job, int, tuple[str, int]]] = []  # operators, and what was there before them
+        self.kept = 0
+        self.calls: list[tuple[costs.Job, list[_Storage], tuple[str, int]]] = []  # operators, and what was there before
         self.moved: list[int] = []  # bytes that each kernel reads and writes
 
     @classmethod
@@ -183,7 +189,8 @@ class _Run(TorchDispatchMode):
         super().__exit__(*fault)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = self._now()
+        self.now()
+        before = list(self.storages.values())
         made = func(*args, **(kwargs or {}))
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
         if tensors and func not in PLACES and not func.is_view:
@@ -198,26 +205,40 @@ class _Run(TorchDispatchMode):
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
         self.moved.append(sum(value.numel() * value.element_size() for value in tensors))
 
+    def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
+        """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
+        copies = [
+            made.numel() * made.element_size()
+            for made, like in zip(gradients, given, strict=False)
+            if isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor) and not _lie_alike(made, like)
+        ]
+        if copies and self.now() + max(copies) > self.peak:
+            self.peak, self.at, self.live = self.now() + max(copies), ("", 0), list(self.storages.values())
+
     def judged(self) -> Judged:
         """What was found, with the scratch memory and the time of operators as they are measured."""
-        block = Like(torch.empty(BEYOND // 4, device=self.device))
-        copied: costs.Job = (aten.copy_.default, (block, block), {})
-        *found, copying = costs.of_jobs([*(job for job, *_ in self.calls), copied], self.device)
-        speed = (copying.microseconds or 0.0) / (2 * BEYOND) if isinstance(copying, costs.Cost) else 0.0
-        result = Judged(self.peak, at=_kernel_of(self.at), kernels=len(self.moved))
+        found, moving = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.moving_on(self.device)
+        result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.moved))
+        result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
+        live = [self._told(storage) for storage in self.live]
         for (job, before, line), cost in zip(self.calls, found, strict=True):
             if isinstance(cost, str):
                 result.notes.append(f"the scratch memory of {job[0]} is in no prediction: {cost}")
                 continue
-            result.microseconds += cost.microseconds or 0.0
-            if before + cost.most > result.peak:
-                result.peak, result.at = before + cost.most, _kernel_of(line)
-        result.microseconds += sum(self.moved) * speed
-        told = sorted(self.live, key=lambda storage: -storage.bytes)[:MOST_LIVE]
-        result.live = [Live(storage.bytes, _buffer_of(storage.line), _kernel_of(storage.line)) for storage in told]
+            result.operators_us += cost.microseconds or 0.0
+            if (needs := sum(storage.bytes for storage in before) + cost.most) > result.peak:
+                result.peak, result.at = needs, _kernel_of(line)
+                live = [*map(self._told, before), Live(cost.most, SCRATCH, result.at, "")]
+        result.moving_us = sum(map(moving.takes, self.moved))
+        result.live = sorted(live, key=lambda each: -each.bytes)[:MOST_LIVE]
         return result
 
-    def _now(self) -> int:
+    def _told(self, storage: _Storage) -> Live:
+        buffer = _buffer_of(storage.line)
+        module = self.modules.get(storage.line[0], {}).get(buffer, "")
+        return Live(storage.bytes, buffer, _kernel_of(storage.line), module)
+
+    def now(self) -> int:
         """Bytes that are there; what has gone is forgotten."""
         expired = torch.UntypedStorage._expired
         for key in [key for key, storage in self.storages.items() if expired(storage.reference)]:
@@ -229,8 +250,14 @@ class _Run(TorchDispatchMode):
         if storage._cdata in self.given or storage._cdata in self.storages:
             return
         self.storages[storage._cdata] = _Storage(storage._weak_ref(), number(storage.nbytes()), _line())
-        if (now := self._now()) > self.peak:
+        if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
+
+
+def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether tensors of one shape have the same strides, where it matters."""
+    strides = zip(one.shape, one.stride(), other.stride(), strict=False)
+    return all(first == second for extent, first, second in strides if extent > 1)
 
 
 def _line() -> tuple[str, int]:

@@ -20,6 +20,7 @@ from echo_torch import hooks
 from echo_torch.graph import Unknown, holds_memory, number
 from echo_torch.halves import Halves
 from echo_torch.judge import Code, Judged, judge
+from echo_torch.where import layer_of
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,15 @@ class Step:
         inner = functools.partial(inductor.compile_fx_inner, get_decomp_fn=inductor.select_decomp_table)
         with hooks.unset_fake():
             half = copy.deepcopy(half)  # lowering changes it
-        with _nothing_is_loaded(), _no_guards(inputs):
+        modules: dict[str, str] = {}
+        with _nothing_is_loaded(), _no_guards(inputs), _told_modules(modules):
             if outputs is None:
                 made = inductor.compile_fx_backward(half, inputs, extra, inner)
             else:
                 made = inductor.compile_fx_forward(half, inputs, outputs, len(inputs), extra, inner)
         if not hasattr(made, "source_code"):
             raise Unknown("Inductor generates no code for it")
-        return Code(made.source_code, made.constants)
+        return Code(made.source_code, made.constants, modules)
 
 
 def step_of(joint_inputs: Any, num_fwd_outputs: int, more: Mapping[str, Any]) -> Step:
@@ -117,6 +119,25 @@ def _nothing_is_loaded() -> Iterator[None]:
         return SimpleNamespace(call=_never, __file__=path)
 
     with mock.patch.object(PyCodeCache, "load_by_key_path", load):
+        yield
+
+
+@contextlib.contextmanager
+def _told_modules(found: dict[str, str]) -> Iterator[None]:
+    """Within it `found` takes the module of each buffer that is lowered; not where Inductor's cache knows the graph."""
+    from torch._inductor.graph import GraphLowering
+
+    generate = GraphLowering.codegen
+
+    def codegen(graph: Any) -> Any:
+        made = generate(graph)
+        for name, buffer in graph.name_to_buffer.items():
+            first = getattr(buffer, "origin_node", None)
+            nodes = [first] if first is not None else sorted(getattr(buffer, "origins", ()), key=str)
+            found[name] = next(filter(None, map(layer_of, nodes)), "")
+        return made
+
+    with mock.patch.object(GraphLowering, "codegen", codegen):
         yield
 
 

@@ -11,6 +11,17 @@ from echo_torch.steps import HalfPeaks, Step
 
 MOST_REPORTS = 4096  # that a process keeps, the newest
 MOST_STEPS = 64
+MOST_NAME = 60  # characters of a kernel's name in a table
+
+
+@dataclass(frozen=True)
+class Live:
+    """A storage that is there at the peak."""
+
+    bytes: int
+    buffer: str  # as the generated code calls it; "(scratch)" is what an operator takes while it runs
+    origin: str  # the kernel or operator that makes it, whose name tells what is fused in it
+    module: str  # the path of the module that it belongs to; empty: not known
 
 
 @dataclass
@@ -36,11 +47,23 @@ class Report:
     measured: int = 0  # operators that were timed for this graph
     costs: Any = field(default=None, repr=False)  # those of its operators: see `costs.Filled`
     checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
+    kernel: str = ""  # under Inductor: the kernel that runs at the peak, and what is there then, the largest first
+    live: list[Live] = field(default_factory=list)
 
     @property
     def slowdown(self) -> float:
         """Time of a step beside that of PyTorch's default partition, as planned: 1.05 is 5 % more."""
         return (1 + self.overhead) / (1 + self.default_overhead) if self.reason is None else 1.0
+
+    def at_peak(self) -> str:
+        """A table of what is there at the peak, as Inductor's code names it."""
+        if not self.live:
+            return "what lives at the peak is known under Inductor alone"
+        rows = [("MB", "module", "made by", "buffer")]
+        rows += [(f"{each.bytes / 1e6:,.2f}", each.module or "-", _cut(each.origin), each.buffer) for each in self.live]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [f"{mb:>{widths[0]}}  {module:{widths[1]}}  {of:{widths[2]}}  {name}" for mb, module, of, name in rows]
+        return "\n".join([f"the peak is at {self.kernel or 'a gradient, which autograd copies'}", *lines])
 
     @property
     def best_peak(self) -> int | None:
@@ -72,6 +95,10 @@ class Reports(list[Report]):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(_aligned(k, cell, widths[k]) for k, cell in enumerate(row)).rstrip() for row in rows]
         return "\n".join([*lines, *(f"a whole step: {step.table()}" for step in self.steps)])
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + "…"
 
 
 def _aligned(column: int, cell: str, width: int) -> str:

@@ -3,6 +3,8 @@
 /// `search_options`: a switch for each pass of the search for plans within a limit.
 #pragma once
 
+#include <echo/config.hpp>
+
 namespace echo {
 
 /// Which passes a search for budgets makes. The defaults are the passes that pay (bench/run ablation): without one of

@@ -1,0 +1,1 @@
+../../pytorch/src/binding.cpp

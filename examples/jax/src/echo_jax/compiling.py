@@ -1,0 +1,169 @@
+"""Compiles a step, here or for a named TPU topology, and reads what the compiler says about its memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from echo_jax import assignment, hlo
+from echo_jax.flops import flops
+
+DUMP = "after_optimizations-buffer-assignment.txt"
+MEMORY_SCHEDULER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+TPU_ENVIRONMENT = {  # libtpu compiles without a TPU, and asks no server for one
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+
+class Declined(Exception):
+    """Echo cannot do what was asked; the message says why, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes that the compiler states for one device."""
+
+    temp: int
+    arguments: int
+    outputs: int
+    aliased: int  # outputs that take over the memory of donated arguments
+
+    @property
+    def total(self) -> int:
+        return self.temp + self.arguments + self.outputs - self.aliased
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled step."""
+
+    name: str
+    platform: str
+    sizes: Sizes
+    flops: float
+    executable: Any  # jax.stages.Compiled
+    program: hlo.Program | None = None
+    memory: assignment.Assignment | None = None
+
+
+def compile_step(
+    step: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    topology: str | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """Compiles `step` for these arguments: arrays, or shapes and dtypes.
+
+    Declined: it does not trace or compile, or the topology or the compiler's dump is not known.
+    """
+    place = None if topology is None else device_of(topology)
+    shapes = jax.tree.map(lambda leaf: shaped(leaf, place), (args, dict(kwargs)))
+    lowered = lower(step, *shapes)
+    try:
+        with tempfile.TemporaryDirectory(prefix="echo_jax") as folder, _no_cache():
+            options = {**(compiler_options or {}), "xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+            executable = lowered.compile(compiler_options=options)
+            texts = _dumped(Path(folder), executable)
+    except Declined:
+        raise
+    except Exception as fault:
+        raise Declined(f"the compiler refuses the step: {first_line(fault)}") from fault
+    try:
+        program = hlo.parse(texts[0])
+        memory = assignment.parse(texts[1], texts[2])
+    except ValueError as fault:
+        raise Declined(f"{fault}; jax {jax.__version__} may be too new or too old for this version of Echo") from fault
+    platform = topology or jax.default_backend()
+    return Compiled(program.name, platform, _sizes(executable), flops(program), executable, program, memory)
+
+
+def lower(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Traces and lowers; a function that is not jitted yet is jitted. Declined: it does not trace."""
+    jitted = step if hasattr(step, "lower") else jax.jit(step)
+    try:
+        return jitted.lower(*args, **kwargs)
+    except Exception as fault:
+        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
+
+
+def first_line(fault: Exception) -> str:
+    text = str(fault).strip().splitlines()
+    return f"{type(fault).__name__}: {text[0][:200]}" if text else type(fault).__name__
+
+
+def shaped(leaf: Any, place: Any = None) -> Any:
+    """Shape and dtype of an argument, on the device `place`; without one, where the argument says. What is no array,
+    such as a Python number, stays as it is.
+    """
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        return leaf
+    sharding = place
+    if place is None and not isinstance(leaf, jax.core.Tracer):
+        is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
+        sharding = getattr(leaf, "sharding", None) if is_stated else None
+    weak = bool(getattr(leaf, "weak_type", False))
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
+
+
+def device_of(topology: str) -> Any:
+    """One device of a TPU that need not be there. Declined: libtpu is not installed, or does not know it."""
+    if jax.default_backend() != "tpu":  # a TPU that is there keeps its own settings
+        for key, value in TPU_ENVIRONMENT.items():
+            os.environ.setdefault(key, value)
+    try:
+        from jax.experimental import topologies
+
+        description = topologies.get_topology_desc(platform="tpu", topology_name=topology)
+    except Exception as fault:
+        raise Declined(
+            f"no compiler for the topology '{topology}': {first_line(fault)}; install libtpu and write a topology such "
+            "as 'v5e:2x2'"
+        ) from fault
+    return jax.sharding.SingleDeviceSharding(description.devices[0])
+
+
+def _sizes(executable: Any) -> Sizes:
+    stats = executable.memory_analysis()
+    return Sizes(
+        stats.temp_size_in_bytes,
+        stats.argument_size_in_bytes,
+        stats.output_size_in_bytes,
+        stats.alias_size_in_bytes,
+    )
+
+
+def _dumped(folder: Path, executable: Any) -> tuple[str, str, str]:
+    """HLO, buffer assignment and live ranges of the module. Declined: the compiler has not written them."""
+    name = executable.runtime_executable().hlo_modules()[0].name
+    found = sorted(path for path in folder.glob(f"*{DUMP}") if f".{name}." in path.name)
+    if not found:
+        raise Declined(f"the compiler for {jax.default_backend()} dumps no buffer assignment of '{name}'")
+    stem = str(found[-1]).removesuffix("-buffer-assignment.txt")
+    try:
+        texts = [Path(stem + end).read_text() for end in (".txt", "-buffer-assignment.txt", "-live-range.txt")]
+    except OSError as fault:
+        raise Declined(f"the compiler's dump is incomplete: {first_line(fault)}") from fault
+    return texts[0], texts[1], texts[2]
+
+
+@contextmanager
+def _no_cache() -> Iterator[None]:
+    """Without the persistent cache, from which a program comes without a dump."""
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)

@@ -1,0 +1,257 @@
+"""Loops of the forward pass that keep less of each iteration: the loop of the backward pass computes it again.
+
+The gradient of jax.lax.scan is a loop that stacks values of each iteration, and a second one that reads them. Here the
+first stacks only its carry and results of expensive operators, and the second computes the others from these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from echo_jax import tracing
+from echo_jax.cuts import cheapest
+from echo_jax.rewriting import AGAIN
+from echo_jax.tracing import Traced, bytes_of, evaluate, is_heavy, is_literal, operations, run
+
+
+@dataclass(frozen=True)
+class Body:
+    """One iteration: values by what they are. Calls within are inlined."""
+
+    jaxpr: Any
+    consts: Sequence[Any]
+    constants: list[Any]
+    carry: list[Any]
+    slices: list[Any]
+    carry_out: list[Any]
+    stacked: list[Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A loop of the forward pass, the one of the backward pass that reads what it stacks, and what may be dropped."""
+
+    forward: int  # equations
+    backward: int
+    first: Body
+    second: Body
+    dropped: dict[int, int]  # the stacked result of the first that only the second reads, to its slice there
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A pair in which these values of the first body are stacked, in place of what is dropped."""
+
+    pair: Pair
+    kept: list[Any]
+    bytes: int  # stacked, of all iterations
+    flops: float  # computed again, of all iterations
+    before: int  # bytes stacked as it is
+
+
+def body_of(equation: Any) -> Body:
+    params = equation.params
+    inner = params["jaxpr"]
+    flat = jax.make_jaxpr(lambda *args: evaluate(inner.jaxpr, inner.consts, args))(*inner.in_avals)
+    constants, carry = params["num_consts"], params["num_carry"]
+    values, results = list(flat.jaxpr.invars), list(flat.jaxpr.outvars)
+    return Body(
+        flat.jaxpr,
+        flat.consts,
+        values[:constants],
+        values[constants : constants + carry],
+        values[constants + carry :],
+        results[:carry],
+        results[carry:],
+    )
+
+
+def pairs(traced: Traced) -> Iterator[Pair]:
+    """Pairs in which something may be dropped."""
+    equations, jaxpr = traced.equations, traced.closed.jaxpr
+    readers: dict[Any, list[int]] = {}
+    for at, equation in enumerate(equations):
+        for value in equation.invars:
+            if not is_literal(value):
+                readers.setdefault(value, []).append(at)
+    results = {value for value in jaxpr.outvars if not is_literal(value)}
+    for at, equation in enumerate(equations):
+        if equation.primitive.name != "scan" or at in traced.backward:
+            continue
+        stacked = equation.outvars[equation.params["num_carry"] :]
+        only = [{*readers.get(value, [])} for value in stacked]
+        behind = {next(iter(each)) for each in only if len(each) == 1}
+        for late in sorted(behind & traced.backward):
+            pair = _pair(equations, at, late, [k for k, each in enumerate(only) if each == {late}], results)
+            if pair is not None:
+                yield pair
+
+
+def _pair(equations: Sequence[Any], at: int, late: int, own: list[int], results: Collection[Any]) -> Pair | None:
+    forward, backward = equations[at], equations[late]
+    if backward.primitive.name != "scan" or backward.params["length"] != forward.params["length"]:
+        return None
+    carry = forward.params["num_carry"]
+    begin = backward.params["num_consts"] + backward.params["num_carry"]
+    slices = [None if is_literal(value) else value for value in backward.invars[begin:]]
+    dropped = {}
+    for k in own:
+        value = forward.outvars[carry + k]
+        if value not in results and value in slices and value not in backward.invars[:begin]:
+            dropped[k] = slices.index(value)
+    first = body_of(forward) if dropped else None
+    if first is None or first.jaxpr.effects:
+        return None
+    return Pair(at, late, first, body_of(backward), dropped)
+
+
+def variants(traced: Traced, pair: Pair) -> list[Variant]:
+    """From the one that computes most again to the one that computes no expensive operator again."""
+    length = traced.equations[pair.forward].params["length"]
+    first = pair.first
+    heavy = [each for each in first.jaxpr.eqns if is_heavy(each)]
+    heavy.sort(key=lambda each: operations(each) / max(1, sum(bytes_of(value.aval) for value in each.outvars)))
+    wanted = [first.stacked[k] for k in pair.dropped]
+    before = sum(length * bytes_of(value.aval) for value in wanted)
+    found: list[Variant] = []
+    for cut in range(len(heavy), -1, -1):
+        kept = _kept(first, wanted, {value for each in heavy[cut:] for value in each.outvars})
+        size = sum(length * bytes_of(value.aval) for value in kept)
+        flops = length * sum(operations(each) for each in _again(first, wanted, kept))
+        if size < before and all(each.kept != kept for each in found):
+            found.append(Variant(pair, kept, size, flops, before))
+    return found
+
+
+def _kept(body: Body, wanted: Sequence[Any], stops: Collection[Any]) -> list[Any]:
+    """The fewest bytes from which the wanted values can be computed without computing `stops` again."""
+    given = {*body.constants, *body.slices, *body.jaxpr.constvars}
+    prices = {value: bytes_of(value.aval) for value in body.carry}
+    made_from: dict[Any, list[Any]] = {}
+    for each in body.jaxpr.eqns:
+        reads = [value for value in each.invars if not is_literal(value) and value not in given]
+        for value in each.outvars:
+            prices[value] = bytes_of(value.aval)
+            made_from[value] = reads
+    asked = {value for value in wanted if not is_literal(value) and value in prices}
+    return cheapest(prices, made_from, asked, {*body.carry, *stops})
+
+
+def _again(body: Body, wanted: Sequence[Any], kept: Collection[Any]) -> list[Any]:
+    """The equations that compute the wanted values from what is kept, in order."""
+    maker = {value: at for at, each in enumerate(body.jaxpr.eqns) for value in each.outvars}
+    again, waiting, stops = set[int](), list(wanted), set(kept)
+    while waiting:
+        value = waiting.pop()
+        if not is_literal(value) and value not in stops and value in maker and maker[value] not in again:
+            again.add(maker[value])
+            waiting += body.jaxpr.eqns[maker[value]].invars
+    return [body.jaxpr.eqns[at] for at in sorted(again)]
+
+
+def replaced(traced: Traced, chosen: Sequence[Variant]) -> Traced:
+    """The step with these loops in place of its own."""
+    by_forward = {each.pair.forward: each for each in chosen}
+    by_backward = {each.pair.backward: each for each in chosen}
+    jaxpr = traced.closed.jaxpr
+
+    def flat(*args: Any) -> list[Any]:
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.closed.consts, *args)))
+        more: dict[int, Sequence[Any]] = {}
+        for at, equation in enumerate(jaxpr.eqns):
+            reads = [value.val if is_literal(value) else values.get(value) for value in equation.invars]
+            if at in by_forward:
+                made, more[at] = _forward(equation, by_forward[at], reads)
+            elif at in by_backward:
+                variant = by_backward[at]
+                start = jaxpr.eqns[variant.pair.forward]
+                given = [value.val if is_literal(value) else values[value] for value in start.invars]
+                made = _backward(equation, start, variant, reads, given, more[variant.pair.forward])
+            else:
+                made = list(run(equation, reads))
+            values.update(zip(equation.outvars, made))
+        return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+
+    closed = jax.make_jaxpr(flat)(*traced.closed.in_avals)
+    return dataclasses.replace(traced, closed=closed, backward=tracing.backward_of(closed))
+
+
+def _forward(equation: Any, variant: Variant, reads: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
+    """Results of the loop, none where they are dropped, and what it stacks instead."""
+    first, params = variant.pair.first, equation.params
+    constants, carry = params["num_consts"], params["num_carry"]
+    rest = [k for k in range(len(first.stacked)) if k not in variant.pair.dropped]
+
+    def body(state: Any, slices: Any) -> Any:
+        values = _started(first, reads[:constants], state, slices)
+        for each in first.jaxpr.eqns:
+            _step(each, values)
+        stacked = [_read(values, first.stacked[k]) for k in rest]
+        return [_read(values, value) for value in first.carry_out], (stacked, [values[value] for value in variant.kept])
+
+    with tracing.context(equation):
+        state, (stacked, kept) = jax.lax.scan(
+            body,
+            list(reads[constants : constants + carry]),
+            list(reads[constants + carry :]),
+            length=params["length"],
+            reverse=params["reverse"],
+            unroll=params["unroll"],
+        )
+    told = dict(zip(rest, stacked))
+    return [*state, *(told.get(k) for k in range(len(first.stacked)))], kept
+
+
+def _backward(
+    equation: Any, start: Any, variant: Variant, reads: Sequence[Any], given: Sequence[Any], kept: Sequence[Any]
+) -> list[Any]:
+    """The loop of the backward pass, whose body computes again what is dropped. `given`: what the first loop read."""
+    first, second, params = variant.pair.first, variant.pair.second, equation.params
+    constants, carry = params["num_consts"], params["num_carry"]
+    ours = given[: len(first.constants)]
+    again = _again(first, [first.stacked[k] for k in variant.pair.dropped], variant.kept)
+    dropped = {slot: first.stacked[k] for k, slot in variant.pair.dropped.items()}
+    own = {k: value for k, value in enumerate(reads[constants + carry :]) if k not in dropped}
+
+    def body(state: Any, slices: Any) -> Any:
+        theirs, before, saved = slices
+        values = _started(first, ours, [None] * len(first.carry), before)
+        values.update(zip(variant.kept, saved))
+        for each in again:
+            _step(each, values, AGAIN)
+        all_slices = [theirs[k] if k in theirs else _read(values, dropped[k]) for k in range(len(second.slices))]
+        inner = _started(second, reads[:constants], state, all_slices)
+        for each in second.jaxpr.eqns:
+            _step(each, inner)
+        return [_read(inner, value) for value in second.carry_out], [_read(inner, value) for value in second.stacked]
+
+    slices = list(given[len(first.constants) + len(first.carry) :])
+    with tracing.context(equation):
+        state, stacked = jax.lax.scan(
+            body,
+            list(reads[constants : constants + carry]),
+            (own, slices, list(kept)),
+            length=params["length"],
+            reverse=params["reverse"],
+            unroll=params["unroll"],
+        )
+    return [*state, *stacked]
+
+
+def _started(body: Body, constants: Sequence[Any], state: Sequence[Any], slices: Sequence[Any]) -> dict[Any, Any]:
+    values = dict(zip(body.jaxpr.constvars, body.consts))
+    values.update(zip((*body.constants, *body.carry, *body.slices), (*constants, *state, *slices)))
+    return values
+
+
+def _read(values: dict[Any, Any], value: Any) -> Any:
+    return value.val if is_literal(value) else values[value]
+
+
+def _step(equation: Any, values: dict[Any, Any], scope: str = "") -> None:
+    values.update(zip(equation.outvars, run(equation, [_read(values, value) for value in equation.invars], scope)))

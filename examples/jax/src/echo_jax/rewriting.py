@@ -1,0 +1,126 @@
+"""Runs the steps of a plan: a step of JAX in which some kernels run again, and others late."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from echo_jax.kernels import Kernel, Kernels
+from echo_jax.tracing import Evaluate, bytes_of, is_literal, run
+
+Copy = tuple[int, Any]  # a value with a number of its own
+AGAIN = "echo_again"
+
+
+def rewritten(kernels: Kernels, steps: Sequence[Any], platform: str, waits_for_all: bool = False) -> Evaluate:
+    """The step as a function of flat arguments that runs as `steps` say: (node, again, copies that it reads, over).
+
+    What runs again waits for what the backward pass made last; or for all that the plan runs before it, such as
+    gradients of weights that keep activations alive, which leaves the compiler less choice.
+    """
+
+    def flat(*args: Any) -> list[Any]:
+        return _Run(kernels, args, platform == "cpu", waits_for_all).all(steps)
+
+    return flat
+
+
+class _Run:
+    def __init__(self, kernels: Kernels, args: Sequence[Any], loses_barriers: bool, waits_for_all: bool) -> None:
+        self.loses_barriers, self.waits_for_all = loses_barriers, waits_for_all
+        self.kernels = kernels
+        self.arguments = [*kernels.traced.closed.consts, *args]
+        self.made: list[list[Copy]] = []  # by step
+        self.latest: dict[int, int] = {}  # the step that last ran each node
+        self.known: dict[tuple[int, ...], list[Copy]] = {}  # by equation and the copies that it reads
+        self.numbers = itertools.count()
+        self.ties: list[Any] = []  # what the backward pass has made since a kernel was last held back
+        self.from_forward: set[int] = set()  # steps of the forward pass, and arguments
+
+    def all(self, steps: Sequence[Any]) -> list[Any]:
+        is_behind = False
+        for at, (number, again, reads, _) in enumerate(steps):
+            node = self.kernels.nodes[number]
+            self.latest[number] = at
+            if node.root < 0:
+                self.from_forward.add(at)
+                self.made.append([self._copy(self.arguments[number])])
+                continue
+            is_behind |= node.is_late
+            copies = [self.made[step][output] for step, output in reads]
+            if is_behind and not node.is_late:
+                copies = self._held_back(copies, reads)
+            elif not is_behind:
+                self.from_forward.add(at)
+            self.made.append(self._kernel(node, copies, AGAIN if again else ""))
+            if node.is_late:
+                self.ties.append(self.made[-1][0][1])
+        return [value.val if is_literal(value) else self._result(value) for value in self._outputs()]
+
+    def _copy(self, value: Any) -> Copy:
+        return next(self.numbers), value
+
+    def _outputs(self) -> Sequence[Any]:
+        outputs: Sequence[Any] = self.kernels.traced.closed.jaxpr.outvars
+        return outputs
+
+    def _result(self, value: Any) -> Any:
+        node, output = self.kernels.place[value]
+        return self.made[self.latest[node]][output][1]
+
+    def _held_back(self, copies: list[Copy], reads: Sequence[Any]) -> list[Copy]:
+        """The same values, behind a barrier where the forward pass made them: so the compiler neither runs the kernel
+        before the backward pass has come here, nor takes the result of its first run.
+        """
+        held = [k for k, (step, _) in enumerate(reads) if step in self.from_forward]
+        if not held:
+            return copies
+        ties, self.ties = self.ties if self.waits_for_all else self.ties[-1:], self.ties[-1:]
+        values = jax.lax.optimization_barrier((*(copies[k][1] for k in held), *ties))
+        copies = list(copies)
+        for k, value in zip(held, values):
+            copies[k] = self._copy(value)
+        if self.loses_barriers:
+            least = min(held, key=lambda k: bytes_of(copies[k][1].aval) or math.inf)
+            copies[least] = self._copy(guarded(copies[least][1], ties or [copies[least][1]]))
+        return copies
+
+    def _kernel(self, node: Kernel, copies: list[Copy], scope: str) -> list[Copy]:
+        """Runs what lies within; an equation that ran with the very same copies is not traced again."""
+        equations = self.kernels.traced.equations
+        values = {value: copy for (value, _), copy in zip(node.inputs, copies)}
+        for member in node.members:
+            equation = equations[member]
+            reads = [(-1, value.val) if is_literal(value) else values[value] for value in equation.invars]
+            key = (member, *(number for number, _ in reads))
+            if key not in self.known:
+                made = run(equation, [value for _, value in reads], scope)
+                self.known[key] = [self._copy(value) for value in made]
+            values.update(zip(equation.outvars, self.known[key]))
+        return [values[value] for value in equations[node.root].outvars]
+
+
+def guarded(value: Any, ties: Sequence[Any]) -> Any:
+    """The same value, bit by bit, by a choice that depends on all `ties` and that the compiler cannot foresee. XLA for
+    CPUs removes barriers before it looks for equal instructions, and a copy of a kernel behind a barrier alone is gone.
+    """
+    usable = [each for each in ties if each.size and not jax.dtypes.issubdtype(each.dtype, jax.dtypes.extended)]
+    if not usable or not value.size or jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
+        return value
+    bits = functools.reduce(jax.lax.bitwise_or, map(_first_bits, usable))
+    is_so = (bits & 1) >> 1 == 0
+    return jax.lax.select(jax.lax.broadcast(is_so, value.shape), value, jax.numpy.zeros_like(value))
+
+
+def _first_bits(value: Any) -> Any:
+    first = jax.lax.slice(value.reshape(-1), (0,), (1,)).reshape(())
+    if jax.numpy.issubdtype(first.dtype, jax.numpy.complexfloating):
+        first = first.real
+    if jax.numpy.issubdtype(first.dtype, jax.numpy.floating):
+        first = jax.lax.bitcast_convert_type(first, f"uint{8 * first.dtype.itemsize}")
+    return first.astype("uint32")

@@ -1,0 +1,211 @@
+"""A step as a flat list of equations of JAX's primitives, and its evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.extend as jex
+from jax._src import source_info_util
+
+from echo_jax.compiling import Declined, first_line
+
+INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+INLINED |= {"custom_vjp_call": "call_jaxpr"}
+SCOPE = re.compile(r"echo_(\d+)_")
+Evaluate = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced step. `closed` has equations of primitives only; a loop or a checkpointed region is one equation."""
+
+    name: str
+    closed: Any  # ClosedJaxpr
+    out_tree: Any
+    donated: tuple[int, ...]  # positions of flat arguments
+    options: Mapping[str, Any]  # for the compiler
+    backward: frozenset[int]  # equations of the backward pass, and those that need one of them
+
+    @property
+    def equations(self) -> list[Any]:
+        return list(self.closed.jaxpr.eqns)
+
+
+def trace(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+    """Declined: it does not trace, has effects, or asks jax.jit for what is not carried over."""
+    jitted = step if hasattr(step, "trace") else jax.jit(step)
+    try:
+        traced = jitted.trace(*args, **kwargs)
+        infos = jax.tree.leaves(traced.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
+    except Exception as fault:
+        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
+    params = traced._params
+    if any("Unspecified" not in type(each).__name__ for key in SHARDINGS for each in params.get(key, ())):
+        raise Declined("jax.jit got in_shardings or out_shardings, which are not carried over: shard the arguments")
+    if traced.jaxpr.effects:
+        raise Declined(f"the step has effects ({', '.join(map(str, traced.jaxpr.effects))}), such as a callback")
+    if len(infos) != len(traced.jaxpr.in_avals):
+        raise Declined("the step has static arguments: bind them by functools.partial")
+    flat = _flat(traced.jaxpr)
+    return Traced(
+        traced.fun_name,
+        flat,
+        traced.out_tree,
+        tuple(at for at, info in enumerate(infos) if info.donated),
+        dict(params.get("compiler_options_kvs", ())),
+        backward_of(flat),
+    )
+
+
+SHARDINGS = ("in_shardings", "out_shardings")
+
+
+def _flat(closed: Any) -> Any:
+    """The same with nested calls inlined, the forward pass before all that needs the backward pass."""
+    flat = jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args))(*closed.in_avals)
+    late = backward_of(flat)
+    order = [at for at in range(len(flat.eqns)) if at not in late] + sorted(late)
+    return flat.replace(jaxpr=flat.jaxpr.replace(eqns=[flat.eqns[at] for at in order]))
+
+
+def backward_of(closed: Any) -> frozenset[int]:
+    late: set[int] = set()
+    values: set[Any] = set()
+    for at, equation in enumerate(closed.jaxpr.eqns):
+        needs = any(not is_literal(value) and value in values for value in equation.invars)
+        if needs or "transpose(" in str(equation.source_info.name_stack):
+            late.add(at)
+            values.update(equation.outvars)
+    return frozenset(late)
+
+
+def is_literal(value: Any) -> bool:
+    return isinstance(value, jex.core.Literal)
+
+
+def evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Runs or traces the equations, calls inlined."""
+    values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
+    for equation in jaxpr.eqns:
+        reads = [value.val if is_literal(value) else values[value] for value in equation.invars]
+        values.update(zip(equation.outvars, run(equation, reads)))
+    return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+
+
+def run(equation: Any, reads: Sequence[Any], scope: str = "") -> Sequence[Any]:
+    """One equation, in the context and under the names that it was traced in, and under `scope`."""
+    inner = _inlined(equation)
+    with context(equation, scope):
+        if inner is not None:
+            return evaluate(inner.jaxpr, inner.consts, reads)
+        made = equation.primitive.bind(*reads, **equation.primitive.get_bind_params(equation.params))
+    return made if equation.primitive.multiple_results else [made]
+
+
+def _inlined(equation: Any) -> Any:
+    """The body of a call that can be inlined."""
+    key = INLINED.get(equation.primitive.name)
+    inner = equation.params.get(key) if key else None
+    if inner is None or any(equation.params.get("donated_invars", ())):
+        return None
+    shardings = [each for name in SHARDINGS for each in equation.params.get(name, ())]
+    if any("Unspecified" not in type(each).__name__ for each in shardings):
+        return None
+    return inner if hasattr(inner, "consts") else jex.core.ClosedJaxpr(inner, ())
+
+
+@contextmanager
+def context(equation: Any, scope: str = "") -> Iterator[None]:
+    stack = source_info_util.current_name_stack() + equation.source_info.name_stack
+    if scope:
+        stack = stack.extend(scope)
+    traceback = equation.source_info.traceback
+    with source_info_util.user_context(traceback, name_stack=stack), equation.ctx.manager:
+        yield
+
+
+def plain(traced: Traced) -> Evaluate:
+    """The step as a function of flat arguments."""
+    return lambda *args: evaluate(traced.closed.jaxpr, traced.closed.consts, args)
+
+
+def scoped(traced: Traced) -> Evaluate:
+    """The step as a function of flat arguments in which each equation stands in a scope with its number."""
+
+    def flat(*args: Any) -> list[Any]:
+        jaxpr = traced.closed.jaxpr
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.closed.consts, *args)))
+        for at, equation in enumerate(jaxpr.eqns):
+            reads = [value.val if is_literal(value) else values[value] for value in equation.invars]
+            values.update(zip(equation.outvars, run(equation, reads, f"echo_{at}_")))
+        return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+
+    return flat
+
+
+# ---- What equations cost
+
+HEAVY = frozenset(
+    "dot_general conv_general_dilated scan while cond jit pjit checkpoint remat2 sort custom_call ragged_dot fft"
+    " cholesky triangular_solve shard_map pallas_call".split()
+)
+
+
+RANDOM = ("random_bits", "threefry2x32")
+RANDOM_OPERATIONS = 60.0  # for one number, by the generator that JAX takes by default
+
+
+def is_heavy(equation: Any) -> bool:
+    return equation.primitive.name in (*HEAVY, *RANDOM) or any(_bodies(equation))
+
+
+def operations(equation: Any) -> float:
+    """Floating-point operations of one run of an equation, bodies of loops as often as is known."""
+    name, params = equation.primitive.name, equation.params
+    elements = sum(_size(value.aval) for value in equation.outvars)
+    if name == "dot_general":
+        (left, _), _ = params["dimension_numbers"]
+        return 2.0 * elements * _product(equation.invars[0].aval.shape[axis] for axis in left)
+    if name == "conv_general_dilated":
+        kernel, spec = equation.invars[1].aval.shape, params["dimension_numbers"].rhs_spec
+        holes = _product(params["lhs_dilation"])
+        return 2.0 * elements * _product(kernel) / kernel[spec[0]] / holes
+    if name in RANDOM:
+        return RANDOM_OPERATIONS * elements
+    inner = [sum(operations(each) for each in body.eqns) for body in _bodies(equation)]
+    if inner:
+        return float(params.get("length", 1)) * (max(inner) if name == "cond" else sum(inner))
+    return float(elements)
+
+
+def _bodies(equation: Any) -> Iterator[Any]:
+    for value in equation.params.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(each, "eqns"):
+                yield each if not hasattr(each, "jaxpr") else each.jaxpr
+
+
+def _size(aval: Any) -> int:
+    return _product(getattr(aval, "shape", ()))
+
+
+def _product(extents: Any) -> int:
+    result = 1
+    for extent in extents:
+        result *= int(extent)
+    return result
+
+
+def bytes_of(aval: Any) -> int:
+    """Bytes of a value; a key of random numbers takes those of its words."""
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None:
+        return 0
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return 4 * _product(aval.shape) * _product(dtype._impl.key_shape)
+    return _size(aval) * dtype.itemsize

@@ -1,0 +1,182 @@
+"""Steps that are rewritten: the same values, less memory as the compiler states, and a sentence where Echo declines."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import unittest
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+
+import echo_jax
+from echo_jax.amounts import bytes_of_budget, part_of
+from echo_jax.cuts import cheapest
+
+OPTIONS = echo_jax.MEMORY_SCHEDULER
+TOLERANCE = 1e-5  # of the largest value: what recompilation itself changes in float32
+
+
+def filled(shapes: Any, seed: int = 0) -> Any:
+    """Arrays of these shapes: small numbers, tokens below 10, a key."""
+    random = np.random.default_rng(seed)
+
+    def fill(leaf: Any) -> Any:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.key(seed)
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            return jnp.asarray(random.integers(0, 10, leaf.shape), leaf.dtype)
+        return jnp.asarray(0.1 * random.standard_normal(leaf.shape), leaf.dtype)
+
+    return jax.tree.map(fill, shapes)
+
+
+class Rewritten(unittest.TestCase):
+    def same(self, ours: Any, theirs: Any) -> None:
+        pairs = list(itertools.zip_longest(jax.tree.leaves(ours), jax.tree.leaves(theirs)))
+        largest = max(float(jnp.max(jnp.abs(b))) for _, b in pairs)
+        for a, b in pairs:
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), TOLERANCE * largest)
+
+    def test_same_values_in_less(self) -> None:
+        least = {"lstm, loop over time": 1.5, "llama": 1.25}
+        small = {name: models.SMALL[name] for name in (*least, "resnet")}
+        for name, make in {**small, "transformer": lambda: models.transformer(layers=1, words=256)}.items():
+            with self.subTest(name):
+                each = make()
+                gradient = jax.jit(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
+                ours = echo_jax.remat(gradient)
+                args = filled((each.parameters, *each.batch))
+                self.same(ours(*args), gradient(*args))
+                (decision,) = ours.decisions
+                if name in least:
+                    self.assertEqual(decision.reason, "")
+                    self.assertLess(decision.after * least[name], decision.before)
+                    self.assertLessEqual(decision.overhead, 0.05)
+                    stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
+                    self.assertEqual(stated, decision.after)
+                self.assertLessEqual(decision.after, decision.before)
+
+    def test_a_training_with_donated_arguments_and_dropout(self) -> None:
+        each = models.SMALL["transformer, loop over layers"]()
+        plain = jax.jit(each.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
+        ours = echo_jax.remat(plain)
+        parameters, _, tokens, _ = filled(each.arguments)
+        states = [[jax.tree.map(jnp.copy, parameters), each.optimizer.init(parameters)] for _ in range(2)]
+        losses: list[list[float]] = [[], []]
+        for at in range(3):
+            for state, step, told in zip(states, (plain, ours), losses):
+                given = jax.tree.leaves(state)
+                *state[:], loss = step(*state, tokens, jax.random.key(at))
+                told.append(float(loss))
+                self.assertTrue(given[-1].is_deleted())
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+        (decision,) = ours.decisions
+        self.assertLess(2 * decision.after, decision.before)
+
+    def test_within_another_jit_and_by_keywords(self) -> None:
+        each = models.SMALL["lstm, loop over time"]()
+        ours = echo_jax.remat(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
+        args = filled((each.parameters, *each.batch))
+        want = jax.value_and_grad(each.loss)(*args)
+        self.same(jax.jit(lambda w, xs, ys: ours(w, ys=ys, xs=xs), compiler_options=OPTIONS)(*args), want)
+        self.assertEqual(ours.decisions[0].reason, "")
+        shorter = (args[0], args[1][:8], args[2][:8])
+        self.same(ours(*shorter), jax.value_and_grad(each.loss)(*shorter))
+        self.assertEqual(len(ours.decisions), 2)
+
+    def test_a_budget(self) -> None:
+        each = models.SMALL["lstm, loop over time"]()
+        gradient = jax.jit(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
+        args = (each.parameters, *each.batch)
+        sizes = echo_jax.explain(gradient, *args).sizes
+        for part in (0.4, 0.7):
+            limit = sizes.total - int(sizes.temp * (1 - part))
+            ours = echo_jax.remat(gradient, budget=limit)
+            ours.lower(*args)
+            self.assertLessEqual(ours.decisions[0].after, part * sizes.temp)
+        ours = echo_jax.remat(gradient, budget="1GiB")
+        ours.lower(*args)
+        self.assertIn("fits the budget", ours.decisions[0].reason)
+
+    def test_deterministic(self) -> None:
+        each = models.SMALL["llama"]()
+        texts = set()
+        for _ in range(2):
+            ours = echo_jax.remat(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
+            texts.add(ours.lower(each.parameters, *each.batch).as_text())
+        self.assertEqual(len(texts), 1)
+
+
+class Declines(unittest.TestCase):
+    def declines(self, words: str, step: Any, *args: Any) -> Any:
+        ours = echo_jax.remat(step)
+        with self.assertLogs("echo_jax", logging.INFO) as logs:
+            result = ours(*args)
+        self.assertIn(words, str(ours.decisions[-1]))
+        self.assertIn("runs as it was", logs.output[-1])
+        return result
+
+    def test_the_step_runs_as_it_was(self) -> None:
+        x = jnp.arange(3.0)
+        np.testing.assert_array_equal(self.declines("no backward pass", jnp.sin, x), jnp.sin(x))
+
+        def told(x: jax.Array) -> jax.Array:
+            jax.debug.print("{}", x[0])
+            return jnp.sum(x * x)
+
+        np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
+        np.testing.assert_array_equal(
+            self.declines("within the limit less", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x
+        )
+        power = jax.jit(jax.grad(lambda x, n: jnp.sum(x**n)), static_argnums=1)
+        np.testing.assert_array_equal(self.declines("runs as it was", power, x, 2), 2 * x)
+        self.declines("runs as it was", functools.partial(jax.grad(lambda x, words: jnp.sum(x * x))), x, "words")
+
+    def test_what_fails_by_itself_fails_as_before(self) -> None:
+        with self.assertRaises(jax.errors.TracerBoolConversionError):
+            jax.jit(echo_jax.remat(lambda x: 1 if x else 2))(jnp.ones(()))
+
+    def test_refuses_amounts(self) -> None:
+        for options in ({"budget": "many"}, {"budget": 0.5}, {"max_overhead": 5}, {"max_overhead": "x"}):
+            with self.assertRaises(ValueError):
+                echo_jax.remat(jnp.sin, **options)
+
+    def test_reads_amounts_as_all_of_echo_does(self) -> None:
+        told = {"8g": 8 * 10**9, "8GiB": 8 * 2**30, "1.5 MB": 1_500_000, "100b": 100, 8e9: 8 * 10**9}
+        self.assertEqual({amount: bytes_of_budget(amount) for amount in told}, told)
+        self.assertEqual([part_of(amount, "max_overhead") for amount in ("5%", 0.05, "100%")], [0.05, 0.05, 1.0])
+
+
+class Cuts(unittest.TestCase):
+    def test_as_good_as_trying_all(self) -> None:
+        random = np.random.default_rng(0)
+        for _ in range(200):
+            count = int(random.integers(2, 8))
+            prices: dict[Any, int] = {at: int(random.integers(1, 9)) for at in range(count)}
+            made_from: dict[Any, list[Any]] = {
+                at: [int(k) for k in random.choice(at, min(at, 2), replace=False)] for at in range(1, count)
+            }
+            bases = {0, *(at for at in range(count) if random.random() < 0.2)}
+            wanted = {count - 1, int(random.integers(count))}
+
+            def enough(kept: Any) -> bool:
+                have = [at in kept for at in range(count)]
+                for at in range(1, count):
+                    have[at] = have[at] or (at not in bases and all(have[k] for k in made_from[at]))
+                return all(have[at] for at in wanted)
+
+            subsets = itertools.chain.from_iterable(itertools.combinations(range(count), n) for n in range(count + 1))
+            best = min(sum(prices[at] for at in kept) for kept in subsets if enough(kept))
+            found = cheapest(prices, made_from, wanted, bases)
+            self.assertTrue(enough(found))
+            self.assertEqual(sum(prices[at] for at in found), best)
+
+
+if __name__ == "__main__":
+    unittest.main()
