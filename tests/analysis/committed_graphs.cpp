@@ -186,8 +186,7 @@ TEST_CASE("a graph whose loss nobody asks for is planned as well as with it", "[
 }
 
 TEST_CASE("below what is found where a budget is out of reach, no budget is met", "[graphs]") {
-    // Known: on ResNet-50 a budget a 64th below the lowest plan found is met.
-    for (const std::string name : {"densenet121_b32"}) {
+    for (const std::string name : {"densenet121_b32", "resnet50_b64"}) {
         CAPTURE(name);
         const auto s = read_committed(graph_path(name));
         const auto peak_at = [&](std::uint64_t budget) {
@@ -232,8 +231,8 @@ TEST_CASE("progress rises through all passes", "[graphs]") {
 }
 
 TEST_CASE("a limit costs no more than a plan within a time whose peak it is", "[graphs]") {
-    // Known: on ConvNeXt the peak found within 10 % is missed as a budget.
-    for (const std::string name : {"more/inception_v3_b64", "more/efficientnet_b4_b16"}) {
+    for (const std::string name :
+         {"more/convnext_tiny_b64", "more/inception_v3_b64", "more/efficientnet_b4_b16"}) {
         CAPTURE(name);
         const auto s = read_committed(graph_path(name));
         const double part = name == "more/efficientnet_b4_b16" ? 0.05 : 0.1;
@@ -242,6 +241,6 @@ TEST_CASE("a limit costs no more than a plan within a time whose peak it is", "[
         const auto under =
             echo::make_plan(s, {.how = echo::strategy::budget, .budget = within.peak_bytes}).report();
         CHECK(under.peak_bytes <= within.peak_bytes);
-        CHECK(under.recompute_time_ratio <= within.recompute_time_ratio + 0.005);
+        CHECK(1 + under.recompute_time_ratio <= 1.02 * (1 + within.recompute_time_ratio)); // of a step's time
     }
 }

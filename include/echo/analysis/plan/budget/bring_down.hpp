@@ -43,17 +43,6 @@ template <class = void>
     return state;
 }
 
-/// The state with the nearest plans brought down to the limit in steps, from a 16th above it: many small steps find
-/// plans that one long step misses. O(log `tuning::last_walk_parts`) limits. Errors: as
-/// `replay`.
-template <class = void>
-[[nodiscard]] search_state walk(search_moves<>& m, search_state state, std::uint64_t limit) {
-    for (std::uint64_t parts = tuning::first_walk_parts; m.options.walk && parts <= tuning::last_walk_parts;
-         parts *= 2)
-        state = bring_nearest(m, std::move(state), limit + limit / parts);
-    return bring_nearest(m, std::move(state), limit);
-}
-
 /// The state with the cheapest plans within the limit improved: they keep again what fits under it. O(plans) replays.
 /// Errors: as `replay`.
 template <class = void>

@@ -90,7 +90,7 @@ private:
             state = search_whole_front(moves_, std::move(state));
         } else {
             state = bring_starts(moves_, std::move(state), limit);
-            state = walk(moves_, std::move(state), limit);
+            state = bring_nearest(moves_, std::move(state), limit);
             if (!state.known.within(limit)) state = reach(std::move(state), limit);
         }
         const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
@@ -112,7 +112,7 @@ private:
         }
         const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
         if (target > limit && !is_reduced()) state = bring_starts(moves_, std::move(state), target);
-        return walk(moves_, std::move(state), target);
+        return bring_nearest(moves_, std::move(state), target);
     }
 
     /// Towards a low peak within a limit on recomputation.

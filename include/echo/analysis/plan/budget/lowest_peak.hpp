@@ -26,9 +26,7 @@ template <class = void>
     });
     if (starts.size() > m.effort.starts_brought_down()) starts.resize(m.effort.starts_brought_down());
     for (const rated_decision& start : starts)
-        state.known.add(
-            m.evict(m.evaluate(start.decided), limit, {.patient = true, .everywhere = m.effort.whole_front})
-                .plan.rated());
+        state.known.add(m.evict(m.evaluate(start.decided), limit, {.patient = true}).plan.rated());
     auto plan =
         m.evict.in_steps(m.evaluate(state.known.lowest().decided), std::max(limit, state.least_bytes));
     state.known.add(plan.rated());

@@ -24,7 +24,7 @@ template <class = void>
         if (!best || best->recompute == 0) break;
         const ticks before = best->recompute;
         auto ruined = m.evict(m.evaluate(best->decided), limit - limit / parts,
-                              {.rounds = tuning::rounds_per_step, .patient = true, .everywhere = false});
+                              {.rounds = tuning::rounds_per_step, .patient = true});
         state.known.add(m.retain(std::move(ruined.plan), limit, tuning::rounds_retained_below).rated());
         if (state.known.within(limit)->recompute == before) parts /= 2;
     }

@@ -12,7 +12,6 @@ namespace echo {
 struct search_options {
     bool growth = true;  ///< evictions give up several copies together
     bool nearest = true; ///< the known plans just above a limit are brought down to it (bring_down.hpp)
-    bool walk = true;    ///< plans are brought down to a limit in steps (bring_down.hpp)
     bool polish = true;  ///< below the lowest plan found, lower limits are tried one by one (lowest_peak.hpp)
     bool recreate = true; ///< a way below the limit and back (recreate.hpp)
     bool front = true; ///< of small graphs the whole front is searched, whatever is asked (whole_front.hpp)

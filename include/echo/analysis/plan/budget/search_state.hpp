@@ -70,10 +70,7 @@ public:
     [[nodiscard]] evaluated_plan bring_down(const rated_decision& plan, std::uint64_t limit, ticks most,
                                             bool patient) {
         auto [found, met] = evict(evaluate(plan.decided), limit,
-                                  {.rounds = tuning::rounds_to_limit,
-                                   .most = most,
-                                   .patient = patient,
-                                   .everywhere = effort.whole_front});
+                                  {.rounds = tuning::rounds_to_limit, .most = most, .patient = patient});
         return met ? retain(std::move(found), limit) : std::move(found);
     }
 

@@ -27,7 +27,7 @@ template <class = void>
         const std::uint64_t limit = low + detail::mul_div(high - low, count - i, count);
         m.tell();
         for (rated_decision& path : paths) {
-            auto [plan, met] = m.evict(m.evaluate(path.decided), limit, {.everywhere = m.effort.whole_front});
+            auto [plan, met] = m.evict(m.evaluate(path.decided), limit, {});
             path = plan.rated();
             if (met) state.known.add(m.retain(std::move(plan), limit).rated());
         }

@@ -28,8 +28,7 @@ struct eviction_options {
     std::size_t rounds = 30; ///< replays
     /// Of recomputation; a plan beyond is not worth going on with.
     ticks most = std::numeric_limits<ticks>::max();
-    bool patient = false;   ///< goes on where the last round was too slow to arrive
-    bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
+    bool patient = false; ///< goes on where the last round was too slow to arrive
 };
 
 /// What came of it.
@@ -60,10 +59,10 @@ public:
             // What goes on as slowly as in the last round does not arrive.
             const bool is_late = round > tuning::rounds_before_slow;
             const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
-            const bool too_slow = is_late && !options.everywhere && !options.patient &&
-                                  gained * (options.rounds - round) < peak - limit;
+            const bool too_slow =
+                is_late && !options.patient && gained * (options.rounds - round) < peak - limit;
             const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
-                                 evict_once(plan, limit, options.everywhere);
+                                 evict_once(plan, limit);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
             before = peak;
@@ -102,13 +101,12 @@ private:
     }
 
     /// Leaves in `next_` what is decided then. Whether anything was evicted.
-    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, bool everywhere) {
+    bool evict_once(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
         touched_.assign(s_.node_count());
         const copy_history<>& history = evaluate_.history_of(plan);
         load_profile profile(plan.load());
-        sums_.forget();
-        if (everywhere) sums_.read(plan.load(), plan.peak_bytes(), limit);
+        sums_.read(plan.load(), plan.peak_bytes(), limit);
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;

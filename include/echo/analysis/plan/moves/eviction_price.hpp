@@ -23,11 +23,6 @@ namespace echo {
 template <class = void>
 class excess_sums {
 public:
-    /// Counts the bytes at the peak alone.
-    void forget() {
-        count_.clear();
-        sum_.clear();
-    }
     /// O(steps).
     void read(std::span<const std::uint64_t> load, std::uint64_t peak_bytes, std::uint64_t limit) {
         count_.assign(load.size() + 1, 0);
@@ -43,14 +38,12 @@ public:
     /// How much of it goes if so many bytes go in a gap: a plan must come down everywhere. O(1).
     std::uint64_t relieved(const evicted_copy& gap, std::int64_t freed) const {
         const auto bytes = static_cast<std::uint64_t>(freed);
-        if (count_.empty()) return bytes;
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
         const std::uint64_t most = (bytes >> shift_) * (count_[last] - count_[first]);
         return std::max<std::uint64_t>(1, std::min(most, sum_[last] - sum_[first]));
     }
-    /// The most that this can be, where no more than `excess` bytes count. O(1).
-    std::uint64_t most_relieved(const evicted_copy& gap, std::int64_t excess) const {
-        if (count_.empty()) return static_cast<std::uint64_t>(excess);
+    /// The most that this can be. O(1).
+    std::uint64_t most_relieved(const evicted_copy& gap) const {
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
         return std::max<std::uint64_t>(1, sum_[last] - sum_[first]);
     }
@@ -89,7 +82,7 @@ public:
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list) {
         const evicted_copy& one = idle.all[which];
-        const std::uint64_t most = sums.most_relieved(one, excess);
+        const std::uint64_t most = sums.most_relieved(one);
         const group at{{view, idle, one.to}, sums, list, list.copies.size(), excess, most};
         cheapest_eviction best;
         grow(at, one, best);
