@@ -34,22 +34,9 @@ struct pass {
     bool echo::search_options::*on;
 };
 constexpr pass passes[] = {
-    {"growth", &echo::search_options::growth},
-    {"walk", &echo::search_options::walk},
-    {"polish", &echo::search_options::polish},
-    {"swaps", &echo::search_options::swaps},
-    {"ruin", &echo::search_options::ruin},
-    {"crossing", &echo::search_options::crossing},
-    {"local_search", &echo::search_options::local_search},
-    {"other_way", &echo::search_options::other_way},
-    {"from_higher", &echo::search_options::from_higher},
-    {"where_dear", &echo::search_options::where_dear},
-    {"light_ops", &echo::search_options::light_ops},
-    {"proofs", &echo::search_options::proofs},
-    {"whole_front", &echo::search_options::whole_front},
-    {"other_starts", &echo::search_options::other_starts},
-    {"neighbours", &echo::search_options::neighbours},
-    {"cheap_columns", &echo::search_options::cheap_columns},
+    {"growth", &echo::search_options::growth}, {"nearest", &echo::search_options::nearest},
+    {"polish", &echo::search_options::polish}, {"recreate", &echo::search_options::recreate},
+    {"front", &echo::search_options::front},
 };
 
 /// The answer to a question as JSON.

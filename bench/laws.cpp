@@ -83,10 +83,7 @@ int main(int arguments, char** argument) {
         try {
             const auto before = support::by_definition(s, echo::baseline_schedule(s));
             const std::uint64_t part = 20 + i % 80;
-            plan_one(s, before,
-                     {.how = echo::strategy::budget,
-                      .budget = before.peak_bytes * part / 100,
-                      .local_search_replays = 25});
+            plan_one(s, before, {.how = echo::strategy::budget, .budget = before.peak_bytes * part / 100});
             plan_one(s, before, {.how = echo::strategy::min_cut});
             plan_one(s, before, {.how = echo::strategy::echo});
         } catch (const std::exception& e) {

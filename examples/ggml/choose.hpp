@@ -35,7 +35,7 @@ namespace detail {
 class chooser {
 public:
     chooser(const graph& g, const settings& asked)
-        : graph_(g), asked_(asked), snapshot_(echo::read(g)), judge_(g), exchange_(step_us() > 2e6) {}
+        : graph_(g), asked_(asked), snapshot_(echo::read(g)), judge_(g) {}
 
     decision run() {
         best_.before = best_.after = judge_(echo::baseline_schedule(snapshot_));
@@ -58,7 +58,6 @@ private:
     echo::plan_options options() const {
         echo::plan_options o;
         o.encode = false;
-        if (!exchange_) o.local_search_replays = 0;
         const double judging_us = static_cast<double>(snapshot_.node_count()) + 50;
         o.spare_run_questions =
             static_cast<std::size_t>(step_us() / 2 / judging_us); // half a step, by the model
@@ -133,7 +132,6 @@ private:
     judge judge_;
     decision best_;
     std::string too_large_;
-    bool exchange_; // small graphs of long steps are searched more closely
 };
 
 } // namespace detail

@@ -7,14 +7,7 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/plan/budget/budget.hpp>
-#include <echo/analysis/plan/budget/crossed_plans.hpp>
 #include <echo/analysis/plan/budget/cut_prices.hpp>
-#include <echo/analysis/plan/budget/limit_ladder.hpp>
-#include <echo/analysis/plan/budget/search_bounds.hpp>
-#include <echo/analysis/plan/moves/crossing.hpp>
-#include <echo/analysis/plan/moves/exchange.hpp>
-#include <echo/analysis/plan/moves/local_search.hpp>
-#include <echo/analysis/plan/moves/ruin_and_recreate.hpp>
 #include <echo/analysis/schedule/load_profile.hpp>
 #include <echo/analysis/schedule/room_under.hpp>
 #include <echo/graph/ranking.hpp>
@@ -22,6 +15,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -182,198 +179,74 @@ TEST_CASE("where a budget is not met, what is largest at the peak is named", "[b
 
 namespace {
 
-/// An evaluator, and the moves that swaps are made of.
+/// An evaluator, and moves.
 struct moves_of {
     moves_of(const echo::snapshot& s, const echo::candidates& c) : evaluate(s, c) {}
 
     echo::evaluator<> evaluate;
     echo::evictor<> evict{evaluate};
     echo::retainer<> retain{evaluate};
-    echo::exchanger<> exchange{evaluate, evict, retain};
 };
 
 } // namespace
 
-TEST_CASE("what takes long to make again is swapped for what does not", "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
-    const auto dear = g.light({big}, 100);                   // 2
-    const auto cheap = g.light({small}, 100);                // 3
-    const auto loss = g.light({dear, cheap}, 0);             // 4
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({d, dear, cheap}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    auto decided = echo::decision::nothing(s), other = decided;
-    decided.again.insert(s[dear].producer);
-    other.again.insert(s[cheap].producer);
-    const auto before = evaluate(decided);
-    REQUIRE(retain(evaluate(decided), before.peak_bytes()).recompute() ==
-            before.recompute()); // there is no room
-    CHECK(exchange(evaluate(decided), before.peak_bytes(), 3).decided() == other);
-    CHECK(exchange(evaluate(other), before.peak_bytes(), 3).decided() == other);
-    CHECK(exchange(evaluate(decided), before.peak_bytes(), 0).decided() == decided);
-}
-
-TEST_CASE("a swap counts what is kept from its last use on, and moves nothing that saves no time",
-          "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000); // 0 1
-    const auto dear = g.light({big}, 100);                   // 2
-    const auto cheap = g.light({small}, 100);                // 3
-    const auto wide = g.heavy({small}, 300); // 4: with it, there is no room for one more map up to the loss
-    const auto mask = g.light({small}, 8);   // 5: only a gradient reads it, so that it runs late at no price
-    const auto loss = g.light({dear, cheap, wide}, 0); // 6
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({d, dear, cheap, mask}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    auto decided = echo::decision::nothing(s);
-    decided.again.insert(s[mask].producer);
-    auto other = decided;
-    decided.again.insert(s[dear].producer);
-    other.again.insert(s[cheap].producer);
-    const auto before = evaluate(decided).peak_bytes();
-    REQUIRE(before == 508);
-    CHECK(exchange(evaluate(decided), before, 3).decided() == other);
-    CHECK(exchange(evaluate(decided), before + 10, 3).decided() == other); // there would be room for the mask
-}
-
-TEST_CASE("many runs are left out where something larger can go in their place", "[budget]") {
-    const std::uint64_t unit = GENERATE(1, 1000); // small maps have their prices too
-    toy_graph g;
-    const auto cheap = g.light({g.input(1)}, 300 * unit); // 0 1
-    std::vector<value> small;
-    for (int i = 0; i < 3; ++i) small.push_back(g.light({g.input(4000)}, 100 * unit));
-    const auto loss = g.light({cheap, small[0], small[1], small[2]}, 0);
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed()}, 400 * unit)}, 8);
-    const auto s = g.finish({loss, g.backward({d, cheap, small[0], small[1], small[2]}, 8)});
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    echo::evictor evict(evaluate);
-    echo::retainer retain(evaluate);
-    auto decided = echo::decision::nothing(s), other = decided;
-    for (const auto v : small) decided.again.insert(s[v].producer);
-    other.again.insert(s[cheap].producer);
-    const auto limit = evaluate(decided).peak_bytes();
-    REQUIRE(evaluate(other).peak_bytes() == limit);
-    REQUIRE(retain(evaluate(decided), limit).decided() == decided); // there is no room
-    CHECK(echo::ruin_and_recreate(evaluate, evict, retain, evaluate(decided), limit).decided() == other);
-    CHECK(echo::ruin_and_recreate(evaluate, evict, retain, evaluate(other), limit).decided() == other);
-}
-
-TEST_CASE("one plan is better in one part of the graph and another elsewhere: crossed, they are in both",
-          "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000);              // 0 1
-    const auto dear = g.light({big}, 100), cheap = g.light({small}, 100); // 2 3
-    const auto between = g.heavy({dear, cheap}, 8);                       // 4
-    const auto dear_too = g.light({big}, 100), cheap_too = g.light({small}, 100);
-    const auto loss = g.light({between, dear_too, cheap_too}, 0);
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8);
-    const auto s = g.finish({loss, g.backward({g.backward({d, dear_too, cheap_too}, 8), dear, cheap}, 8)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto& [evaluate, evict, retain, exchange] = m;
-    const auto again = [&](value one, value other) {
-        auto decided = echo::decision::nothing(s);
-        decided.again.insert(s[one].producer);
-        decided.again.insert(s[other].producer);
-        return decided;
-    };
-    const auto first = again(cheap, dear_too), second = again(dear, cheap_too);
-    const auto limit = evaluate(first).peak_bytes();
-    REQUIRE(evaluate(second).peak_bytes() == limit);
-    REQUIRE(evaluate(again(cheap, cheap_too)).peak_bytes() <= limit);
-    echo::crosser<> cross(evaluate, evict, retain);
-    const auto crossed = [&](const echo::decision& best, const echo::decision& other) {
-        const echo::crossable one = cross.prepared(evaluate(other));
-        const std::vector others{&one};
-        return cross(evaluate(best), others, limit).decided();
-    };
-    CHECK(crossed(first, second) == again(cheap, cheap_too));
-    CHECK(crossed(second, first) == again(cheap, cheap_too));
-    CHECK(crossed(again(cheap, cheap_too), first) == again(cheap, cheap_too));
-    CHECK(crossed(first, again(dear, dear_too)) == first); // nowhere better
-}
-
-TEST_CASE("a plan is crossed with the last that were met", "[budget]") {
-    toy_graph g;
-    const auto data = g.input(1);
-    std::vector<value> maps;
-    for (int i = 0; i < 8; ++i) {
-        maps.push_back(g.light({data}, 100));
-        maps.push_back(g.light({g.input(4'000'000)}, 100));
-        maps.push_back(g.heavy({maps[maps.size() - 2], maps.back()}, 8));
-    }
-    const auto loss = g.light(maps, 0);
-    auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 4000)}, 8);
-    for (std::size_t i = maps.size(); i > 0; i -= 3)
-        d = g.backward({d, maps[i - 3], maps[i - 2], maps[i - 1]}, 8);
-    const auto s = g.finish({loss, d});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    const auto made = [&](const std::vector<std::size_t>& again) {
-        auto decided = echo::decision::nothing(s);
-        for (const auto i : again) decided.again.insert(s[maps[i]].producer);
-        return m.evaluate(decided);
-    };
-    // Of each three maps one is cheap and one is dear.
-    const std::vector<std::size_t> mixed{0, 3, 6, 9, 13, 16, 19, 22}, other{1, 4, 7, 9, 12, 15, 18, 21};
-    const auto limit = made(mixed).peak_bytes();
-    REQUIRE(made(other).peak_bytes() == limit);
-    const auto times = [&](std::size_t met_since) {
-        echo::crossed_plans<> crossed(m.evaluate, m.evict, m.retain);
-        crossed.remember(made(other));
-        for (std::size_t i = 0; i < met_since; ++i) { // all of them far above the limit
-            std::vector<std::size_t> again;
-            for (std::size_t k = 0; k < i / 4 % 8; ++k) again.push_back(3 * k);
-            for (std::size_t k = 0; k < i % 4; ++k) again.push_back(3 * k + 1);
-            if (again.size() < 8) crossed.remember(made(again));
-        }
-        return crossed.cross(made(mixed), limit).recompute();
-    };
-    const auto best = made({0, 3, 6, 9, 12, 15, 18, 21}).recompute();
-    REQUIRE(best < made(mixed).recompute());
-    CHECK(times(0) == best);
-    CHECK(times(4) == best);
-    CHECK(times(64) == made(mixed).recompute()); // forgotten by then
-}
-
-namespace {
-
-/// `make_move` of an evaluator and its moves gives a move: from a plan and the limit that its peak keeps to, another
-/// plan. How many plans of random graphs it has made cheaper.
-template <class MakeMove>
-std::size_t count_improved(const MakeMove& make_move) {
-    std::size_t improved = 0;
-    support::check(1, [&] {
-        const auto s = support::build(*support::recipes());
+TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budget][law]") {
+    std::map<std::string, std::size_t> improved;
+    support::check(0.3, [&] {
+        const bool large = *support::numbers(4) == 0; // no whole front is searched there
+        const auto s = large ? support::numbered_graph(*support::numbers(1000), 450)
+                             : support::build(*support::recipes());
         const auto c = echo::find_candidates(s);
+        const echo::anchor_finder<> anchors(s, c);
         echo::evaluator<> evaluate(s, c);
-        echo::evictor evict(evaluate);
-        echo::retainer retain(evaluate);
-        auto move = make_move(evaluate, evict, retain);
-        auto nothing = echo::decision::nothing(s);
-        nothing.heavy = true;
-        const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
-        for (const std::uint64_t part : {1, 2, 3}) {
-            const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 4;
-            auto found = evict(evaluate(nothing), limit, {});
-            if (!found.met) continue;
-            const auto before = found.plan.recompute();
-            const auto after = move(std::move(found.plan), limit);
-            support::require(after.peak_bytes() <= limit, "the limit is not kept");
-            support::require(after.recompute() <= before, "it takes longer");
-            improved += after.recompute() < before;
+        echo::search_moves<> m(evaluate, {}, {}, echo::tuning::most_work);
+        echo::search_state state;
+        state.start_from(evaluate(echo::decision::nothing(s)).rated());
+        const auto least_peak = [](const echo::search_state& of) {
+            return of.known.lowest().footprint.peak_bytes;
+        };
+        const auto pass = [&](const char* name, const auto& run) {
+            const auto before = state.known.all();
+            state = run(std::move(state));
+            for (const auto& plan : before)
+                support::require(state.meets(plan.footprint.peak_bytes, plan.recompute), "a plan is lost");
+            bool is_same = before.size() == state.known.all().size();
+            for (std::size_t i = 0; is_same && i < before.size(); ++i)
+                is_same = before[i].decided == state.known.all()[i].decided;
+            improved[name] += !is_same;
+        };
+        using echo::search_state;
+        pass("cuts",
+             [&](search_state given) { return echo::start_from_cuts(m, std::move(given), anchors, true); });
+        const std::uint64_t high = state.known.all().front().footprint.peak_bytes;
+        const std::uint64_t limit = high - (high - least_peak(state)) / 2;
+        const auto most = c.times.at_most(0.1);
+        pass("starts", [&](search_state given) { return echo::bring_starts(m, std::move(given), limit); });
+        pass("nearest", [&](search_state given) {
+            return echo::bring_nearest(m, std::move(given), limit - limit / 64);
+        });
+        pass("recreate", [&](search_state given) { return echo::recreate(m, std::move(given), limit); });
+        pass("retain",
+             [&](search_state given) { return echo::retain_below(m, std::move(given), limit + limit / 64); });
+        pass("lower", [&](search_state given) { return echo::lower_within(m, std::move(given), most); });
+        pass("polish", [&](search_state given) { return echo::polish(m, std::move(given), most, 0); });
+        pass("descend", [&](search_state given) { return echo::descend(m, std::move(given), 0); });
+        pass("front", [&](search_state given) { return echo::follow_front(m, std::move(given), 10); });
+        pass("neighbours",
+             [&](search_state given) { return echo::learn_from_neighbours(m, std::move(given)); });
+        for (const auto& plan : state.known.all()) {
+            const auto again = evaluate(plan.decided);
+            support::require(again.peak_bytes() == plan.footprint.peak_bytes &&
+                                 again.recompute() == plan.recompute,
+                             "a known plan has other figures");
         }
     });
-    return improved;
+    CHECK(improved.size() == 10);
+    for (const auto& [name, count] : improved) {
+        CAPTURE(name);
+        CHECK(count > 0);
+    }
 }
-
-} // namespace
 
 TEST_CASE("what is read in one bit from the peak on is encoded, which takes no time", "[budget]") {
     toy_graph g;
@@ -399,98 +272,6 @@ TEST_CASE("what is read in one bit from the peak on is encoded, which takes no t
     CHECK(led.plan.peak_bytes() == plain - 3200 + 100);
     CHECK(echo::make_plan(s, {.budget = plain - 3000}).report().recomputed_nodes == 0);
     CHECK(echo::make_plan(s, {.budget = plain - 3000, .encode = false}).report().recomputed_nodes > 0);
-}
-
-TEST_CASE("a swap takes an encoding rather than time", "[budget]") {
-    toy_graph g;
-    const auto data = g.input(1);
-    const auto x = g.heavy({data}, 3200), y = g.light({x}, 3200), z = g.heavy({y}, 32);
-    const auto dear = g.heavy({data}, 3000);
-    const auto loss = g.light({z, dear}, 0);
-    const auto of_weights = g.heavy_backward({g.seed(), y}, 32);
-    const auto of_y = g.heavy_backward({of_weights}, 6400); // the peak
-    const auto d = g.backward({of_y, y, x}, 0, {1});
-    const auto s = g.finish({loss, g.backward({d, dear}, 0)});
-    const auto c = echo::find_candidates(s);
-    moves_of m(s, c);
-    auto decided = echo::decision::nothing(s);
-    decided.heavy = true;
-    const auto plain = m.evaluate(decided).peak_bytes();
-    decided.again.insert(s[dear].producer);
-    auto plan = m.evaluate(decided);
-    const auto limit = plan.peak_bytes() + 500;
-    CHECK(limit < plain);
-    const auto swapped = m.exchange(std::move(plan), limit, 10);
-    CHECK(swapped.peak_bytes() <= limit);
-    CHECK(swapped.recompute() == 0);
-    CHECK(swapped.decided().encoded[y]);
-}
-
-TEST_CASE("swaps keep to the limit and never take longer", "[budget]") {
-    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
-              return [&, exchange = echo::exchanger(evaluate, evict, retain)](echo::evaluated_plan plan,
-                                                                              std::uint64_t limit) mutable {
-                  return exchange(std::move(plan), limit, 10);
-              };
-          }) > 0);
-}
-
-TEST_CASE("swaps alone find what the whole search finds, where each leaves alone what another needs",
-          "[budget]") {
-    struct example {
-        std::uint64_t graph, part; ///< its number, and eighths of the way to the lowest peak
-    };
-    const example all[] = {
-        {2348, 5}, {1567, 5},  // swaps that share a node do not go together
-        {5136, 7}, {26716, 5}, // what one keeps, none of the others gives up
-        {735, 5},  {10651, 5}, // what one would have kept, others may give up if it did not pay
-    };
-    for (const auto& [graph, part] : all) {
-        const auto s = support::numbered_graph(graph);
-        const auto c = echo::find_candidates(s, {.encode = false});
-        moves_of m(s, c);
-        auto& [evaluate, evict, retain, exchange] = m;
-        auto nothing = echo::decision::nothing(s);
-        nothing.heavy = true;
-        const std::uint64_t least = evict(evaluate(nothing), 0, {}).plan.peak_bytes();
-        const std::uint64_t limit = least + (evaluate(nothing).peak_bytes() - least) * part / 8;
-        CAPTURE(graph, part);
-        auto found = evict(evaluate(nothing), limit, {});
-        REQUIRE(found.met);
-        const auto before = found.plan.recompute();
-        const auto after = exchange(std::move(found.plan), limit, 20).recompute();
-        const echo::anchor_finder<> anchors(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
-        CHECK(after < before);
-        CHECK(after <= search.cheapest(limit).recompute());
-    }
-}
-
-TEST_CASE("a way below the limit and back keeps to it and never takes longer", "[budget]") {
-    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
-              return [&](echo::evaluated_plan plan, std::uint64_t limit) {
-                  return echo::ruin_and_recreate(evaluate, evict, retain, std::move(plan), limit);
-              };
-          }) > 0);
-}
-
-TEST_CASE("crossed plans keep to the limit and never take longer", "[budget]") {
-    CHECK(count_improved([](auto& evaluate, auto& evict, auto& retain) {
-              return [&, cross = echo::crosser<>(evaluate, evict, retain)](echo::evaluated_plan plan,
-                                                                           std::uint64_t limit) mutable {
-                  // Others of all kinds: what is led below the limit and back, and what recomputes all there is.
-                  const echo::rated_decision best = plan.rated();
-                  std::vector<echo::crossable> others;
-                  others.push_back(cross.prepared(evict(evaluate(best.decided), limit - limit / 8, {}).plan));
-                  others.push_back(cross.prepared(retain(evaluate(others[0].plan.decided), limit, 8)));
-                  auto all = best.decided;
-                  for (const auto n : all.again.ids()) all.again.insert(n);
-                  others.push_back(cross.prepared(evaluate(all)));
-                  return cross(evaluate(best.decided),
-                               std::vector<const echo::crossable*>{&others[0], &others[1], &others[2]},
-                               limit);
-              };
-          }) > 0);
 }
 
 TEST_CASE("the least peak within some recomputation", "[budget]") {
@@ -572,7 +353,7 @@ TEST_CASE("who takes some of a ranking takes what is first in all of it", "[budg
 TEST_CASE("a front falls and rises, and each of its points is a budget that can be met", "[budget]") {
     support::check(0.05, [] {
         const auto s = support::build(*support::recipes());
-        const auto found = echo::front(s, {.local_search_replays = 100}, 6);
+        const auto found = echo::front(s, {}, 6);
         const auto& points = found.points;
         support::require(!points.empty(), "a front without points");
         support::require(points.front().recompute_time_ratio == 0, "the front begins with recomputation");
@@ -597,14 +378,12 @@ namespace {
 bool costs_no_more_than_min_cut(const echo::snapshot& s) {
     const auto cut = echo::make_plan(s, {.how = echo::strategy::min_cut}).report();
     if (cut.recompute_time_ratio <= 0) return false;
-    // Without exchanges, which find better plans in graphs as small as these.
-    const auto cheapest = echo::make_plan(s, {.budget = cut.peak_bytes, .local_search_replays = 0}).report();
+    const auto cheapest = echo::make_plan(s, {.budget = cut.peak_bytes}).report();
     support::require(cheapest.peak_bytes <= cut.peak_bytes, "the budget is not met");
     support::require(cheapest.recompute_time_ratio <= cut.recompute_time_ratio * (1 + 1e-12),
                      "the budget costs more than min_cut");
     const auto lowest = echo::make_plan(s, {.how = echo::strategy::budget,
-                                            .max_overhead = cut.recompute_time_ratio * (1 + 1e-12),
-                                            .local_search_replays = 0})
+                                            .max_overhead = cut.recompute_time_ratio * (1 + 1e-12)})
                             .report();
     support::require(lowest.peak_bytes <= cut.peak_bytes, "min_cut's peak is lower for the same time");
     return true;
@@ -636,19 +415,17 @@ TEST_CASE("what is left of a cut that is rolled back is known to budgets", "[bud
 TEST_CASE("no regret: no plan that is known keeps to a budget with less recomputation", "[budget]") {
     support::check(0.1, [] {
         const auto s = support::build(*support::recipes());
-        const echo::plan_options options{.local_search_replays = 25};
         struct known_plan {
             std::uint64_t peak_bytes;
             double overhead;
         };
         std::vector<known_plan> known;
         std::vector<std::uint64_t> limits;
-        for (const auto& point : echo::front(s, options).points) {
+        for (const auto& point : echo::front(s).points) {
             known.push_back({point.peak_bytes, point.recompute_time_ratio});
             limits.push_back(point.peak_bytes);
         }
-        const auto plan = [&](echo::plan_options asked) {
-            asked.local_search_replays = options.local_search_replays;
+        const auto plan = [&](const echo::plan_options& asked) {
             const auto r = echo::make_plan(s, asked).report();
             known.push_back({r.peak_bytes, r.recompute_time_ratio});
             return r;
@@ -663,30 +440,10 @@ TEST_CASE("no regret: no plan that is known keeps to a budget with less recomput
             for (const auto& p : known)
                 if (p.peak_bytes <= limit) least = std::min(least, p.overhead);
             support::require(r.peak_bytes <= limit, "a limit that a known plan keeps to is missed");
-            support::require(r.recompute_time_ratio <= 1.02 * least + 1e-9, "a known plan needs less");
+            support::require(r.recompute_time_ratio <= least + 0.02,
+                             "a known plan's step is shorter by a fiftieth");
         }
     });
-}
-
-TEST_CASE("what local search alone brings below the baseline is where the front begins", "[budget]") {
-    // In neither graph an eviction lowers the peak.
-    for (const auto& [number, limits] :
-         {std::pair{4522u, std::vector<std::uint64_t>{5348, 6548}}, {4999u, {1808, 1890}}}) {
-        const auto s = support::numbered_graph(number, 60);
-        CAPTURE(number);
-        double last = 1;
-        for (const std::uint64_t limit : limits) {
-            const auto plan = echo::make_plan(s, {.budget = limit});
-            CHECK(plan.met());
-            CHECK(plan.report().recompute_time_ratio <= last);
-            last = plan.report().recompute_time_ratio;
-        }
-        const auto front = echo::front(s, {}).points;
-        const auto within =
-            std::ranges::find_if(front, [&](const auto& p) { return p.peak_bytes <= limits.back(); });
-        REQUIRE(within != front.end());
-        CHECK(within->recompute_time_ratio == last);
-    }
 }
 
 TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
@@ -709,14 +466,6 @@ TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     CHECK(std::find(told.begin(), told.end(), 0.5) != told.end());
     CHECK(std::adjacent_find(told.begin(), told.end(), std::greater<>()) == told.end());
     CHECK(told.back() <= 1);
-}
-
-TEST_CASE("of a small graph limits all along the front are searched, and each is told", "[budget]") {
-    const far_apart m;
-    std::size_t told = 0;
-    const auto tell = [&](double) { ++told; };
-    echo::front(m.s, {.progress = tell});
-    CHECK(told >= echo::search_effort::of(m.s).front_points);
 }
 
 TEST_CASE("a plan that comes back is the plan that was made, whatever was made in between", "[budget][law]") {
@@ -833,103 +582,8 @@ TEST_CASE(
         REQUIRE(lowest.peak_bytes() > 1);
         const auto asked = echo::budget_search(evaluate, anchors, {}).cheapest(lowest.peak_bytes());
         CAPTURE(number);
-        CHECK(lowest.recompute() <= asked.recompute() + asked.recompute() / 50);
+        CHECK(lowest.recompute() <= asked.recompute() + std::max(asked.recompute(), c.times.total) / 50);
     }
-}
-
-TEST_CASE("below the lowest plan within a time, no search at a limit finds another within it", "[budget]") {
-    const auto s = support::numbered_graph(11, 450); // where a rung gives nothing, and the next one does
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
-    const auto most = c.times.at_most(0.05);
-    echo::evaluator<> evaluate(s, c);
-    REQUIRE(echo::search_effort::of(s).polishing_replays() > 0);
-    const auto lowest = echo::budget_search(evaluate, anchors, {}).lowest(most).peak_bytes();
-    for (const std::uint64_t rungs : {1, 2}) {
-        const std::uint64_t limit = lowest - lowest * rungs / 256;
-        const auto found = echo::budget_search(evaluate, anchors, {}).cheapest(limit);
-        CHECK((found.peak_bytes() > limit || found.recompute() > most));
-    }
-}
-
-namespace {
-
-/// A search for budgets before anything is searched: one plan to start from, and cuts.
-struct beginning {
-    const echo::snapshot& s;
-    echo::candidates c = echo::find_candidates(s, {.encode = false});
-    echo::evaluator<> evaluate{s, c};
-    echo::anchor_finder<> anchors{s, c};
-    echo::led_plans<> plans{evaluate, {}};
-    echo::cut_candidates<> cuts{evaluate, anchors, true};
-    echo::descent<> down{plans, cuts};
-
-    explicit beginning(const echo::snapshot& graph) : s(graph) {
-        plans.start_from(echo::decision::nothing(s));
-    }
-};
-
-} // namespace
-
-TEST_CASE("the way down begins with the best of starts and cheap cuts, and goes on in small steps",
-          "[budget]") {
-    std::size_t by_cuts = 0, by_steps = 0;
-    for (std::uint64_t number = 30; number < 34; ++number) {
-        const auto s = support::numbered_graph(number, 450);
-        beginning search(s);
-        const auto start = search.plans.starts().front().decided;
-        const auto led = search.plans
-                             .evict()(search.evaluate(start), 0,
-                                      {.patient = true, .everywhere = search.plans.effort().whole_front()})
-                             .plan.peak_bytes();
-        const auto first = search.down.down_to(echo::any_peak, 0).footprint.peak_bytes;
-        const auto last = search.down.down_to(0, 0).footprint.peak_bytes;
-        CHECK(first <= led);
-        CHECK(last <= first);
-        by_cuts += first < led;
-        by_steps += last < first;
-    }
-    CHECK(by_cuts > 0);
-    CHECK(by_steps > 0);
-}
-
-TEST_CASE("the start that has led to a limit is led first to the next, and then every other", "[budget]") {
-    toy_graph g;
-    const auto small = g.input(1), big = g.input(4'000'000);
-    const auto heavy = g.heavy({big}, 300), cheap = g.light({small}, 100), dear = g.light({big}, 100);
-    const auto loss = g.light({heavy, cheap, dear}, 0);
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 600)}, 8);
-    const auto s = g.finish({loss, g.backward({d, heavy, cheap, dear}, 8)});
-    const auto c = echo::find_candidates(s);
-    const auto time = [&](value v) { return c.times.of_node[s[v].producer]; };
-    echo::evaluator<> evaluate(s, c);
-    echo::led_plans<> plans(evaluate, {});
-    auto decided = echo::decision::nothing(s);
-    plans.start_from(evaluate(decided)); // heavy ops do not run again
-    decided.again.insert(s[heavy].producer);
-    plans.start_from(decided);
-    decided.again.insert(s[dear].producer);
-    plans.start_from(decided);
-    REQUIRE(plans.starts().size() == 3);
-    const std::uint64_t peak = plans.starts().front().footprint.peak_bytes;
-    REQUIRE(peak == 1108);
-    const auto never = [] { return false; };
-    const auto all = time(heavy) + time(dear) + time(cheap);
-    CHECK(plans.search_within(peak - 500, all, never)); // from the second alone
-    CHECK_FALSE(plans.knows_within(peak - 100, time(cheap)));
-    CHECK(plans.search_within(peak - 100, time(cheap), never)); // from the first alone
-}
-
-TEST_CASE("a rung is the last that is not below some bytes", "[budget]") {
-    echo::limit_ladder high(256'000), low(3);
-    for (const std::size_t i : {0U, 1U, 2U, 40U}) {
-        CHECK(high.above(high.limit(i)) == i);
-        CHECK(high.above(high.limit(i) + 1) == std::max<std::size_t>(i, 1) - 1);
-    }
-    CHECK(high.above(300'000) == 0);
-    CHECK(low.limit(2) == 1);
-    CHECK(low.above(1) == 2); // one byte is a limit, none is not
-    CHECK(low.above(0) == 2);
 }
 
 TEST_CASE("a part of no time is 0, and no time is a part of it", "[budget]") {
@@ -982,52 +636,6 @@ TEST_CASE("a gap relieves all steps above the limit by what goes, even those a b
     const echo::evicted_copy gap{{}, {}, echo::step_id(0), echo::step_id(3)};
     CHECK(sums.relieved(gap, 1) == 2);
     CHECK(sums.relieved(gap, 100) == 2); // no more than lies above
-    sums.forget();
-    CHECK(sums.relieved(gap, 100) == 100); // the peak alone counts
-}
-
-TEST_CASE("an eviction that must be below a price is the one without it, or none", "[budget]") {
-    std::size_t found = 0, grown = 0;
-    for (std::uint64_t graph = 0; graph < 400; ++graph) {
-        const auto s = support::numbered_graph(graph);
-        const auto c = echo::find_candidates(s, {.encode = false});
-        echo::evaluator<> evaluate(s, c);
-        auto decided = echo::decision::nothing(s);
-        decided.heavy = true;
-        const auto plan = evaluate(decided);
-        const echo::id_set<echo::node_id> nothing_locked;
-        const echo::eviction_view<> view{
-            s, c, plan, evaluate.history_of(plan), nothing_locked, decided, plan.footprint().peak_step};
-        echo::idle_copies idle;
-        echo::eviction_list list;
-        echo::eviction_finder<>{}(view, idle, list, false);
-        echo::eviction_pricer<> price;
-        echo::excess_sums<> sums;
-        if (graph % 2 == 0) sums.read(plan.load(), plan.peak_bytes(), plan.peak_bytes() / 2);
-        const auto excess = static_cast<std::int64_t>(plan.peak_bytes() - plan.peak_bytes() / 2);
-        for (std::size_t i = 0; i < idle.all.size(); ++i) {
-            CAPTURE(graph, i);
-            const auto ask = [&](std::optional<std::uint64_t> below) {
-                list.clear();
-                const auto answer = price(view, idle, sums, i, excess, list, below).price;
-                CHECK(answer.has_value() == (list.all.size() == 1));
-                return answer;
-            };
-            const auto free = ask({});
-            if (!free) continue;
-            const echo::eviction whole = list.all[0];
-            ++found;
-            grown += whole.count > 1;
-            CHECK_FALSE(ask(*free));
-            CHECK(list.copies.empty());
-            if (*free == echo::detail::mul_div_most) continue; // or beyond that
-            CHECK(ask(*free + 1) == free);
-            CHECK(list.all.at(0).count == whole.count);
-            CHECK(list.all.at(0).freed == whole.freed);
-        }
-    }
-    CHECK(found > 100);
-    CHECK(grown > 20);
 }
 
 namespace {
@@ -1062,31 +670,6 @@ TEST_CASE("what is there only to make something smaller of it need not be there"
     const auto found = evict(evaluate(decided), 600, {});
     CHECK(found.met);
     CHECK(text(found.plan.steps()) == "0 1 2 3 4 5 6 7");
-
-    decided.heavy = true;
-    const auto plan = evaluate(decided);
-    for (const std::size_t which :
-         {0U, 1U, 2U, 3U, 4U, 5U}) { // every fourth makes it earlier, the others forget
-        auto next = decided;
-        CHECK(evict.forget_at(plan, next, m.peak, which));
-        CHECK(next.again[m.at(m.a)] == (which % 4 != 0));
-        CHECK(next.again[m.at(m.x)] == (which % 4 != 0));
-    }
-}
-
-TEST_CASE("what cannot be made again is not forgotten for what is made of it", "[budget]") {
-    const small_of_large m(400);
-    const auto c = echo::find_candidates(m.s);
-    echo::evaluator<> evaluate(m.s, c);
-    echo::evictor evict(evaluate);
-    auto decided = echo::decision::nothing(m.s), next = decided;
-    CHECK_FALSE(
-        evict.forget_at(evaluate(decided), next, m.peak, 1)); // x would have to be kept, and is larger
-    CHECK(next == decided);
-    decided.heavy = next.heavy = true; // now x can be made again as well
-    CHECK(evict.forget_at(evaluate(decided), next, m.peak, 1));
-    CHECK(next.again[m.at(m.a)]);
-    CHECK(next.again[m.at(m.x)]);
 }
 
 namespace {
@@ -1156,8 +739,9 @@ TEST_CASE("what would be written over takes room of its own where it is kept", "
     REQUIRE(plan.peak_bytes() < evaluate(echo::decision::nothing(s)).peak_bytes());
     echo::retainer retain(evaluate);
     const std::uint64_t limit = plan.peak_bytes();
+    const auto replays = evaluate.count();
     CHECK(retain(std::move(plan), limit).recompute() > 0);
-    CHECK(retain.rejected() == 0); // it is known without a try
+    CHECK(evaluate.count() == replays); // it is known without a try
 }
 
 TEST_CASE("what the backward pass writes over can be given up before", "[budget]") {
@@ -1173,53 +757,6 @@ TEST_CASE("what the backward pass writes over can be given up before", "[budget]
     auto nothing = evaluate(echo::decision::nothing(s));
     const std::uint64_t limit = nothing.peak_bytes() - 100;
     CHECK(echo::evictor(evaluate)(std::move(nothing), limit, {}).met);
-}
-
-TEST_CASE("what costs more per byte than the rest is not forgotten along with it, be the rest a single byte",
-          "[budget]") {
-    toy_graph g;
-    const auto op = [&](value read, std::uint64_t bytes, double time) {
-        return g.add({.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = time}, {read},
-                     {{.bytes = bytes}});
-    };
-    const auto x = op(g.input(1), 100, 1e-4);                // 0 1
-    const auto a = op(x, 101, 1e-4), dear = op(x, 10, 1e-2); // 2 3: to keep x frees one byte
-    const auto loss = g.light({a, dear}, 0);                 // 4
-    const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8); // 5 6 7
-    const auto s = g.finish({loss, g.backward({d, a, dear}, 8)});                  // 8
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    echo::evictor evict(evaluate);
-    auto next = echo::decision::nothing(s);
-    CHECK(evict.forget_at(evaluate(next), next, echo::step_id(6), 1));
-    CHECK(next.again[s[a].producer]);
-    CHECK(next.again[s[x].producer]);
-    CHECK_FALSE(next.again[s[dear].producer]);
-}
-
-TEST_CASE("of many readers only the first are forgotten along with one, so that a round stays near-linear",
-          "[budget]") {
-    const auto forgotten_of = [](std::size_t readers) {
-        toy_graph g;
-        const auto x = g.light({g.input(1)}, 100);
-        std::vector<value> made;
-        for (std::size_t i = 0; i < readers; ++i) made.push_back(g.light({x}, 101));
-        const auto loss = g.light(made, 0);
-        auto read = made;
-        read.push_back(g.heavy_backward({g.heavy_backward({g.seed(), loss}, 400)}, 8));
-        const auto s = g.finish({loss, g.backward(read, 8)});
-        const auto c = echo::find_candidates(s);
-        echo::evaluator<> evaluate(s, c);
-        echo::evictor evict(evaluate);
-        auto next = echo::decision::nothing(s);
-        CHECK(evict.forget_at(evaluate(next), next, echo::step_id(s[loss].producer.index() + 2), 1));
-        CHECK(next.again[s[x].producer]);
-        return static_cast<std::size_t>(
-            std::ranges::count_if(made, [&](value v) { return next.again[s[v].producer]; }));
-    };
-    CHECK(forgotten_of(20) == 20);
-    CHECK(forgotten_of(echo::tuning::most_readers) == echo::tuning::most_readers);
-    CHECK(forgotten_of(10 * echo::tuning::most_readers) <= 2 * echo::tuning::most_readers);
 }
 
 namespace {
@@ -1275,25 +812,9 @@ TEST_CASE("what is decided of many at once is what is decided of each in turn", 
     });
 }
 
-TEST_CASE("a search within a time knows what lies below", "[budget]") {
-    const auto s = layers(86);
-    const auto effort = echo::search_effort::of(s);
-    REQUIRE(effort.neighbours > 0);
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
-    const auto most = c.times.total / 50;
-    echo::evaluator<> evaluate(s, c);
-    echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 0});
-    const std::uint64_t lowest = search.lowest(most).peak_bytes();
-    std::size_t below = 0;
-    for (const auto& t : search.known()) below += t.footprint.peak_bytes < lowest;
-    INFO("below " << below);
-    CHECK(below > effort.neighbours);
-}
-
 TEST_CASE("of a large graph no more is tried once its nodes times the replays come to so many", "[budget]") {
     const auto s = layers(2800);
-    REQUIRE(echo::search_effort::of(s).is_reduced());
+    REQUIRE(echo::search_effort::of(s).is_reduced);
     const auto c = echo::find_candidates(s);
     const echo::anchor_finder<> anchors(s, c);
     const auto most = c.times.total / 50;
@@ -1320,131 +841,4 @@ TEST_CASE("of a large graph no more is tried once its nodes times the replays co
     CHECK(half.replays < whole.replays);
     CHECK(half.peak <= little.peak);
     CHECK(half.peak >= whole.peak);
-}
-
-TEST_CASE("at the points of a front there is no room left to keep what is made again", "[budget]") {
-    const auto s = layers(120);
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
-    echo::evaluator<> evaluate(s, c);
-    echo::retainer<> retain(evaluate);
-    echo::budget_search<> search(evaluate, anchors, {});
-    constexpr std::size_t count = 24;
-    const auto front = search.front(count);
-    const std::uint64_t high = front.front().footprint.peak_bytes, low = front.back().footprint.peak_bytes;
-    REQUIRE(low < high);
-    echo::limit_ladder ladder(high);
-    std::size_t with_room = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t limit =
-            ladder.limit(ladder.above(low + echo::detail::mul_div(high - low, i, count)));
-        const auto cheapest = std::ranges::find_if(
-            front, [&](const echo::rated_decision& plan) { return plan.footprint.peak_bytes <= limit; });
-        const auto kept = retain(evaluate(cheapest->decided), limit, echo::tuning::retained_from_below);
-        with_room += kept.recompute() < cheapest->recompute - cheapest->recompute / 100;
-    }
-    CHECK(with_room == 0);
-}
-
-TEST_CASE("a search at a limit walks down to it, and swaps, only where it may search locally", "[budget]") {
-    const auto s = layers(86);
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
-    const std::uint64_t limit = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes / 10 * 9;
-    const auto replays_with = [&](std::size_t local_search) {
-        echo::evaluator<> evaluate(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = local_search});
-        CHECK(search.cheapest(limit).peak_bytes() <= limit);
-        return evaluate.count();
-    };
-    CHECK(replays_with(0) < replays_with(1));
-}
-
-TEST_CASE("a search ends where its plan is proved to be cheap, and goes on where much may be gained",
-          "[budget]") {
-    const auto s = layers(120);
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
-    const std::uint64_t high = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
-    // A limit that part below the baseline; its plan is proved to be as cheap as any but for one part in `proved`.
-    const auto replays_at = [&](std::uint64_t part, echo::ticks proved, bool is_proved) {
-        const std::uint64_t limit = high - high / part;
-        echo::evaluator<> evaluate(s, c);
-        const auto found = echo::budget_search<>(evaluate, anchors, {}).cheapest(limit);
-        CHECK(found.peak_bytes() <= limit);
-        const std::size_t count = evaluate.count();
-        CHECK(echo::search_bounds<>(evaluate, true).proves_least(found.rated(), limit, proved) == is_proved);
-        return count;
-    };
-    const std::size_t near = replays_at(24, echo::tuning::far_part, true);
-    CHECK(replays_at(14, echo::tuning::proved_part, true) < near / 2);
-    CHECK(replays_at(26, echo::tuning::far_part, false) > near * 2);
-}
-
-TEST_CASE("what is proved of a limit holds for all plans, whichever was asked about before",
-          "[budget][law]") {
-    std::size_t proved = 0;
-    support::check(0.1, [&] {
-        const auto s = support::build(*support::recipes());
-        const auto c = echo::find_candidates(s);
-        const echo::anchor_finder<> anchors(s, c);
-        echo::evaluator<> evaluate(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 25});
-        const auto known = search.front(20);
-        echo::search_bounds<> bounds(evaluate, true);
-        for (int i = 0; i < 20; ++i) {
-            // A plan is asked about at a limit that a cheaper one keeps, too.
-            const auto& dear = known[*rc::gen::inRange<std::size_t>(0, known.size())];
-            const auto& cheap = known[*rc::gen::inRange<std::size_t>(0, known.size())];
-            if (dear.recompute < cheap.recompute) continue;
-            const std::uint64_t limit = cheap.footprint.peak_bytes;
-            for (const echo::ticks part : {2, 16, 400}) {
-                if (!bounds.proves_least(dear, limit, part)) continue;
-                RC_ASSERT(dear.recompute <= cheap.recompute + cheap.recompute / part);
-                ++proved;
-            }
-            RC_ASSERT(bounds.least_peak(cheap.recompute, dear) <= limit);
-        }
-    });
-    CHECK(proved > 0);
-}
-
-TEST_CASE("changes that are drawn lower a peak as far as any plan goes, where evictions do not", "[budget]") {
-    for (const std::uint64_t number : {133U, 430U, 614U, 764U, 1229U, 1262U}) {
-        const auto s = support::numbered_graph(number, 100);
-        const auto c = echo::find_candidates(s, {.encode = false});
-        const auto least = echo::lower_bound(s, c, false, true)({}, s.node_count());
-        echo::evaluator<> evaluate(s, c);
-        echo::evictor evict(evaluate);
-        echo::retainer retain(evaluate);
-        echo::local_search search(evaluate, evict, retain);
-        auto nothing = echo::decision::nothing(s);
-        nothing.heavy = true;
-        auto lowest = evict(evaluate(nothing), 0, {}).plan;
-        CHECK(lowest.peak_bytes() > least);
-        CHECK(search.lower(std::move(lowest), 0, 200).peak_bytes() == least);
-    }
-}
-
-TEST_CASE("on the front of a small graph is what each plan becomes just below the peaks before it",
-          "[budget]") {
-    for (const std::uint64_t number : {25U, 31U, 80U, 85U, 219U, 323U}) {
-        const auto s = support::numbered_graph(number, 40);
-        const auto c = echo::find_candidates(s);
-        const echo::anchor_finder<> anchors(s, c);
-        echo::evaluator<> evaluate(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.local_search_replays = 1000});
-        const auto all = search.front(24);
-        echo::led_plans<> plans(evaluate, {});
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            const std::uint64_t limit = all[i].footprint.peak_bytes - 1;
-            for (std::size_t k = i; k < all.size() && k < i + 4; ++k) {
-                const auto led = plans.lead(all[k], limit, echo::led_plans<>::no_limit);
-                bool known = false;
-                for (const auto& t : all)
-                    known |= t.footprint.peak_bytes <= led.peak_bytes() && t.recompute <= led.recompute();
-                CHECK(known);
-            }
-        }
-    }
 }

@@ -152,7 +152,6 @@ TEST_CASE("every plan keeps the laws", "[laws]") {
         for (auto& options : all) {
             options.encode = !encode;
             options.host = host;
-            options.local_search_replays = 25;
             const auto p = echo::make_plan(s, options);
             RC_LOG() << "strategy " << echo::name_of(p.chosen_by()) << ", " << s.node_count() << " nodes\n";
             support::require_laws(s, p, before);
@@ -181,7 +180,6 @@ TEST_CASE("fused plans keep the laws, and are never worse than those without", "
         for (auto& options : all) {
             options.encode = !encode;
             options.host = host;
-            options.local_search_replays = 25;
             const auto plain = echo::make_plan(s, options);
             options.host.fuse = true;
             const auto p = echo::make_plan(s, options);

@@ -27,7 +27,7 @@ using fuzz::attempt;
 using fuzz::require;
 
 void plan_by(const file_graph& g, const echo::snapshot& s, echo::strategy how) {
-    const auto p = echo::make_plan(s, {.how = how, .local_search_replays = 40});
+    const auto p = echo::make_plan(s, {.how = how});
     require(p.report().peak_bytes <= p.report().baseline_peak_bytes, "never above the baseline");
     require(p.report().lower_bound_bytes <= p.report().peak_bytes, "never below the bound");
     const auto m = echo::plan_memory(s, p);

@@ -149,8 +149,6 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
     options.budget = budget.value_or(echo::any_peak);
     options.max_overhead = max_overhead;
     options.progress = watching;
-    options.local_search_replays = // planning stays short
-        std::min<std::size_t>(options.local_search_replays, 2 * g.nodes.size());
     options.encode = false; // a packed copy is one that PyTorch would not make
     options.host = {.recompute_results = false, .encode = false};
     return options;

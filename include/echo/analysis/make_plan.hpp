@@ -165,7 +165,8 @@ void join(std::vector<front_point>& points, const std::vector<front_point>& more
 /// negative or NaN.
 /// If the host fuses, the plan is made twice, without fusion and with it, and is never worse than the first: neither
 /// the peak nor the recomputation is; with a budget, what it is asked for comes first, and then the other.
-/// Near-linear: some ten cuts and replays of O(nodes + edges).
+/// With `budget`, some hundred replays of O(nodes + edges + steps), some thousand for graphs of up to 256 nodes
+/// (`plan_report::replays`); the other strategies, some ten cuts and replays.
 template <std::same_as<snapshot> Snapshot>
 plan make_plan(const Snapshot& s, const plan_options& options = {}) {
     if (!options.host.fuse) return detail::planner<>(s, options).run();
@@ -180,8 +181,8 @@ plan make_plan(const Snapshot& s, const plan_options& options = {}) {
 }
 
 /// The front of peak against recomputation, searched at `points` limits; `how`, `budget` and `max_overhead` are not
-/// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some hundred cuts
-/// and a thousand replays of O(nodes + edges).
+/// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some ten
+/// cuts, and some replays of O(nodes + edges + steps) for each starting plan and limit.
 template <std::same_as<snapshot> Snapshot>
 plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
     plan_options asked = options;

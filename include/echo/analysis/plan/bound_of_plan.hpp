@@ -31,7 +31,7 @@ std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how
     const std::span first(at.data(), std::min(at.size(), tuning::places_cut_first));
     std::uint64_t bound = lower_bound(s, c, encode, heavy)(first, cuts_for(s, tuning::nodes_cut, 1));
     if (heavy && most && bound < peak) {
-        const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::cuts_of_proof);
+        const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
         bound = std::max(bound, budget_bound(s, c, encode).within(*most, at, cuts));
     }
     return std::min(bound, peak);

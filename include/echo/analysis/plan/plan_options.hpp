@@ -35,11 +35,8 @@ struct plan_options {
     std::size_t spare_run_questions = 32;
     std::size_t anchor_distances = 10; ///< how many anchor distances `echo` and `min_cut` try at most
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
-    /// How many replays `budget` spends on local search at most, which tries runs one by one; large graphs get fewer,
-    /// or none.
-    std::size_t local_search_replays = 4000;
-    search_options search{};      ///< which passes the search for budgets makes
-    progress_callback progress{}; ///< called now and then with the part done, 0 to 1
+    search_options search{};           ///< which passes the search for budgets makes
+    progress_callback progress{};      ///< called now and then with the part done, 0 to 1
 };
 
 } // namespace echo

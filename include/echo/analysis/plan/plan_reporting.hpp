@@ -103,7 +103,7 @@ void report_time_bound(const snapshot& s, const candidates& c, const plan_option
         options.how == strategy::budget && options.budget != any_peak && !options.allocator;
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
     const auto at = most_loaded(s, made.steps, found.load());
-    const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::cuts_of_proof);
+    const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
     const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at, cuts);
     report.recompute_time_bound = std::min(report.recompute_time_ratio, c.times.part(least));
 }

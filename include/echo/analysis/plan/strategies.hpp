@@ -59,7 +59,7 @@ public:
 
     /// Plans along the front, of rising recomputation; of a host with an allocator too, by their peaks.
     [[nodiscard]] std::vector<rated_decision> front(std::size_t count) {
-        budget_search<> search(evaluate_, anchors_, search_options());
+        budget_search<> search(evaluate_, anchors_, asked());
         tell_what_is_known(search);
         const auto& found = search.front(count);
         return {found.begin(), found.end()};
@@ -72,15 +72,12 @@ private:
         std::uint32_t distance;
     };
 
-    budget_options search_options() const {
-        return {.encode = options_.encode,
-                .local_search_replays = options_.local_search_replays,
-                .progress = progress_.of_search(),
-                .passes = options_.search};
+    budget_options asked() const {
+        return {.encode = options_.encode, .passes = options_.search, .progress = progress_.of_search()};
     }
 
     evaluated_plan propose_budget(std::vector<std::string>& notes) {
-        budget_search<> search(evaluate_, anchors_, search_options());
+        budget_search<> search(evaluate_, anchors_, asked());
         tell_what_is_known(search);
         if (search.is_reduced())
             notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
@@ -101,19 +98,16 @@ private:
         return allocator_choice<>(evaluate_, options_.allocator, search).smallest(most);
     }
 
-    /// No search does worse than the strategies that name no figure, with what is rolled back of them. Of large graphs
-    /// the minimum cut alone is asked: a search finds better plans than the others then.
+    /// No search does worse than the minimum cut, with what is rolled back of it; of small graphs, than the strategy
+    /// `min_cut`, which lowers the cut's peak.
     void tell_what_is_known(budget_search<>& search) {
         const std::uint64_t own = footprint(s_, baseline_schedule(s_)).peak_bytes;
         const auto know = [&](evaluated_plan plan) {
             search.know(roll_back(evaluate_, std::move(plan), own).plan);
         };
-        know(propose_cut());
-        if (!search.knows_all() || !options_.search.other_starts) return;
-        std::vector<std::string> notes;
-        for (const strategy other :
-             {strategy::min_cut, strategy::mirror, strategy::echo_printed, strategy::echo})
-            know(propose(other, notes));
+        evaluated_plan cut = propose_cut();
+        if (search.knows_all()) know(lowered(evaluate_(cut.decided())));
+        know(std::move(cut));
     }
 
     evaluated_plan propose_cut() {

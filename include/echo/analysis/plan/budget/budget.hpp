@@ -1,193 +1,151 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Budgets: the least recomputation under a limit on the peak, the least peak under a limit on recomputation, and the
-/// front of one against the other. All three ask one search for plans at limits.
-///
-/// A limit is always searched from the same starts, whatever else is asked: the plan that recomputes nothing, the plans
-/// that the caller knows, and cuts of `cut_candidates`. From each, `evict` forgets what is live at the peak, cheapest
-/// time per byte first, until a limit is met, and `retain` keeps again what there is room for: at a rung above the
-/// limit, which limits nearby share, from there on down in small steps, and straight at the limit. At last,
-/// `local_search` tries runs one by one, as often as the size of the graph allows, `exchange` swaps them,
-/// `ruin_and_recreate` goes below the limit and back, and `crosser` puts the best parts of several plans together. A
-/// certified bound (`search_bounds`) tells when to end, and where it leaves much to gain, more is tried, up to asking
-/// the other way round: for the least peak at that price. So a lower limit hardly ever finds a cheaper plan, and limits
-/// on one ladder (`limit_ladder`) make it likely that who asks again, by another figure, gets the same plan. Of small
-/// graphs the whole front is searched, point by point, whatever is asked; of those above 8192 nothing is proved on the
-/// way.
+/// `budget_search`: the least recomputation under a limit on the peak, the least peak under a limit on recomputation,
+/// and the front of one against the other. Each is a sequence of passes over one `search_state`; the sequences stand
+/// here.
 #pragma once
 
-#include <echo/analysis/plan/budget/limit_search.hpp>
+#include <echo/analysis/plan/budget/bring_down.hpp>
 #include <echo/analysis/plan/budget/lowest_peak.hpp>
-#include <echo/analysis/plan/budget/rung_search.hpp>
-#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/budget/progress.hpp>
+#include <echo/analysis/plan/budget/recreate.hpp>
+#include <echo/analysis/plan/budget/search_options.hpp>
+#include <echo/analysis/plan/budget/search_state.hpp>
+#include <echo/analysis/plan/budget/start_from_cuts.hpp>
+#include <echo/analysis/plan/budget/whole_front.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
 namespace echo {
 
-/// Searches for plans of one snapshot. Evaluator and anchors must outlive it.
+/// What a search for budgets may do, and whom it tells how far it is.
+struct budget_options {
+    /// Plans may keep values in one bit per element.
+    bool encode = true;
+    /// Which passes are made.
+    search_options passes{};
+    progress_callback progress{};
+    /// Of a large graph: what nodes times replays may come to where the least peak within a time is looked for.
+    std::size_t most_work = tuning::most_work;
+};
+
+/// Searches for plans of one snapshot. Evaluator and anchors must outlive it. What one search finds, the next ones know.
 /// A template so that only files that make plans compile it.
 template <class = void>
 class budget_search {
 public:
-    budget_search(const budget_search&) = delete; // its parts point to each other
-    budget_search& operator=(const budget_search&) = delete;
     budget_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
-        : anchors_(anchors), options_(options), rungs_(evaluate, anchors, options), limits_(rungs_) {}
+        : anchors_(anchors), encode_(options.encode),
+          moves_(evaluate, options.passes, options.progress, options.most_work) {
+        state_.start_from(moves_.with_heavy(decision::nothing(evaluate.graph())));
+    }
 
     /// A plan to start from as well: no search finds a worse one. Before the first search.
     void know(const evaluated_plan& plan) {
-        if (rungs_.polishing_replays() > 0) given_.push_back(plan.rated());
-        limits_.know(plan);
-        rungs_.plans().start_from(plan.decided());
-        rungs_.plans().add(plan); // as a start it may run heavy nodes again, and be dearer
+        state_.start_from(moves_.with_heavy(plan.decided()));
+        state_.known.add(plan.rated());
     }
 
-    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. A search
-    /// at the limit and one at the rung above it, a third where none of the starts arrives, and what the starts cost;
-    /// where much may still be gained, as much again as `lowest` takes, once or twice. A limit that is out of reach
-    /// takes some more, to say so of a plan that is hard to go below, and a search at the peak of that plan.
+    /// The cheapest plan found whose peak is at most `limit`; without one, the plan of the least peak found. Some
+    /// hundred replays, some thousand of small graphs.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
-        rungs_.prepare();
-        if (const rated_decision* t = known_.within(limit); t && t->recompute == 0)
-            return rungs_.evaluate()(t->decided);
-        if (knows_all())
-            rungs_.search_whole_front();
-        else
-            limits_.search(limit);
-        if (!known_.within(limit) && !knows_all() && !is_reduced())
-            limits_.search(known_.lowest().footprint.peak_bytes); // what is lowest may take less
-        if (options_.passes.other_way && rungs_.polishing_replays() > 0 && known_.within(limit) &&
-            limits_.may_be_far(limit))
-            ask_the_other_way(limit);
-        const rated_decision* found = known_.within(limit);
-        return finished(found ? *found : known_.lowest(), limit);
+        if (!state_.meets(limit, 0)) state_ = search_limit(std::move(state_), limit);
+        const rated_decision* found = state_.known.within(limit);
+        return finished(found ? *found : state_.known.lowest(), limit);
     }
 
-    /// The least peak found among plans that recompute for at most `most`. Some ten searches at rungs, most of which
-    /// end early, and a walk as to a limit.
+    /// The least peak found among plans that recompute for at most `most`. Some hundred replays, some thousand of small
+    /// graphs.
     [[nodiscard]] evaluated_plan lowest(ticks most) {
-        rungs_.prepare();
-        if (knows_all()) {
-            rungs_.search_whole_front();
-        } else {
-            // Large graphs keep few starts, and the lowest plan need not be one of them.
-            rungs_.plans().start_from(*known_.within_time(most));
-            const std::uint64_t least = rungs_.least_bytes_within(most);
-            const std::size_t last = rungs_.last_rung_within(most, least);
-            if (!rungs_.is_spent()) rungs_.search_rung(last);
-            rungs_.search_neighbours(last);
-            limits_.walk_to(last);
-            lowest_peak<>(rungs_).polish(most, least);
-        }
-        const rated_decision* found = known_.within_time(most);
+        state_ = search_time(std::move(state_), most);
+        const rated_decision* found = state_.known.within_time(most);
         return finished(*found, found->footprint.peak_bytes);
     }
 
     /// The front, from the plan that recomputes nothing down to the least peak found; peaks fall and times rise from
-    /// point to point. At most `count` searches between them. Valid until the next search.
+    /// point to point. `count` limits are searched. Valid until the next search.
     const std::vector<rated_decision>& front(std::size_t count) {
-        rungs_.prepare();
-        if (knows_all()) {
-            rungs_.search_whole_front();
-        } else {
-            rungs_.down_to(0);
-            const std::uint64_t high = known_.all().front().footprint.peak_bytes;
-            const std::uint64_t low = known_.lowest().footprint.peak_bytes;
-            led_plans<>::arrivals arrived;
-            std::size_t last = 0;
-            for (std::size_t i = 1; i <= count; ++i) {
-                const std::size_t rung =
-                    rungs_.ladder().above(low + detail::mul_div(high - low, count - i, count));
-                if (std::exchange(last, rung) == rung) continue; // points so close are one
-                if (i % tuning::points_per_search == 1 || arrived.empty())
-                    arrived = rungs_.search_rung(rung);
-                else
-                    go_on_along_front(rungs_.ladder().limit(rung), arrived);
-            }
-            if (!is_reduced()) retain_along_front(low, high, count);
-        }
-        return known_.all();
+        state_ = search_front(std::move(state_), count);
+        return state_.known.all();
     }
 
     /// All plans found so far that no other beats: peaks fall, times rise. Until the next search.
-    const std::vector<rated_decision>& known() const noexcept { return known_.all(); }
-
-    /// Whether the graph is so small that all plans that might be of use should be known.
-    bool knows_all() const noexcept { return rungs_.knows_all(); }
+    const std::vector<rated_decision>& known() const noexcept { return state_.known.all(); }
+    /// Whether the graph is so small that the whole front is searched.
+    bool knows_all() const noexcept { return moves_.effort.whole_front; }
     /// Whether the size of the graph has made the search do less than it would for a small one.
-    bool is_reduced() const noexcept { return rungs_.is_reduced(); }
+    bool is_reduced() const noexcept { return moves_.effort.is_reduced; }
     /// Whether so much was done by now for a large graph that `lowest` tries no more. O(1).
-    bool is_spent() noexcept { return rungs_.is_spent(); }
+    bool is_spent() const noexcept { return moves_.is_spent(); }
 
 private:
-    /// Another search, which knows nothing of this one, looks for the least peak at a price. It comes from elsewhere
-    /// and goes down rung by rung; what it finds below the limit may cost less, all the more once that keeps again what
-    /// there is room for. The price is one that others ask for, if one is a little lower than what is known at the
-    /// limit, and where that gives nothing, the same as that.
-    void ask_the_other_way(std::uint64_t limit) {
-        const auto tell = [this](double) { rungs_.plans().tell(); }; // it goes on where this search is
-        budget_options asked = options_;
-        if (asked.progress) asked.progress = tell;
-        budget_search other(rungs_.evaluate(), anchors_, asked);
-        for (const rated_decision& plan : given_) other.know(rungs_.evaluate()(plan.decided));
-        const ticks price = known_.within(limit)->recompute;
-        const auto gives_less = [&](ticks most) {
-            static_cast<void>(other.lowest(most));
-            for (const rated_decision& plan : other.known())
-                if (plan.footprint.peak_bytes <= limit) rungs_.plans().add(plan);
-            rungs_.plans().retain_from_below(limit);
-            return known_.within(limit)->recompute < price;
-        };
-        const std::optional<ticks> common = common_price_below(price);
-        if ((common && gives_less(*common)) || gives_less(price)) limits_.swap_while_it_helps(limit);
+    /// Towards a limit on the peak.
+    search_state search_limit(search_state state, std::uint64_t limit) {
+        state = start_from_cuts(moves_, std::move(state), anchors_, encode_);
+        if (knows_all()) {
+            state = search_whole_front(moves_, std::move(state));
+        } else {
+            state = bring_starts(moves_, std::move(state), limit);
+            state = bring_nearest(moves_, std::move(state), limit);
+            if (!state.known.within(limit)) state = reach(std::move(state), limit);
+        }
+        const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
+        return recreate(moves_, std::move(state), target);
     }
 
-    /// The highest of the prices that are asked for often which is below `price`, if that is no more than half as dear
-    /// again.
-    std::optional<ticks> common_price_below(ticks price) const {
-        std::optional<ticks> highest;
-        for (const double part : tuning::common_prices)
-            if (const ticks common = rungs_.evaluate().facts().times.at_most(part);
-                common < price && price <= common + common / tuning::common_price_part)
-                highest = common;
-        return highest;
+    /// Where no plan has met the limit: towards a low peak within ever more time, until one meets it; or as low as plans
+    /// go, and then what is cheapest there.
+    search_state reach(search_state state, std::uint64_t limit) {
+        const ticks whole = moves_.evaluate.facts().times.total;
+        for (ticks most = whole / 32; !is_reduced() && !state.known.within(limit) && most <= whole;
+             most *= 2) {
+            state = lower_within(moves_, std::move(state), most);
+            state = polish(moves_, std::move(state), most, limit);
+        }
+        if (!state.known.within(limit)) {
+            state = descend(moves_, std::move(state), limit);
+            state = bring_starts(moves_, std::move(state), limit, true);
+        }
+        const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
+        if (target > limit && !is_reduced()) state = bring_starts(moves_, std::move(state), target);
+        return bring_nearest(moves_, std::move(state), target);
     }
 
-    /// From one point of a front to the next: what arrived cheaply there mostly does so here, and what was found there
-    /// lies close.
-    void go_on_along_front(std::uint64_t limit, const led_plans<>::arrivals& arrived) {
-        rungs_.plans().lead_from_above(limit, tuning::led_along_front);
-        const std::size_t starts = rungs_.plans().effort().starts_led_along_front();
-        rungs_.plans().search_from_best(starts, arrived, limit);
+    /// Towards a low peak within a limit on recomputation.
+    search_state search_time(search_state state, ticks most) {
+        state = start_from_cuts(moves_, std::move(state), anchors_, encode_);
+        if (knows_all()) {
+            state = search_whole_front(moves_, std::move(state));
+        } else {
+            // The lowest plan need not be one of the starts.
+            state.start_from(moves_.with_heavy(state.known.within_time(most)->decided));
+            state = lower_within(moves_, std::move(state), most);
+            if (!is_spent()) state = bring_starts(moves_, std::move(state), state.lowest_within(most));
+        }
+        return polish(moves_, std::move(state), most, 0);
     }
 
-    /// At the points of a front, from low to high, plans that lie below keep again what there is room for: what is
-    /// cheap further down may be cheaper there.
-    void retain_along_front(std::uint64_t low, std::uint64_t high, std::size_t count) {
-        limit_ladder& ladder = rungs_.ladder();
-        for (std::size_t i = 0; i < count; ++i)
-            rungs_.plans().retain_from_below(
-                ladder.limit(ladder.above(low + detail::mul_div(high - low, i, count))));
+    /// Along the front.
+    search_state search_front(search_state state, std::size_t count) {
+        state = start_from_cuts(moves_, std::move(state), anchors_, encode_);
+        if (knows_all()) return search_whole_front(moves_, std::move(state));
+        state = descend(moves_, std::move(state), 0);
+        return follow_front(moves_, std::move(state), count);
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.
     evaluated_plan finished(const rated_decision& found, std::uint64_t limit) {
-        const std::uint64_t allowed = std::max(limit, found.footprint.peak_bytes);
-        return rungs_.plans().retain()(rungs_.evaluate()(found.decided), allowed, tuning::retained_at_end);
+        return moves_.retain(moves_.evaluate(found.decided), std::max(limit, found.footprint.peak_bytes));
     }
 
     const anchor_finder<>& anchors_;
-    budget_options options_;
-    std::vector<rated_decision> given_; ///< what the caller knows, where another search may ask for it
-    rung_search<> rungs_;
-    limit_search<> limits_;
-    const known_plans<>& known_ = rungs_.known();
+    bool encode_;
+    search_moves<> moves_;
+    search_state state_;
 };
 
 } // namespace echo

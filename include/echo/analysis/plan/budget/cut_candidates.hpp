@@ -22,8 +22,7 @@ template <class = void>
 class cut_candidates {
 public:
     /// `distances`: at most, of anchors (at least 3).
-    cut_candidates(evaluator<>& evaluate, const anchor_finder<>& anchors, bool encode,
-                   std::size_t distances = 5)
+    cut_candidates(evaluator<>& evaluate, const anchor_finder<>& anchors, bool encode, std::size_t distances)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
           encode_(encode), distances_(anchor_distances(needs_.largest_span, distances)),
           prices_(cut_prices(s_, evaluate.facts(), tuning::cut_prices)) {}
@@ -43,9 +42,6 @@ public:
         decided.heavy = true;
         return evaluate_(decided);
     }
-
-    /// Gives back the memory of the network. The next cut takes it anew.
-    void give_back() noexcept { cut_.reset(); }
 
 private:
     evaluator<>& evaluate_;

@@ -1,75 +1,96 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `lowest_peak`: how far below the plans that are known a peak can be brought, within a time or at whatever price.
+/// The passes that look for a low peak: within a time, or at whatever price.
 #pragma once
 
-#include <echo/analysis/plan/budget/rung_search.hpp>
-#include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/budget/bring_down.hpp>
+#include <echo/analysis/plan/budget/recreate.hpp>
+#include <echo/analysis/plan/budget/search_state.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace echo {
 
-/// Goes on from what the rungs' search knows, which must outlive it, and leaves there what it finds.
-/// A template so that only files that make plans compile it.
+/// The state with plans brought down as far as they go, or to the limit: first the lowest starts at once, then the
+/// lowest plan in small steps. Some hundred replays, of O(nodes + edges + steps) each. Errors: as `replay`.
 template <class = void>
-class lowest_peak {
-public:
-    explicit lowest_peak(rung_search<>& rungs) : rungs_(rungs) {}
+[[nodiscard]] search_state descend(search_moves<>& m, search_state state, std::uint64_t limit) {
+    m.tell();
+    std::vector<rated_decision> starts = state.starts;
+    std::stable_sort(starts.begin(), starts.end(), [](const rated_decision& a, const rated_decision& b) {
+        return a.footprint.peak_bytes < b.footprint.peak_bytes;
+    });
+    if (starts.size() > m.effort.starts_brought_down()) starts.resize(m.effort.starts_brought_down());
+    for (const rated_decision& start : starts)
+        state.known.add(m.evict(m.evaluate(start.decided), limit, {.patient = true}).plan.rated());
+    auto plan =
+        m.evict.in_steps(m.evaluate(state.known.lowest().decided), std::max(limit, state.least_bytes));
+    state.known.add(plan.rated());
+    return state;
+}
 
-    /// Below the lowest plan within `most`, rung by rung, until `tuning::rungs_failed` of them in turn give nothing:
-    /// the plans next above are led to each, those below keep again what there is room for, and what is cheapest there
-    /// is searched around, crossed and swapped. Where that gives nothing, it goes a way below the rung and back. At
-    /// last, by a small part of a rung at a time, plans are led down as far as that goes. Not below `least`, nor below
-    /// what is proved by then to be the least peak.
-    void polish(ticks most, std::uint64_t least) {
-        const std::size_t replays = rungs_.polishing_replays();
-        if (replays == 0 || !rungs_.plans().passes().polish) return;
-        least = std::max(least, rungs_.least_bytes_within(most));
-        const auto lowest = [&] { return rungs_.known().within_time(most)->footprint.peak_bytes; };
-        std::size_t rung = rungs_.ladder().above(lowest()) + 1;
-        for (std::size_t failed = 0; failed < tuning::rungs_failed && rungs_.ladder().limit(rung) >= least;
-             ++rung) {
-            rungs_.plans().tell();
-            const std::uint64_t before = lowest(), limit = rungs_.ladder().limit(rung);
-            rungs_.plans().lead_from_above(limit, tuning::led_to_rung, most + most / 2);
-            rungs_.plans().retain_from_below(limit);
-            rungs_.search_around(limit, replays);
-            rungs_.plans().cross(limit);
-            rungs_.plans().exchange(limit);
-            if (lowest() == before) rungs_.plans().ruin(limit);
-            failed = lowest() < before ? 0 : failed + 1;
-            rung = std::max(rung, rungs_.ladder().above(lowest()));
-        }
-        // What is left is less than a rung.
-        for (std::uint64_t before = lowest() + 1; lowest() < before;) {
-            before = lowest();
-            const std::uint64_t limit = before - before / tuning::fine_parts;
-            if (limit >= least) rungs_.plans().lead_from_above(limit, tuning::led_finely, most);
-        }
+/// The state with a peak that is lower, between the lowest within `most` and `missed` bytes, to one of `parts` of it,
+/// by halving. At each limit what lies below keeps again what fits, and the nearest plans are brought down. O(log
+/// parts) limits, of some hundred replays at most each. Errors: as `replay`.
+template <class = void>
+[[nodiscard]] search_state halve(search_moves<>& m, search_state state, ticks most, std::uint64_t missed,
+                                 std::uint64_t parts) {
+    while (!m.is_spent()) {
+        const std::uint64_t met = state.lowest_within(most);
+        if (met <= missed || met - missed <= met / parts + 1) break;
+        const std::uint64_t limit = missed + (met - missed) / 2;
+        m.tell();
+        state = retain_below(m, std::move(state), limit);
+        if (!state.meets(limit, most)) state = bring_nearest(m, std::move(state), limit, most);
+        if (!state.meets(limit, most)) missed = limit;
     }
+    return state;
+}
 
-    /// Towards a limit that no plan known meets, at whatever price: the lowest plan is polished, and where that stops
-    /// above the limit, all starts are led with patience to a rung further down; both again while a rung is gained.
-    void approach(std::uint64_t limit) {
-        if (rungs_.polishing_replays() == 0) return;
-        const auto rung_of_lowest = [&] {
-            return rungs_.ladder().above(rungs_.known().lowest().footprint.peak_bytes);
-        };
-        for (std::size_t before = rung_of_lowest() + 1; !rungs_.known().within(limit);) {
-            polish(led_plans<>::no_limit / 4, limit);
-            const std::uint64_t below = rungs_.ladder().limit(rung_of_lowest() + tuning::rungs_approached);
-            if (rungs_.known().within(limit) || below < std::max(limit, rungs_.least_bytes())) return;
-            rungs_.plans().search(below, true);
-            if (rung_of_lowest() < before) return;
-            before = rung_of_lowest() + 1;
-        }
+/// The state with a peak that is lower, as far as recomputation for at most `most` allows, to a 256th: limits are tried
+/// in steps that double, then between the last that was met and the first that was not. Some ten limits, of which most
+/// end early, of O(nodes + edges + steps) each. Errors: as `replay`.
+template <class = void>
+[[nodiscard]] search_state lower_within(search_moves<>& m, search_state state, ticks most) {
+    const auto reaches = [&](std::uint64_t limit) { // from the starts, until one arrives
+        m.tell();
+        for (std::size_t i = 0; i < state.starts.size() && !state.meets(limit, most) && !m.is_spent(); ++i)
+            state.known.add(m.bring_down(state.starts[i], limit, 2 * most, false).rated());
+        return state.meets(limit, most);
+    };
+    std::uint64_t met = state.lowest_within(most), step = met / tuning::first_limit_parts + 1;
+    for (; met > state.least_bytes + step && reaches(met - step); step *= 2) met = state.lowest_within(most);
+    std::uint64_t missed = std::max(state.least_bytes, met - std::min(met, step));
+    return halve(m, std::move(state), most, missed, tuning::limit_parts);
+}
+
+/// The state with a peak that is lower than the lowest within `most`, limit by limit: each a 256th below the last,
+/// until `tuning::limits_failed` of them in turn give nothing, and then by halving what is left. To each limit the
+/// nearest plans are brought down, and what lies below keeps again what fits; if that is not enough, `recreate` is
+/// tried there. Not below `least` bytes. Some hundred replays, of O(nodes + edges + steps) each. Errors: as `replay`.
+template <class = void>
+[[nodiscard]] search_state polish(search_moves<>& m, search_state state, ticks most, std::uint64_t least) {
+    if (!m.options.polish || m.effort.is_reduced) return state;
+    least = std::max(least, state.least_bytes);
+    std::uint64_t limit = state.lowest_within(most);
+    for (std::size_t failed = 0; failed < tuning::limits_failed;) {
+        const std::uint64_t before = state.lowest_within(most);
+        limit = std::min(limit, before);
+        limit -= std::min(limit, limit / tuning::limit_parts + 1);
+        if (limit < least) break;
+        m.tell();
+        state = bring_nearest(m, std::move(state), limit, most + most / 2);
+        state = retain_below(m, std::move(state), limit);
+        if (state.lowest_within(most) == before) state = recreate(m, std::move(state), limit);
+        failed = state.lowest_within(most) < before ? 0 : failed + 1;
     }
-
-private:
-    rung_search<>& rungs_;
-};
+    const std::uint64_t lowest = state.lowest_within(most);
+    const std::uint64_t missed = std::max(least, lowest - lowest / tuning::limit_parts);
+    return halve(m, std::move(state), most, missed, tuning::last_limit_parts);
+}
 
 } // namespace echo

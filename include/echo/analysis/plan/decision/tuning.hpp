@@ -45,112 +45,31 @@ inline constexpr std::size_t rounds_per_step = 20;
 /// Steps up the tree of savings, to find what two runs have in common.
 inline constexpr int most_climbed = 64;
 
-// Local search (local_search.hpp).
-/// After so many draws the search begins anew from the best plan.
-inline constexpr std::size_t draws_between_restarts = 100;
-inline constexpr std::size_t kinds_drawn = 20; ///< of which, from 0: some make a run earlier,
-/// So many of the kinds make a run earlier.
-inline constexpr std::size_t kinds_earlier = 4;
-/// Those up to here keep something, the others forget something.
-inline constexpr std::size_t kinds_in_backward = 11;
-inline constexpr std::size_t most_earlier_nodes = 3; ///< half the time; else as far as the gap reaches
-/// Of what could be forgotten, modulo how many there are.
-inline constexpr std::size_t places_drawn = std::size_t{1} << 20;
-/// Rounds of evictions.
-inline constexpr std::size_t rounds_after_draw = 8, rounds_after_keeping = 10;
-inline constexpr ticks worse_part = 5; ///< what recomputes by a fifth more may lead on
-/// What recomputes by a tenth more on the way may be cheaper in the end.
-inline constexpr ticks dearer_part = 10;
-inline constexpr int retained_after_draw = 3, retained_after_keeping = 2; ///< rounds
-
-// Swaps (exchange.hpp).
-/// How many are tried in a round, and how many of those that seem to pay are replayed together.
-inline constexpr std::size_t swaps_tried = 12, swaps_together = 3;
-inline constexpr std::size_t rounds_of_brief_swaps = 8; ///< where a search only passes by
-inline constexpr std::size_t rounds_after_swaps = 5; ///< of evictions: the load is not quite what it seemed
-inline constexpr ticks swap_margin = 64;             ///< what saves less than this part is not worth a replay
-
-// Ruin and recreate (ruin_and_recreate.hpp).
-/// A plan is led below the limit by a part of it: first by this one, then by twice as much, up to the last.
-inline constexpr std::uint64_t first_ruin_parts = 32, last_ruin_parts = 8;
-inline constexpr int retained_after_ruin = 8; ///< rounds
-
-// Crossings (crossing.hpp, crossed_plans.hpp).
-/// Of a plan's recomputation: a stretch that should gain less is not tried.
-inline constexpr ticks crossing_margin = 1024;
-inline constexpr std::size_t rounds_after_crossing = 4; ///< of evictions
-inline constexpr std::size_t most_times_crossed = 16;   ///< with all others, while it helps
-inline constexpr std::size_t crossings_failed = 5;      ///< in turn, and no more are tried
-inline constexpr std::size_t recent_kept = 24;          ///< plans
-/// A plan is crossed with those whose peaks are above the limit by the first part of it at most, or below it by the
-/// second, and which do not recompute much more.
-inline constexpr std::uint64_t crossed_above_parts = 128, crossed_below_parts = 32;
-inline constexpr ticks dearer_crossed_part = 4; ///< by a fourth
-/// What recomputes by so small a part more once it is led back to the limit may be cheaper in the end.
-inline constexpr ticks dearer_crossing_part = 32;
-
 // Cut candidates (cut_candidates.hpp).
 /// How many prices of time there are.
 inline constexpr std::size_t cut_prices = 8;
 inline constexpr std::size_t extreme_rates = 20;   ///< one op in so many is left out at either end
 inline constexpr std::uint64_t cheapest_part = 16; ///< the last price is so much below the lowest rate
 
-// Searches at limits (budget.hpp).
-inline constexpr std::size_t cuts_of_least = 4; ///< of small graphs, for the peak that no plan goes below
-inline constexpr std::size_t rungs_apart = 3;   ///< of limits that are neighbours
-inline constexpr std::size_t dear_columns = 3;  ///< prices, from the dearest on, of the cuts to start from
-/// Rounds of evictions that lead a start down.
-inline constexpr std::size_t rounds_of_lead = 40, rounds_of_lead_in_small = 30;
-/// Plans whose peaks lie next above a limit: led to one that is asked for, to a rung on the walk down to one, and to a
-/// rung on the way to the lowest.
-inline constexpr std::ptrdiff_t led_to_limit = 6, led_on_walk = 4, led_to_rung = 6;
-/// Rounds.
-inline constexpr int retained_after_lead = 3, retained_at_end = 4, retained_from_deepest = 20;
-/// What recomputes by a fourth more than what is known at a limit is led no further to it.
-inline constexpr ticks dearer_led_part = 4;
-/// Starts that are led straight to a limit before plans are walked to it.
-inline constexpr std::size_t starts_led_straight = 4;
-/// Of so many points of a front all starts are led to one.
-inline constexpr std::size_t points_per_search = 3;
-inline constexpr std::ptrdiff_t led_along_front = 2; ///< plans next above that are led to each of the others
-/// Plans below a limit that are swapped at the end of its search, beside the cheapest.
-inline constexpr std::ptrdiff_t others_exchanged = 5;
-/// Plans at a limit or below it that keep again what there is room for, where the least peak is looked for.
-inline constexpr std::ptrdiff_t retained_below = 2;
-/// Rounds in which each of either keeps again what there is room for.
-inline constexpr int retained_from_below = 8;
-/// Recomputing for a tenth of a step is worth a longer search, and for a quarter one that is longer still.
-inline constexpr ticks costly_part = 10, dear_part = 4;
-inline constexpr std::size_t rungs_below_dear = 2; ///< more limits that are searched then
-/// Where no plan can be cheaper by more than one part in so many, a search ends; where one may be by more than one in
-/// so many, it goes on.
-inline constexpr ticks proved_part = 400, far_part = 16;
-inline constexpr std::size_t cuts_of_proof = 8; ///< for the bound that says so
-/// Recomputation that is asked for often, as a part of the graph's time; rising.
-inline constexpr double common_prices[] = {0.01, 0.02, 0.05, 0.1};
-/// Where what is found at a limit is dearer than one of these by no more than one part in so many, the least peak at
-/// that price is looked for as well.
-inline constexpr ticks common_price_part = 2;
-inline constexpr std::size_t most_times_swapped = 11; ///< at one limit, while it helps
-inline constexpr std::size_t rungs_swapped = 3;       ///< below the limit, where it goes on,
-inline constexpr std::ptrdiff_t led_below = 3;        ///< and plans next above each that are led to it
-/// Rungs from the start of a walk down to a limit: between half and one and a half times so many. A stride takes it
-/// some of them further; they are a multiple of those.
-inline constexpr std::size_t rungs_walked = 16, rungs_in_stride = 4;
-inline constexpr std::size_t rungs_failed = 3;    ///< in turn, before local search goes no further down
-inline constexpr std::uint64_t fine_parts = 2048; ///< of the peak: a step of the last of the way down
-inline constexpr std::ptrdiff_t led_finely = 2;   ///< plans next above that are led each such step
-/// Below the lowest plan, where a limit is out of reach: that far the starts are led then.
-inline constexpr std::size_t rungs_approached = 8;
-/// Passes over the front, and how many neighbours a plan is led to.
-inline constexpr std::size_t passes_of_learning = 3, neighbours_learned = 4;
-inline constexpr std::size_t first_rungs_down = 4; ///< doubled until a rung is not reached
-/// Nodes of a graph whose starts are all led to each limit.
-inline constexpr std::size_t searched_anew_below = 161;
+// The search for budgets (budget/).
+inline constexpr std::size_t dear_columns = 3;     ///< prices, from the dearest on, of the cuts to start from
+inline constexpr std::size_t rounds_to_limit = 40; ///< of evictions, to bring a plan down to a limit
+inline constexpr std::ptrdiff_t nearest = 6; ///< known plans just above a limit that are brought down to it
+inline constexpr std::ptrdiff_t retained_below = 2; ///< plans within a limit that keep again what fits
+inline constexpr int rounds_retained_below = 8;     ///< for each of them
+/// A plan is brought below the limit by a part of it: first by this one, then by twice as much, up to the last.
+inline constexpr std::uint64_t first_ruin_parts = 16, last_ruin_parts = 8;
+/// So many limits in turn that give nothing, and no lower ones are tried.
+inline constexpr std::size_t limits_failed = 2;
+/// A limit that is tried is lower than the last by a part of it: at first by the first part, at last by the third.
+inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
+/// Limits along the front of a small graph; to how many plans of it a neighbour is brought, and what nodes times plans
+/// may come to there.
+inline constexpr std::size_t points_of_whole_front = 40, neighbours_learned = 4, most_learned = 15'000;
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
 /// come to so many; an eviction that is priced takes as long as the replay of some nodes.
 inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
-/// Of what is left: how many searches there will be is not known.
+/// Of what is left: how many passes there will be is not known.
 inline constexpr double progress_part = 1.0 / 16;
 
 // Strategies (strategies.hpp).
@@ -164,6 +83,8 @@ inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets,
 inline constexpr std::size_t nodes_cut = 200'000;
 /// The same of cuts where time has a price, of which the first few tell nearly all.
 inline constexpr std::size_t nodes_cut_at_prices = 10'000;
+/// Of those at prices, at least.
+inline constexpr std::size_t fewest_cuts_at_prices = 8;
 /// What nodes times places for the cuts may come to, and how many places there are at least; places or cuts at most.
 inline constexpr std::size_t nodes_searched = 50'000, fewest_places = 6, most_cuts = 64;
 /// Places, the most loaded ones of the plan, whose cuts tell where else to take some.
@@ -173,6 +94,6 @@ inline constexpr std::size_t places_cut_first = 8;
 /// How often the host's allocator is asked at most.
 inline constexpr std::size_t most_questions = 16;
 /// Limits lie this part of the first one apart.
-inline constexpr std::uint64_t limit_parts = 64;
+inline constexpr std::uint64_t allocator_limit_parts = 64;
 
 } // namespace echo::tuning

@@ -28,8 +28,7 @@ struct eviction_options {
     std::size_t rounds = 30; ///< replays
     /// Of recomputation; a plan beyond is not worth going on with.
     ticks most = std::numeric_limits<ticks>::max();
-    bool patient = false;   ///< goes on where the last round was too slow to arrive
-    bool everywhere = true; ///< prices count all that is above the limit in a gap, not only the peak
+    bool patient = false; ///< goes on where the last round was too slow to arrive
 };
 
 /// What came of it.
@@ -49,11 +48,9 @@ public:
     explicit evictor(evaluator<>& evaluate, bool grow = true)
         : price_(grow), evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
-    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached. Nodes that
-    /// are `locked` are not forgotten.
+    /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached.
     [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
-                                          const eviction_options& options,
-                                          const id_set<node_id>& locked = {}) {
+                                          const eviction_options& options) {
         std::optional<evaluated_plan> lowest;
         std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
@@ -62,10 +59,10 @@ public:
             // What goes on as slowly as in the last round does not arrive.
             const bool is_late = round > tuning::rounds_before_slow;
             const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
-            const bool too_slow = is_late && !options.everywhere && !options.patient &&
-                                  gained * (options.rounds - round) < peak - limit;
+            const bool too_slow =
+                is_late && !options.patient && gained * (options.rounds - round) < peak - limit;
             const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
-                                 evict_once(plan, limit, options.everywhere, locked);
+                                 evict_once(plan, limit);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
             before = peak;
@@ -93,33 +90,6 @@ public:
         return plan;
     }
 
-    /// Forgets, in `next`, something that is live without being used at step `at` of `plan`: of what could be forgotten
-    /// there, number `which` (modulo how many there are). Returns whether there is any. `next` may have been changed
-    /// already.
-    bool forget_at(const evaluated_plan& plan, decision& next, step_id at, std::size_t which) {
-        std::swap(next_, next);
-        touched_.assign(s_.node_count());
-        load_profile profile(plan.load());
-        sums_.forget();
-        list_.clear();
-        const eviction_view<> view{s_, c_, plan, evaluate_.history_of(plan), nothing_locked_, next_, at};
-        find_(view, idle_, list_, true);
-        const std::size_t pulls = list_.all.size();
-        forgotten_.clear();
-        // Every fourth number runs something earlier, if anything can.
-        const std::size_t number = which / 4;
-        bool found = pulls > 0 && which % 4 == 0;
-        if (found)
-            found = apply(view, list_.all[number % pulls], profile);
-        else
-            found = !idle_.all.empty() &&
-                    price_(view, idle_, sums_, number % idle_.all.size(), no_excess, list_).price &&
-                    apply(view, list_.all.back(), profile);
-        next_.forget_all(forgotten_);
-        std::swap(next_, next);
-        return found;
-    }
-
     /// Evictions priced so far.
     std::size_t priced() const noexcept { return priced_; }
 
@@ -130,24 +100,20 @@ private:
         if (!best || plan.better_than(*best)) best = std::move(plan);
     }
 
-    static constexpr std::int64_t no_excess = std::numeric_limits<std::int64_t>::max();
-
     /// Leaves in `next_` what is decided then. Whether anything was evicted.
-    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, bool everywhere,
-                    const id_set<node_id>& locked) {
+    bool evict_once(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
         touched_.assign(s_.node_count());
         const copy_history<>& history = evaluate_.history_of(plan);
         load_profile profile(plan.load());
-        sums_.forget();
-        if (everywhere) sums_.read(plan.load(), plan.peak_bytes(), limit);
+        sums_.read(plan.load(), plan.peak_bytes(), limit);
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;
         for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
-            const eviction_view<> view{s_, c_, plan, history, locked, next_, step_id(profile.peak())};
+            const eviction_view<> view{s_, c_, plan, history, next_, step_id(profile.peak())};
             if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }
@@ -166,7 +132,7 @@ private:
         for (std::size_t i = 0; i < list_.all.size(); ++i) found(i, 0);
         priced_ += idle_.all.size();
         for (std::size_t i = 0; i < idle_.all.size(); ++i)
-            if (const auto price = price_(view, idle_, sums_, i, excess, list_).price)
+            if (const auto price = price_(view, idle_, sums_, i, excess, list_))
                 found(list_.all.size() - 1, *price);
         cheapest.begin_taking();
         std::int64_t relieved = 0;
@@ -221,7 +187,6 @@ private:
     id_set<node_id> touched_;     // by evictions of the round
     std::vector<turn> forgotten_; // by those at one peak
     std::size_t priced_ = 0;
-    const id_set<node_id> nothing_locked_{};
 };
 
 } // namespace echo

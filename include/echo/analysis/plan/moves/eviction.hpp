@@ -75,7 +75,6 @@ struct eviction_view {
     /// The plan that is looked at.
     const evaluated_plan& plan;
     const copy_history<>& history; ///< of the plan
-    const id_set<node_id>& locked; ///< must not be forgotten; empty: none
     const decision& next;          ///< that of the plan, with the evictions so far
     step_id peak{};                ///< the step at which bytes are to be freed
 
@@ -86,16 +85,11 @@ struct eviction_view {
     /// Bytes of a storage.
     std::int64_t bytes_of(storage_id i) const { return static_cast<std::int64_t>(plan.live()[i].bytes); }
 
-    /// Whether the node must not be forgotten.
-    bool is_locked(node_id n) const { return !locked.empty() && locked[n]; }
     /// Whether what it makes can be forgotten and made again.
-    bool may_run_again(node_id n) const {
-        if (is_locked(n)) return false;
-        return c.rerunnable[n] || (next.heavy && c.heavy_rerunnable[n]);
-    }
+    bool may_run_again(node_id n) const { return c.rerunnable[n] || (next.heavy && c.heavy_rerunnable[n]); }
     /// Whether the node could as well run late, for the first time: then it costs nothing.
     bool runs_late(node_id n, storage_id i, step_id from) const {
-        return c.late_is_free(n) && plan.live()[i].first == from && in_forward(from) && !is_locked(n);
+        return c.late_is_free(n) && plan.live()[i].first == from && in_forward(from);
     }
     /// Whether what was given up can be had at its next use: by another run, or by a late one.
     bool may_run_later(const evicted_copy& e) const {

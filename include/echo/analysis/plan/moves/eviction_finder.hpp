@@ -76,7 +76,7 @@ private:
             const step_record& reader = view.plan.steps()[read.by];
             const node_id n = reader.node;
             if (reader.kind == step_kind::encode || s.phase_of(n) != phase::forward ||
-                s[n].kind == op_kind::view || !is_ready(view, n, read.by, from))
+                s[n].kind == op_kind::view || !is_ready(view, read.by, from))
                 freed = 0;
             if (freed <= 0) break;
             if (list.names(n, first)) continue;
@@ -131,13 +131,13 @@ private:
     }
 
     /// Whether all that step `by` reads is there at step `at` already.
-    static bool is_ready(const eviction_view<>& view, node_id n, step_id by, step_id at) {
+    static bool is_ready(const eviction_view<>& view, step_id by, step_id at) {
         for (const auto c : view.plan.steps().inputs(by)) {
             if (view.plan.steps()[c.step].fused) return false;
             const storage_record& storage = view.plan.live()[view.plan.live().storage(c)];
             if (!storage.resident && (c.step > at || storage.first > at)) return false;
         }
-        return !view.is_locked(n);
+        return true;
     }
 };
 

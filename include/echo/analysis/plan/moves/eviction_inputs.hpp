@@ -6,7 +6,6 @@
 
 #include <echo/analysis/plan/moves/eviction.hpp>
 #include <echo/analysis/plan/moves/eviction_finder.hpp>
-#include <echo/analysis/plan/moves/node_filter.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +18,6 @@ namespace echo {
 struct rerun_place {
     const eviction_view<>& view; ///< what is decided
     idle_copies& idle;           ///< at its peak
-    node_filter& looked_at;      ///< each node is added of which it matters what is decided
     step_id to;                  ///< the step that reads it
 };
 
@@ -80,7 +78,6 @@ private:
     ticks demand(const rerun_place& at, node_id n, int depth, bool only_nothing) {
         const eviction_view<>& view = at.view;
         const snapshot& s = view.s;
-        if (missing_inputs<>::remembers(s, n)) at.looked_at.insert_all();
         const std::size_t kept = kept_.size();
         ticks time = 0;
         for (const auto v : at.idle.missing.inputs(view, n, at.to)) {
@@ -91,7 +88,6 @@ private:
             if (is_given_up_[maker] || is_kept_[maker]) continue;
             const step_id run = view.history.run_before(maker, at.to);
             if (!run.valid()) continue;
-            at.looked_at.insert(maker);
             if (view.is_forgotten(maker, run, at.to) || view.plan.steps()[run].fused) {
                 if (!is_demanded_.add(maker)) continue;
                 demanded_.push_back(maker);

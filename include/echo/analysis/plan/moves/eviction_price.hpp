@@ -8,7 +8,6 @@
 #include <echo/analysis/plan/moves/eviction.hpp>
 #include <echo/analysis/plan/moves/eviction_finder.hpp>
 #include <echo/analysis/plan/moves/eviction_inputs.hpp>
-#include <echo/analysis/plan/moves/node_filter.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -24,11 +23,6 @@ namespace echo {
 template <class = void>
 class excess_sums {
 public:
-    /// Counts the bytes at the peak alone.
-    void forget() {
-        count_.clear();
-        sum_.clear();
-    }
     /// O(steps).
     void read(std::span<const std::uint64_t> load, std::uint64_t peak_bytes, std::uint64_t limit) {
         count_.assign(load.size() + 1, 0);
@@ -44,14 +38,12 @@ public:
     /// How much of it goes if so many bytes go in a gap: a plan must come down everywhere. O(1).
     std::uint64_t relieved(const evicted_copy& gap, std::int64_t freed) const {
         const auto bytes = static_cast<std::uint64_t>(freed);
-        if (count_.empty()) return bytes;
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
         const std::uint64_t most = (bytes >> shift_) * (count_[last] - count_[first]);
         return std::max<std::uint64_t>(1, std::min(most, sum_[last] - sum_[first]));
     }
-    /// The most that this can be, where no more than `excess` bytes count. O(1).
-    std::uint64_t most_relieved(const evicted_copy& gap, std::int64_t excess) const {
-        if (count_.empty()) return static_cast<std::uint64_t>(excess);
+    /// The most that this can be. O(1).
+    std::uint64_t most_relieved(const evicted_copy& gap) const {
         const std::size_t first = gap.from.index() + 1, last = gap.to.index();
         return std::max<std::uint64_t>(1, sum_[last] - sum_[first]);
     }
@@ -64,7 +56,7 @@ private:
 
 /// The cheapest way to free a copy, so far.
 struct cheapest_eviction {
-    /// Its own price, or what it must be below; in ticks per byte, as `tuning::price_parts` counts them.
+    /// In ticks per byte, as `tuning::price_parts` counts them.
     std::optional<std::uint64_t> price{};
     std::size_t count = 0;  ///< of copies; 0 where there is none yet
     std::int64_t freed = 0; ///< bytes
@@ -75,14 +67,6 @@ struct cheapest_eviction {
     }
 };
 
-/// What an eviction costs.
-struct eviction_price {
-    /// In ticks per byte, as `tuning::price_parts` counts them; none if there is none, or none below what was asked.
-    std::optional<std::uint64_t> price{};
-    /// It stays the same as long as nothing else is decided about these nodes, and no other of them is locked.
-    node_filter rests_on{};
-};
-
 /// Scratch memory is kept between uses.
 /// A template so that only files that make plans compile it.
 template <class = void>
@@ -90,35 +74,27 @@ class eviction_pricer {
 public:
     /// `grow`: an eviction may give up other copies besides.
     explicit eviction_pricer(bool grow = true) : grows_(grow) {}
-    /// Whether freeing `one` may cost less than `below`, if that is a price, going by its own time alone. O(1).
-    static bool may_be_below(const eviction_view<>& view, const excess_sums<>& sums, const evicted_copy& one,
-                             std::int64_t excess, std::optional<std::uint64_t> below) {
-        return cheapest_eviction{.price = below}.is_above(view.cost(one), sums.most_relieved(one, excess));
-    }
-
-    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one at less than the price
-    /// `below`, and returns what it costs. What its maker reads must be there at the next use: still live then, or kept
+    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one, and returns its price
+    /// in ticks per byte, as `tuning::price_parts` counts them. What its maker reads must be there at the next use: still live then, or kept
     /// over the peak, or made again as well. Of what would be kept, the largest is made again instead, one after the
     /// other; and what else can then be made from that is forgotten too. `excess`: bytes above the limit.
-    eviction_price operator()(const eviction_view<>& view, idle_copies& idle, const excess_sums<>& sums,
-                              std::size_t which, std::int64_t excess, eviction_list& list,
-                              std::optional<std::uint64_t> below = {}) {
+    std::optional<std::uint64_t> operator()(const eviction_view<>& view, idle_copies& idle,
+                                            const excess_sums<>& sums, std::size_t which, std::int64_t excess,
+                                            eviction_list& list) {
         const evicted_copy& one = idle.all[which];
-        eviction_price answer;
-        const std::uint64_t most = sums.most_relieved(one, excess);
-        const group at{{view, idle, answer.rests_on, one.to}, sums, list, list.copies.size(), excess, most};
-        cheapest_eviction best{.price = below};
+        const std::uint64_t most = sums.most_relieved(one);
+        const group at{{view, idle, one.to}, sums, list, list.copies.size(), excess, most};
+        cheapest_eviction best;
         grow(at, one, best);
         list.copies.resize(at.first + best.count);
         const auto grown = list.copies.begin() + static_cast<std::ptrdiff_t>(at.first);
         if (best.count == 0 ||
             std::any_of(grown, list.copies.end(), [&](auto& e) { return view.is_decided(e); })) {
             list.copies.resize(at.first);
-        } else {
-            list.all.push_back({at.first, best.count, best.freed});
-            answer.price = best.price;
+            return std::nullopt;
         }
-        return answer;
+        list.all.push_back({at.first, best.count, best.freed});
+        return best.price;
     }
 
 private:
@@ -136,7 +112,6 @@ private:
         inputs_.begin(at.view.s.node_count());
         bytes_ = 0;
         time_ = 0;
-        at.looked_at.insert(one.node);
         add_copy(at, one, true);
         for (std::size_t size = 0; size <= tuning::most_copies_grown && best.is_above(time_, at.most);
              ++size) {
@@ -206,7 +181,6 @@ private:
                     if (++readers > tuning::most_readers) return;
                     if (s.phase_of(u.reader) != phase::forward) continue;
                     if (s[u.reader].kind == op_kind::view) sources_.push_back(u.reader);
-                    at.looked_at.insert(u.reader);
                     const std::uint32_t number = at.idle.of[u.reader];
                     if (number == idle_copies::nobody || inputs_.is_given_up(u.reader)) continue;
                     if (freed() >= at.excess) return;

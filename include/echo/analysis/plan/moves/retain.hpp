@@ -38,17 +38,11 @@ public:
                 return plan;
             }
             evaluated_plan next = evaluate_(next_);
-            if (next.peak_bytes() > limit || next.recompute() >= plan.recompute()) {
-                ++rejected_;
-                return plan;
-            }
+            if (next.peak_bytes() > limit || next.recompute() >= plan.recompute()) return plan;
             plan = std::move(next);
         }
         return plan;
     }
-
-    /// How many plans were made and given up again, so far.
-    std::size_t rejected() const noexcept { return rejected_; }
 
 private:
     bool retain_once(const evaluated_plan& plan, std::uint64_t limit) {
@@ -157,7 +151,6 @@ private:
     std::vector<step_id> taken_;
     std::vector<kept_copy> kept_;
     std::vector<kept_gap> gaps_; // for the run looked at last
-    std::size_t rejected_ = 0;
 };
 
 } // namespace echo

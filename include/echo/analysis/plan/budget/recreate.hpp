@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `recreate`: the pass that goes a way below the limit and back (ruin and recreate).
+#pragma once
+
+#include <echo/analysis/plan/budget/search_state.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace echo {
+
+/// The state with a plan within the limit that recomputes less, if the way finds one. Evictions take what is cheapest
+/// at the peak as it stands, and what they took for one peak may be needless once something larger is gone. So the
+/// cheapest plan is brought further down than necessary, by a 16th of the limit, then by an 8th, and keeps again what
+/// fits then (Schrimpf et al., "Record Breaking Optimization Results Using the Ruin and Recreate Principle", 2000).
+/// Some ten to thirty replays each time, of O(nodes + edges + steps) each. Errors: as `replay`.
+template <class = void>
+[[nodiscard]] search_state recreate(search_moves<>& m, search_state state, std::uint64_t limit) {
+    if (!m.options.recreate || m.effort.is_reduced) return state;
+    m.tell();
+    for (std::uint64_t parts = tuning::first_ruin_parts; parts >= tuning::last_ruin_parts;) {
+        const rated_decision* best = state.known.within(limit);
+        if (!best || best->recompute == 0) break;
+        const ticks before = best->recompute;
+        auto ruined = m.evict(m.evaluate(best->decided), limit - limit / parts,
+                              {.rounds = tuning::rounds_per_step, .patient = true});
+        state.known.add(m.retain(std::move(ruined.plan), limit, tuning::rounds_retained_below).rated());
+        if (state.known.within(limit)->recompute == before) parts /= 2;
+    }
+    return state;
+}
+
+} // namespace echo
