@@ -38,23 +38,20 @@ class Rewritten(unittest.TestCase):
             self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), TOLERANCE * largest)
 
     def test_same_values_in_less(self) -> None:
-        least = {"lstm, loop over time": 1.5, "llama": 1.25}
-        small = {name: models.SMALL[name] for name in (*least, "resnet")}
-        for name, make in {**small, "transformer": lambda: models.transformer(layers=1, words=256)}.items():
+        least = {"lstm, loop over time": 1.5, "llama": 1.5}
+        for name, part in least.items():
             with self.subTest(name):
-                each = make()
+                each = models.SMALL[name]()
                 gradient = jax.jit(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
                 ours = echo_jax.remat(gradient)
                 args = filled((each.parameters, *each.batch))
                 self.same(ours(*args), gradient(*args))
                 (decision,) = ours.decisions
-                if name in least:
-                    self.assertEqual(decision.reason, "")
-                    self.assertLess(decision.after * least[name], decision.before)
-                    self.assertLessEqual(decision.overhead, 0.05)
-                    stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
-                    self.assertEqual(stated, decision.after)
-                self.assertLessEqual(decision.after, decision.before)
+                self.assertEqual(decision.reason, "")
+                self.assertLess(decision.after * part, decision.before)
+                self.assertLessEqual(decision.overhead, 0.05)
+                stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
+                self.assertEqual(stated, decision.after)
 
     def test_a_training_with_donated_arguments_and_dropout(self) -> None:
         each = models.SMALL["transformer, loop over layers"]()
@@ -140,7 +137,12 @@ class OnDisk(unittest.TestCase):
     def told(self, folder: str) -> dict[str, Any]:
         """What a process of its own says."""
         environment = {**os.environ, "ECHO_JAX_CACHE": folder}
-        done = subprocess.run([sys.executable, "again.py"], env=environment, check=True, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, pathlib.Path(__file__).with_name("again.py")],
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
         return json.loads(done.stdout)
 
 
@@ -162,9 +164,7 @@ class Declines(unittest.TestCase):
             return jnp.sum(x * x)
 
         np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
-        np.testing.assert_array_equal(
-            self.declines("within the limit less", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x
-        )
+        np.testing.assert_array_equal(self.declines("no plan was found", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x)
         power = jax.jit(jax.grad(lambda x, n: jnp.sum(x**n)), static_argnums=1)
         np.testing.assert_array_equal(self.declines("runs as it was", power, x, 2), 2 * x)
         self.declines("runs as it was", functools.partial(jax.grad(lambda x, words: jnp.sum(x * x))), x, "words")

@@ -127,11 +127,12 @@ def guarded(value: Any, ties: Sequence[Any]) -> Any:
         return value
     bits = functools.reduce(jax.lax.bitwise_or, map(_first_bits, usable))
     is_so = (bits & 1) >> 1 == 0
-    return jax.lax.select(jax.lax.broadcast(is_so, value.shape), value, jax.numpy.zeros_like(value))
+    return jax.lax.select_n(is_so, jax.numpy.zeros_like(value), value)
 
 
 def _first_bits(value: Any) -> Any:
-    first = jax.lax.slice(value.reshape(-1), (0,), (1,)).reshape(())
+    is_split = any(axis is not None for axis in getattr(jax.typeof(value).sharding, "spec", ()))
+    first = value.max() if is_split else jax.lax.slice(value.reshape(-1), (0,), (1,)).reshape(())
     if jax.numpy.issubdtype(first.dtype, jax.numpy.complexfloating):
         first = first.real
     if jax.numpy.issubdtype(first.dtype, jax.numpy.floating):

@@ -86,7 +86,11 @@ class Search:
     def __init__(self, traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> None:
         place = None if asked.topology is None else device_of(asked.topology)
         if not traced.backward:
-            raise Declined("it has no backward pass: give a function of gradients, as jax.value_and_grad(loss)")
+            raise Declined(
+                "its backward pass lies within a loop or a call: rewrite the function of gradients there"
+                if tracing.is_inside(traced)
+                else "it has no backward pass: give a function of gradients, as jax.value_and_grad(loss)"
+            )
         self.traced, self.asked, self.decision = traced, asked, decision
         self.platform = platform_of(asked)
         self.flat = [shaped(leaf, place) for leaf in leaves]
@@ -241,10 +245,8 @@ class Search:
             )
         if best is None:
             tried = ", ".join(f"{each.temp / 1e6:.1f}" for each in decision.tried)
-            decision.reason = (
-                f"the compiler needs {own / 1e6:.1f} MB for it, and for no plan within the limit less "
-                f"({tried or 'none was found'} MB)"
-            )
+            decision.reason = f"the compiler needs {own / 1e6:.1f} MB for it, and "
+            decision.reason += f"for no plan within the limit less ({tried} MB)" if tried else "no plan was found"
             return None
         decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
         return best.recipe

@@ -111,6 +111,17 @@ def backward_of(closed: Any) -> frozenset[int]:
     return frozenset(late)
 
 
+def is_inside(traced: Traced) -> bool:
+    """Whether the body of an equation has a backward pass."""
+    waiting = [body for equation in traced.equations for body in _bodies(equation)]
+    while waiting:
+        for equation in waiting.pop().eqns:
+            if "transpose(" in str(equation.source_info.name_stack):
+                return True
+            waiting += _bodies(equation)
+    return False
+
+
 def is_literal(value: Any) -> bool:
     return isinstance(value, jex.core.Literal)
 
@@ -130,7 +141,9 @@ def run(equation: Any, reads: Sequence[Any], scope: str = "") -> Sequence[Any]:
     with context(equation, scope):
         if inner is not None:
             return evaluate(inner.jaxpr, inner.consts, reads)
-        made = equation.primitive.bind(*reads, **equation.primitive.get_bind_params(equation.params))
+        told = equation.primitive.get_bind_params(equation.params)
+        functions, params = ((), told) if isinstance(told, dict) else told  # a pair before JAX 0.10
+        made = equation.primitive.bind(*functions, *reads, **params)
     return made if equation.primitive.multiple_results else [made]
 
 
