@@ -381,12 +381,4 @@ CASES: dict[str, Callable[[], Case]] = {
     "sharded batch": sharded,
     "shard_map": by_shard_map,
 }
-FAST = (
-    "custom_vjp",
-    "gradients of gradients",
-    "cond and fori_loop",
-    "sharded batch",
-    "shard_map",
-    "VAE",
-    "loops in loops",
-)
+FAST = ("custom_vjp", "gradients of gradients", "cond and fori_loop", "sharded batch", "shard_map")

