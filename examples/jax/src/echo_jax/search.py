@@ -110,8 +110,8 @@ class Search:
         graph = kernels.read(base, compiled)
         self.decision.kernels = sum(node.root >= 0 for node in graph.nodes)
         core = graph.core()
-        way = self._plans(core, graph, recipe, compiled)
-        self._policies(core, graph, recipe, compiled, way)
+        self._plans(core, graph, recipe, compiled)
+        self._policies(core, graph, recipe, compiled)
         return self._best()
 
     def _judged(self, run: Evaluate) -> Compiled:
@@ -148,10 +148,8 @@ class Search:
                 seen.append(chosen)
                 yield tuple(chosen)
 
-    def _plans(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> bool:
-        """Plans of the library's planner. The first one shows which way to hold back what runs again is better: whether
-        it waits for all.
-        """
+    def _plans(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
+        """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
         seen, ways = list[Any](), [True, False]
         for budget, price in self._asks(core, base):
             plan = core.plan("budget", budget, price, SECONDS, True)
@@ -159,22 +157,24 @@ class Search:
                 break
             seen.append(plan.steps)
             promised = self.own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
-            found = list[Candidate]()
-            for way in ways:
-                found.append(self._candidate("plan", graph, recipe.of(graph, plan.steps, way), price))
-                if found[-1].temp <= NEAR * promised:
-                    break
-            found.sort(key=lambda each: -each.temp)
-            self.decision.tried += found
-            ways = [found[-1].recipe.waits_for_all]
-        return ways[0]
+            ways = [self._try("plan", [recipe.of(graph, plan.steps, way) for way in ways], promised, price)]
 
-    def _candidate(self, how: str, graph: Kernels, recipe: Recipe, price: float = 0.0) -> Candidate:
-        made = self._judged(recipe.applied(self.traced, self.platform))
-        again = len({node for node, is_again, _ in recipe.steps if is_again})
-        return Candidate(how, made.sizes.temp, made.flops, again, price, recipe)
+    def _try(self, how: str, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
+        """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
+        the least waits for all.
+        """
+        found = list[Candidate]()
+        for each in recipes:
+            made = self._judged(each.applied(self.traced, self.platform))
+            again = len({node for node, is_again, _ in each.steps if is_again})
+            found.append(Candidate(how, made.sizes.temp, made.flops, again, price, each))
+            if found[-1].temp <= NEAR * promised:
+                break
+        found.sort(key=lambda each: -each.temp)  # the least last, from which the search goes on
+        self.decision.tried += found
+        return found[-1].recipe.waits_for_all
 
-    def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled, way: bool) -> None:
+    def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
         most = self.own.flops * (1 + NEAR * self.asked.max_overhead)
         before = core.replay(list(range(len(graph.nodes))), True)[0]
@@ -192,7 +192,7 @@ class Search:
                 is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
-                self.decision.tried.append(self._candidate(name, graph, recipe.of(graph, steps, way)))
+                self._try(name, [recipe.of(graph, steps, way) for way in (True, False)], temp)
             else:
                 more = 100 * (flops / self.own.flops - 1)
                 told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
