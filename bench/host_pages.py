@@ -61,6 +61,15 @@ def jax(result):
             f"asked for. Gradients after one step agree within {differs:.0e} of the largest one."]
 
 
+def jax_steps(result):
+    lines = ["| step | temporary MB | with Echo | without ÷ with | operations added | values differ by |", "|---|--:|--:|--:|--:|--:|"]
+    lines += [f"| {row['step']} | {row['before MB']:.2f} | {row['after MB']:.2f} | {row['before MB'] / row['after MB']:.2f} × | "
+              f"{100 * row['overhead']:.1f} % | {row['differs']:.0e} |" for row in result["rows"]]
+    kept = sum(bool(row["reason"]) for row in result["rows"])
+    return [*lines, "", f"By JAX {result['jax']}, XLA for this CPU, memory scheduler; at most 5 % more operations were asked for. {kept} of "
+            f"{len(result['rows'])} run as they were. Differences are in parts of the largest value."]
+
+
 def jax_for_tpu(result):
     lines = [f"Compiled for {result['topology']} by {result['compiler']}; no TPU was there.", "",
              "| training step | temporary MB, as the compiler states | as Echo reads its buffers | live at the peak |",
@@ -76,7 +85,7 @@ def jax_for_tpu(result):
 
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),
          "onnx": (onnx, DOCS / "onnx.md"), "jax": (jax, DOCS / "jax.md"),
-         "jax-v5e": (jax_for_tpu, DOCS / "jax.md")}
+         "jax-v5e": (jax_for_tpu, DOCS / "jax.md"), "jax-steps": (jax_steps, DOCS / "jax.md")}
 
 
 # What joins an engine: its specialisation, that is traits, reading the graph and rewriting it; and what stands around it.

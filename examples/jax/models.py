@@ -12,6 +12,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.ad_checkpoint import checkpoint_name
 
@@ -49,6 +50,22 @@ def key_shape() -> Any:
 
 def shape(*extents: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(extents, dtype)
+
+
+def filled(shapes: Any, seed: int = 0) -> Any:
+    """Arrays of these shapes: small numbers, tokens below 10, a key."""
+    random = np.random.default_rng(seed)
+
+    def fill(leaf: Any) -> Any:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.key(seed)
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            made = jnp.asarray(random.integers(0, 10, leaf.shape), leaf.dtype)
+        else:
+            made = jnp.asarray(0.1 * random.standard_normal(leaf.shape), leaf.dtype)
+        return made if leaf.sharding is None else jax.device_put(made, leaf.sharding)
+
+    return jax.tree.map(fill, shapes)
 
 
 # ---- Transformer, in flax, with dropout
@@ -214,12 +231,92 @@ def llama(
     return Step(loss, parameters, (shape(batch, length, dtype=jnp.int32),), optax.sgd(0.1))
 
 
+# ---- Diffusion U-Net: predicts the noise that was added to images
+
+
+class Convolved(nn.Module):
+    width: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array, time: jax.Array) -> jax.Array:
+        y = nn.Conv(self.width, (3, 3))(nn.swish(nn.GroupNorm(8)(x)))
+        y = y + nn.Dense(self.width)(time)[:, None, None]
+        y = nn.Conv(self.width, (3, 3))(nn.swish(nn.GroupNorm(8)(y)))
+        return y + (x if x.shape[-1] == self.width else nn.Conv(self.width, (1, 1))(x))
+
+
+class UNet(nn.Module):
+    widths: tuple[int, ...] = (16, 32, 64)
+
+    @nn.compact
+    def __call__(self, images: jax.Array, times: jax.Array) -> jax.Array:
+        angles = times[:, None] * jnp.exp(-jnp.arange(16.0))
+        time = nn.swish(nn.Dense(64)(jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], -1)))
+        x, skipped = nn.Conv(self.widths[0], (3, 3))(images), []
+        for width in self.widths[:-1]:
+            x = Convolved(width)(x, time)
+            skipped.append(x)
+            x = nn.avg_pool(x, (2, 2), (2, 2))
+        x = Convolved(self.widths[-1])(x, time)
+        for width, skip in zip(self.widths[-2::-1], reversed(skipped)):
+            x = jax.image.resize(x, (*skip.shape[:3], x.shape[-1]), "nearest")
+            x = Convolved(width)(jnp.concatenate([x, skip], -1), time)
+        return nn.Conv(images.shape[-1], (3, 3))(nn.swish(nn.GroupNorm(8)(x)))
+
+
+def unet(batch: int = 8, size: int = 32, **options: Any) -> Step:
+    model = UNet(**options)
+    images, times = shape(batch, size, size, 3), shape(batch)
+
+    def loss(parameters: Any, images: jax.Array, times: jax.Array, key: jax.Array) -> jax.Array:
+        noise, part = jax.random.normal(key, images.shape), jax.nn.sigmoid(times)[:, None, None, None]
+        return (
+            (model.apply(parameters, jnp.sqrt(1 - part) * images + jnp.sqrt(part) * noise, times) - noise) ** 2
+        ).mean()
+
+    return Step(loss, jax.eval_shape(model.init, key_shape(), images, times), (images, times, key_shape()))
+
+
+# ---- Mixture of experts: each token goes to the best of them, as far as that has room
+
+
+def moe(
+    batch: int = 4, length: int = 128, layers: int = 2, width: int = 128, experts: int = 4, words: int = 1024
+) -> Step:
+    tokens = batch * length
+    room = 2 * tokens // experts
+
+    def layer(x: jax.Array, w: Any) -> jax.Array:
+        chance = jax.nn.softmax(x @ w["router"])
+        best = chance.argmax(-1)
+        chosen = jax.nn.one_hot(best, experts)
+        place = ((jnp.cumsum(chosen, 0) - 1) * chosen).sum(-1).astype(jnp.int32)
+        sent = chosen[:, :, None] * jax.nn.one_hot(place, room)[:, None]
+        y = jax.nn.gelu(jnp.einsum("erd,edf->erf", jnp.einsum("ter,td->erd", sent, x), w["up"]))
+        y = jnp.einsum("ter,erd->td", sent, jnp.einsum("erf,efd->erd", y, w["down"]))
+        return x + y * jnp.take_along_axis(chance, best[:, None], -1)
+
+    def loss(parameters: Any, ids: jax.Array) -> jax.Array:
+        x = parameters["embed"][ids.reshape(-1)]
+        for weights in parameters["layers"]:
+            x = layer(x, weights)
+        return optax.softmax_cross_entropy_with_integer_labels(x @ parameters["embed"].T, ids.reshape(-1)).mean()
+
+    weights = {"router": shape(width, experts)}
+    weights |= {"up": shape(experts, width, 4 * width), "down": shape(experts, 4 * width, width)}
+    return Step(
+        loss, {"embed": shape(words, width), "layers": [weights] * layers}, (shape(batch, length, dtype=jnp.int32),)
+    )
+
+
 MODELS: dict[str, Callable[[], Step]] = {
     "transformer": transformer,
     "transformer, loop over layers": lambda: transformer(scanned=True),
     "lstm, loop over time": lstm,
     "resnet": resnet,
     "llama": llama,
+    "unet": unet,
+    "moe": moe,
 }
 SMALL: dict[str, Callable[[], Step]] = {
     "transformer": lambda: transformer(layers=2),

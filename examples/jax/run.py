@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import models
-import numpy as np
+from models import filled
 
 import echo_jax
 from echo_jax.compiling import Declined
@@ -34,20 +34,6 @@ LARGE = {  # for a TPU, which keeps small models in its cache
         batch=4, length=1024, layers=2, width=1024, words=8192, dtype=jnp.bfloat16, **options
     ),
 }
-
-
-def filled(shapes: Any) -> Any:
-    """Arrays of these shapes: small numbers, tokens below 10, a key."""
-    random = np.random.default_rng(0)
-
-    def fill(leaf: Any) -> Any:
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.key(0)
-        if jnp.issubdtype(leaf.dtype, jnp.integer):
-            return jnp.asarray(random.integers(0, 10, leaf.shape), leaf.dtype)
-        return jnp.asarray(0.1 * random.standard_normal(leaf.shape), leaf.dtype)
-
-    return jax.tree.map(fill, shapes)
 
 
 def difference(step: models.Step, ours: Any, theirs: Any) -> float:

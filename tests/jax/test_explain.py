@@ -12,7 +12,7 @@ import models
 
 import echo_jax
 from echo_jax import assignment, hlo
-from echo_jax.compiling import compile_step
+from echo_jax.compiling import compile_step, fault_of_version
 from echo_jax.explain import explained
 from echo_jax.flops import flops
 
@@ -121,6 +121,11 @@ class Refusals(unittest.TestCase):
             assignment.parse("BufferAssignment:\nallocation zero", "    0:x\n")
         with self.assertRaises(ValueError):
             assignment.parse("", "    0:x\n")
+
+
+class Versions(unittest.TestCase):
+    def test_this_version_of_jax_writes_what_is_read(self) -> None:
+        self.assertEqual(fault_of_version(), "")
 
 
 if __name__ == "__main__":

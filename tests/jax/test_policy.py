@@ -27,7 +27,7 @@ class Policies(unittest.TestCase):
         args = (each.parameters, *each.batch)
         for options in ({}, {"max_overhead": 0.05}):
             with self.subTest(options):
-                chosen = echo_jax.policy(build, *args, compiler_options=OPTIONS, tries=11, **options)
+                chosen = echo_jax.policy(build, *args, compiler_options=OPTIONS, tries=5, **options)
                 self.assertEqual(set(chosen.names), {"q", "k", "v", "mixed", "gate", "up"})
                 most = chosen.most.flops * (1 + options["max_overhead"]) if options else float("inf")
                 stock = [each for each in chosen.tried if each.line.rpartition(".")[2] in STOCK and each.flops <= most]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
 from typing import Any
 
@@ -12,27 +18,15 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+from models import filled
 
 import echo_jax
 from echo_jax.amounts import bytes_of_budget, part_of
+from echo_jax.compiling import compile_step
 from echo_jax.cuts import cheapest
 
 OPTIONS = echo_jax.MEMORY_SCHEDULER
 TOLERANCE = 1e-5  # of the largest value: what recompilation itself changes in float32
-
-
-def filled(shapes: Any, seed: int = 0) -> Any:
-    """Arrays of these shapes: small numbers, tokens below 10, a key."""
-    random = np.random.default_rng(seed)
-
-    def fill(leaf: Any) -> Any:
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.key(seed)
-        if jnp.issubdtype(leaf.dtype, jnp.integer):
-            return jnp.asarray(random.integers(0, 10, leaf.shape), leaf.dtype)
-        return jnp.asarray(0.1 * random.standard_normal(leaf.shape), leaf.dtype)
-
-    return jax.tree.map(fill, shapes)
 
 
 class Rewritten(unittest.TestCase):
@@ -44,28 +38,27 @@ class Rewritten(unittest.TestCase):
             self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), TOLERANCE * largest)
 
     def test_same_values_in_less(self) -> None:
-        least = {"lstm, loop over time": 1.5, "llama": 1.25}
-        small = {name: models.SMALL[name] for name in (*least, "resnet")}
-        for name, make in {**small, "transformer": lambda: models.transformer(layers=1, words=256)}.items():
+        least = {"lstm, loop over time": 1.5, "llama": 1.5}
+        for name, part in least.items():
             with self.subTest(name):
-                each = make()
+                each = models.SMALL[name]()
                 gradient = jax.jit(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
                 ours = echo_jax.remat(gradient)
                 args = filled((each.parameters, *each.batch))
                 self.same(ours(*args), gradient(*args))
                 (decision,) = ours.decisions
-                if name in least:
-                    self.assertEqual(decision.reason, "")
-                    self.assertLess(decision.after * least[name], decision.before)
-                    self.assertLessEqual(decision.overhead, 0.05)
-                    stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
-                    self.assertEqual(stated, decision.after)
-                self.assertLessEqual(decision.after, decision.before)
+                self.assertEqual(decision.reason, "")
+                self.assertLess(decision.after * part, decision.before)
+                self.assertLessEqual(decision.overhead, 0.05)
+                stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
+                self.assertEqual(stated, decision.after)
 
     def test_a_training_with_donated_arguments_and_dropout(self) -> None:
-        each = models.SMALL["transformer, loop over layers"]()
+        each = models.transformer(scanned=True, words=256)
         plain = jax.jit(each.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
-        ours = echo_jax.remat(plain)
+        told = plain.lower(*each.arguments).compile().memory_analysis()
+        total = told.temp_size_in_bytes + told.argument_size_in_bytes  # the results take over donated arguments
+        ours = echo_jax.remat(plain, budget=total - told.temp_size_in_bytes // 2)
         parameters, _, tokens, _ = filled(each.arguments)
         states = [[jax.tree.map(jnp.copy, parameters), each.optimizer.init(parameters)] for _ in range(2)]
         losses: list[list[float]] = [[], []]
@@ -77,7 +70,7 @@ class Rewritten(unittest.TestCase):
                 self.assertTrue(given[-1].is_deleted())
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
         (decision,) = ours.decisions
-        self.assertLess(2 * decision.after, decision.before)
+        self.assertLessEqual(2 * decision.after, decision.before)
 
     def test_within_another_jit_and_by_keywords(self) -> None:
         each = models.SMALL["lstm, loop over time"]()
@@ -104,13 +97,47 @@ class Rewritten(unittest.TestCase):
         ours.lower(*args)
         self.assertIn("fits the budget", ours.decisions[0].reason)
 
-    def test_deterministic(self) -> None:
-        each = models.SMALL["llama"]()
-        texts = set()
-        for _ in range(2):
-            ours = echo_jax.remat(jax.value_and_grad(each.loss), compiler_options=OPTIONS)
-            texts.add(ours.lower(each.parameters, *each.batch).as_text())
-        self.assertEqual(len(texts), 1)
+
+class Beside(unittest.TestCase):
+    def test_no_more_than_with_a_policy_of_jax(self) -> None:
+        """Around each layer, written into the model."""
+        plain = models.llama(layers=2, words=256)
+        policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+        around = functools.partial(jax.checkpoint, policy=policy)
+        own, theirs = (
+            compile_step(jax.jit(each.step, donate_argnums=(0, 1)), each.arguments, {}, compiler_options=OPTIONS)
+            for each in (plain, models.llama(layers=2, words=256, around=around))
+        )
+        most = theirs.flops / own.flops - 1
+        step = jax.jit(plain.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
+        decision = echo_jax.remat(step, max_overhead=most).decide(*plain.arguments)
+        self.assertLessEqual(decision.after, theirs.sizes.temp, decision.table())
+        self.assertLessEqual(decision.overhead, most)
+
+
+class OnDisk(unittest.TestCase):
+    def test_a_second_process_compiles_the_winner_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = self.told(folder), self.told(folder)
+            self.assertGreater(first.pop("compiled"), 1)
+            self.assertEqual(second.pop("compiled"), 1)
+            self.assertEqual(first, second)
+            (file,) = pathlib.Path(folder).iterdir()
+            file.write_text(file.read_text().replace('"again": ', '"again": 1'))
+            third = self.told(folder)
+            self.assertGreater(third.pop("compiled"), 1)
+            self.assertEqual(first, third)
+
+    def told(self, folder: str) -> dict[str, Any]:
+        """What a process of its own says."""
+        environment = {**os.environ, "ECHO_JAX_CACHE": folder}
+        done = subprocess.run(
+            [sys.executable, pathlib.Path(__file__).with_name("again.py")],
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+        return json.loads(done.stdout)
 
 
 class Declines(unittest.TestCase):
@@ -131,9 +158,7 @@ class Declines(unittest.TestCase):
             return jnp.sum(x * x)
 
         np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
-        np.testing.assert_array_equal(
-            self.declines("within the limit less", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x
-        )
+        np.testing.assert_array_equal(self.declines("no plan was found", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x)
         power = jax.jit(jax.grad(lambda x, n: jnp.sum(x**n)), static_argnums=1)
         np.testing.assert_array_equal(self.declines("runs as it was", power, x, 2), 2 * x)
         self.declines("runs as it was", functools.partial(jax.grad(lambda x, words: jnp.sum(x * x))), x, "words")

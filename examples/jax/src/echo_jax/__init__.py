@@ -5,11 +5,13 @@ from __future__ import annotations
 from echo_jax.compiling import MEMORY_SCHEDULER, Declined
 from echo_jax.explain import Buffer, Explanation, compare, explain
 from echo_jax.policy import Chosen, policy
-from echo_jax.remat import Decision, Remat, remat
+from echo_jax.remat import Remat, remat
+from echo_jax.search import Candidate, Decision
 
 __all__ = [
     "MEMORY_SCHEDULER",
     "Buffer",
+    "Candidate",
     "Chosen",
     "Decision",
     "Declined",

@@ -55,6 +55,7 @@ class Kernels:
     traced: Traced
     nodes: list[Kernel]
     place: dict[Any, Place]
+    stored: dict[int, int]  # bytes by equation, which make the nodes
 
     def core(self) -> Any:
         """The graph as the planner takes it."""
@@ -115,7 +116,11 @@ def _is_dropped(value: Any) -> bool:
 
 def read(traced: Traced, compiled: Compiled) -> Kernels:
     """`compiled`: the step whose equations stand in scopes with their numbers."""
-    stored = _stored(traced, compiled)
+    return grouped(traced, _stored(traced, compiled))
+
+
+def grouped(traced: Traced, stored: dict[int, int]) -> Kernels:
+    """`stored`: the equations whose results lie in memory, and their bytes."""
     jaxpr, nodes, place = traced.closed.jaxpr, list[Kernel](), dict[Any, Place]()
     for value in (*jaxpr.constvars, *jaxpr.invars):
         place[value] = (len(nodes), 0)
@@ -126,7 +131,7 @@ def read(traced: Traced, compiled: Compiled) -> Kernels:
             nodes.append(_kernel(jaxpr.eqns, at, maker, place, traced.backward))
             nodes[-1].bytes = stored[at]
             place.update((value, (len(nodes) - 1, k)) for k, value in enumerate(equation.outvars))
-    return Kernels(traced, nodes, place)
+    return Kernels(traced, nodes, place, stored)
 
 
 def _kernel(equations: Sequence[Any], at: int, maker: Any, place: Any, backward: Iterable[int]) -> Kernel:
@@ -166,7 +171,7 @@ def _stored(traced: Traced, compiled: Compiled) -> dict[int, int]:
     for value in jaxpr.outvars:
         if not is_literal(value) and value in maker:
             stored.setdefault(maker[value], 0)
-    return dict.fromkeys(_needed(equations, maker, stored), 0) | stored
+    return dict(sorted((dict.fromkeys(_needed(equations, maker, stored), 0) | stored).items()))
 
 
 KINDS = {"f": "float", "b": "float", "s": "int", "u": "int", "p": "bool", "c": "complex"}

@@ -4,63 +4,18 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
-from echo_jax import kernels, loops, tracing
+from echo_jax import decisions, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
-from echo_jax.compiling import Compiled, Declined, compile_step, device_of, first_line, shaped
-from echo_jax.rewriting import rewritten
+from echo_jax.compiling import Declined, first_line, shaped
+from echo_jax.search import Asked, Decision, Search, platform_of
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
-TRIES = 4  # plans that are compiled, once or twice
-SECONDS = 120.0  # for one plan
-WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
-LOOP_PRICES = (0.01, 0.1, 1.0)  # operations that loops may add, where a budget is asked for
-NEAR = 1.1  # times what a plan promised, with which no other way to run it is tried
-STEPS = 2.0  # between one price and the next
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A plan, and what the compiler says of it."""
-
-    temp: int  # bytes
-    flops: float
-    again: int  # kernels that run again
-    asked: float  # overhead that the planner was asked for, or 0
-    run: Evaluate = field(repr=False)
-
-
-@dataclass
-class Decision:
-    """What became of a step for arguments of these shapes."""
-
-    name: str
-    platform: str
-    before: int = 0  # temporary bytes as the compiler states
-    after: int = 0
-    flops: float = 0.0  # operations of the step as it is
-    overhead: float = 0.0  # operations added, as a part
-    kernels: int = 0
-    again: int = 0
-    tried: list[Candidate] = field(default_factory=list)
-    reason: str = ""  # why the step runs as it was; empty where it was rewritten
-
-    def __str__(self) -> str:
-        if self.reason:
-            return f"{self.name} on {self.platform} runs as it was: {self.reason}"
-        return (
-            f"{self.name} on {self.platform}: {self.before / 1e6:.1f} -> {self.after / 1e6:.1f} MB of temporary "
-            f"memory, {100 * self.overhead:+.1f} % operations; {self.again} of {self.kernels} kernels run again"
-        )
-
-
 Result = tuple[Any, Evaluate, Any]  # the step jitted, as it is traced, and the tree of its results
 
 
@@ -119,32 +74,33 @@ class Remat:
         try:
             shapes = jax.tree.map(shaped, (args, dict(kwargs)))
             traced = tracing.trace(self.step, *shapes)
-            best = _chosen(traced, jax.tree.leaves(shapes), self.asked, decision)
-            if best is not None:
+            run = self._run(traced, jax.tree.leaves(shapes), decision)
+            if run is not None:
                 options = {**traced.options, **self.asked.options}
-                jitted = jax.jit(best.run, donate_argnums=traced.donated, compiler_options=options or None)
-                result = (jitted, best.run, traced.out_tree)
+                jitted = jax.jit(run, donate_argnums=traced.donated, compiler_options=options or None)
+                result = (jitted, run, traced.out_tree)
         except Declined as why:
             decision.reason = str(why)
         except Exception as fault:  # a fault of ours never stops a training
             log.debug("echo: the step is not planned", exc_info=fault)
             decision.reason = f"Echo failed ({first_line(fault)}); please report it"
+        if decision.warning:
+            log.warning("echo: %s", decision.warning)
         log.log(logging.INFO if result or decision.before else logging.WARNING, "echo: %s", decision)
         return decision, result
+
+    def _run(self, traced: Traced, leaves: list[Any], decision: Decision) -> Evaluate | None:
+        """The step as it is planned, from disk where it is known; none where it runs as it was."""
+        path = decisions.path_of(traced, leaves, self.asked)
+        is_known, recipe = decisions.load(path, decision)
+        if not is_known:
+            recipe = Search(traced, leaves, self.asked, decision).best()
+            decisions.save(path, decision, recipe)
+        return None if recipe is None else recipe.applied(traced, platform_of(self.asked))
 
 
 def _name_of(step: Callable[..., Any]) -> str:
     return str(getattr(step, "__name__", "step"))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the user asks for."""
-
-    budget: int | None  # bytes in all, arguments and results included
-    max_overhead: float
-    topology: str | None
-    options: Mapping[str, Any]
 
 
 def remat(
@@ -177,118 +133,3 @@ def remat(
 def _type_of(leaf: Any) -> Any:
     aval, shape = jax.typeof(leaf), shaped(leaf)
     return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(shape, "sharding", None)
-
-
-def _chosen(traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> Candidate | None:
-    """The best candidate; none where the step is as good. `decision` takes what was found."""
-    place = None if asked.topology is None else device_of(asked.topology)
-    platform = "tpu" if place is not None else jax.default_backend()
-    if not traced.backward:
-        raise Declined("it has no backward pass: give a function that computes gradients, as jax.value_and_grad(loss)")
-    flat = [shaped(leaf, place) for leaf in leaves]
-    options = {**traced.options, **asked.options}
-
-    def judged(run: Evaluate) -> Compiled:
-        jitted = jax.jit(run, donate_argnums=traced.donated)
-        return compile_step(jitted, tuple(flat), {}, topology=asked.topology, compiler_options=options)
-
-    own = judged(tracing.scoped(traced))
-    decision.before = decision.after = own.sizes.temp
-    decision.flops = own.flops
-    limit = None if asked.budget is None else asked.budget - (own.sizes.total - own.sizes.temp)
-    if limit is not None and own.sizes.temp <= limit:
-        raise Declined("it fits the budget")
-    base, compiled = traced, own
-    for looped in _with_other_loops(traced, own, limit, asked.max_overhead):
-        found = judged(tracing.scoped(looped))
-        decision.tried.append(Candidate(found.sizes.temp, found.flops, 0, 0.0, tracing.plain(looped)))
-        if found.sizes.temp < compiled.sizes.temp and (limit or found.flops <= own.flops * (1 + asked.max_overhead)):
-            base, compiled = looped, found
-        if limit is not None and compiled.sizes.temp <= limit:
-            break
-    graph = kernels.read(base, compiled)
-    decision.kernels = sum(node.root >= 0 for node in graph.nodes)
-    core, seen = graph.core(), list[Any]()
-    for budget, price in _asks(core, own, compiled, limit, asked.max_overhead, decision.tried):
-        plan = core.plan("budget", budget, price, SECONDS, True)
-        if plan.steps in seen or plan.recomputed_nodes == 0:
-            break
-        seen.append(plan.steps)
-        promised = own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
-        for waits_for_all in (False, True):
-            run = rewritten(graph, plan.steps, platform, waits_for_all)
-            found = judged(run)
-            decision.tried.append(Candidate(found.sizes.temp, found.flops, plan.recomputed_nodes, price, run))
-            if found.sizes.temp <= NEAR * promised:
-                break
-    return _best(own, limit, asked.max_overhead, decision)
-
-
-def _with_other_loops(traced: Traced, own: Compiled, limit: int | None, most: float) -> Iterator[Traced]:
-    """The step with loops that keep less, if there are any: for the price that is asked for, or for growing ones."""
-    choices = [loops.variants(traced, pair) for pair in loops.pairs(traced)]
-    total, seen = sum(each[0].before for each in choices if each), list[Any]()
-    for price in (most,) if limit is None else LOOP_PRICES:
-        chosen = []
-        for each in filter(None, choices):
-            most_flops = price * own.flops * each[0].before / total
-            if fitting := [variant for variant in each if variant.flops <= most_flops]:
-                chosen.append(min(fitting, key=lambda variant: (variant.bytes, variant.flops)))
-        told = [(each.pair.forward, each.kept) for each in chosen]
-        if chosen and told not in seen:
-            seen.append(told)
-            yield loops.replaced(traced, chosen)
-
-
-def _asks(
-    core: Any, own: Compiled, base: Compiled, limit: int | None, most: float, tried: list[Candidate]
-) -> Iterator[tuple[int | None, float]]:
-    """What to plan next, a budget of the graph or a price, by what the compiler said of the last one."""
-    if limit is None:
-        price, low, high = max(0.0, 1 + most - base.flops / own.flops), 0.0, math.inf
-        for _ in range(TRIES):
-            before = len(tried)
-            yield None, price
-            if len(tried) == before:
-                return
-            overhead = tried[-1].flops / own.flops - 1
-            if WELL_USED * most <= overhead <= most:
-                return
-            low, high = (low, price) if overhead > most else (price, high)
-            price = price * STEPS if high == math.inf else (low + high) / 2
-        return
-    if base.sizes.temp <= limit:
-        return
-    count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
-    budget = count * limit / base.sizes.temp
-    for _ in range(TRIES):
-        before = len(tried)
-        yield int(budget), 1.0
-        if len(tried) == before or WELL_USED * limit <= tried[-1].temp <= limit:
-            return
-        budget *= limit / tried[-1].temp
-
-
-def _best(own: Compiled, limit: int | None, most: float, decision: Decision) -> Candidate | None:
-    lower = [each for each in decision.tried if each.temp < own.sizes.temp]
-    if limit is None:
-        lower = [each for each in lower if each.flops <= own.flops * (1 + most)]
-        best = min(lower, key=lambda each: (each.temp, each.flops), default=None)
-    else:
-        least = min(lower, key=lambda each: each.temp, default=None)
-        fitting = [each for each in lower if each.temp <= limit]
-        best = min(fitting, key=lambda each: (each.flops, each.temp), default=least)
-        if not fitting:
-            found = (least.temp if least else own.sizes.temp) / 1e6
-            log.warning(
-                "echo: the budget leaves %.1f MB for temporary memory; the least found is %.1f MB", limit / 1e6, found
-            )
-    if best is None:
-        tried = ", ".join(f"{each.temp / 1e6:.1f}" for each in decision.tried)
-        decision.reason = (
-            f"the compiler needs {own.sizes.temp / 1e6:.1f} MB for it, and for no plan within the limit less "
-            f"({tried or 'none was found'} MB)"
-        )
-        return None
-    decision.after, decision.overhead, decision.again = best.temp, best.flops / own.flops - 1, best.again
-    return best

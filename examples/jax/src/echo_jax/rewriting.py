@@ -11,14 +11,14 @@ from typing import Any
 import jax
 
 from echo_jax.kernels import Kernel, Kernels
-from echo_jax.tracing import Evaluate, bytes_of, is_literal, run
+from echo_jax.tracing import Evaluate, bytes_of, is_heavy, is_literal, run
 
 Copy = tuple[int, Any]  # a value with a number of its own
 AGAIN = "echo_again"
 
 
 def rewritten(kernels: Kernels, steps: Sequence[Any], platform: str, waits_for_all: bool = False) -> Evaluate:
-    """The step as a function of flat arguments that runs as `steps` say: (node, again, copies that it reads, over).
+    """The step as a function of flat arguments that runs as `steps` say: (node, again, copies that it reads).
 
     What runs again waits for what the backward pass made last; or for all that the plan runs before it, such as
     gradients of weights that keep activations alive, which leaves the compiler less choice.
@@ -44,7 +44,7 @@ class _Run:
 
     def all(self, steps: Sequence[Any]) -> list[Any]:
         is_behind = False
-        for at, (number, again, reads, _) in enumerate(steps):
+        for at, (number, again, reads) in enumerate(steps):
             node = self.kernels.nodes[number]
             self.latest[number] = at
             if node.root < 0:
@@ -53,7 +53,7 @@ class _Run:
                 continue
             is_behind |= node.is_late
             copies = [self.made[step][output] for step, output in reads]
-            if is_behind and not node.is_late:
+            if is_behind and not node.is_late and not self._is_tied(node, reads):
                 copies = self._held_back(copies, reads)
             elif not is_behind:
                 self.from_forward.add(at)
@@ -72,6 +72,19 @@ class _Run:
     def _result(self, value: Any) -> Any:
         node, output = self.kernels.place[value]
         return self.made[self.latest[node]][output][1]
+
+    def _is_tied(self, node: Kernel, reads: Sequence[Any]) -> bool:
+        """Whether it reads what runs again, and no expensive operator within depends on the forward pass alone."""
+        equations = self.kernels.traced.equations
+        behind = {value for (value, _), (step, _) in zip(node.inputs, reads) if step not in self.from_forward}
+        if not behind:
+            return False
+        for member in node.members:
+            if any(not is_literal(value) and value in behind for value in equations[member].invars):
+                behind.update(equations[member].outvars)
+            elif is_heavy(equations[member]):
+                return False
+        return True
 
     def _held_back(self, copies: list[Copy], reads: Sequence[Any]) -> list[Copy]:
         """The same values, behind a barrier where the forward pass made them: so the compiler neither runs the kernel
@@ -114,11 +127,12 @@ def guarded(value: Any, ties: Sequence[Any]) -> Any:
         return value
     bits = functools.reduce(jax.lax.bitwise_or, map(_first_bits, usable))
     is_so = (bits & 1) >> 1 == 0
-    return jax.lax.select(jax.lax.broadcast(is_so, value.shape), value, jax.numpy.zeros_like(value))
+    return jax.lax.select_n(is_so, jax.numpy.zeros_like(value), value)
 
 
 def _first_bits(value: Any) -> Any:
-    first = jax.lax.slice(value.reshape(-1), (0,), (1,)).reshape(())
+    is_split = any(axis is not None for axis in getattr(jax.typeof(value).sharding, "spec", ()))
+    first = value.max() if is_split else jax.lax.slice(value.reshape(-1), (0,), (1,)).reshape(())
     if jax.numpy.issubdtype(first.dtype, jax.numpy.complexfloating):
         first = first.real
     if jax.numpy.issubdtype(first.dtype, jax.numpy.floating):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -67,10 +67,37 @@ SHARDINGS = ("in_shardings", "out_shardings")
 
 def _flat(closed: Any) -> Any:
     """The same with nested calls inlined, the forward pass before all that needs the backward pass."""
-    flat = jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args))(*closed.in_avals)
-    late = backward_of(flat)
-    order = [at for at in range(len(flat.eqns)) if at not in late] + sorted(late)
-    return flat.replace(jaxpr=flat.jaxpr.replace(eqns=[flat.eqns[at] for at in order]))
+    return in_order(jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args))(*closed.in_avals))
+
+
+def in_order(flat: Any) -> Any:
+    """The forward pass, then the backward pass. What leads to results alone, as gradients of weights and an optimizer's
+    updates, stands where it can run first: a compiler runs it there, and what it reads is free.
+    """
+    equations, late = flat.eqns, backward_of(flat)
+    ends = _ending(flat, late)
+    ready: dict[int, int] = {}  # by equation
+    maker = {value: at for at in late for value in equations[at].outvars}
+    for at in sorted(late):
+        before = [ready[maker[value]] for value in equations[at].invars if not is_literal(value) and value in maker]
+        ready[at] = max(before, default=at) if at in ends else at
+    order = [at for at in range(len(equations)) if at not in late]
+    order += sorted(late, key=lambda at: (ready[at], at))
+    return flat.replace(jaxpr=flat.jaxpr.replace(eqns=[equations[at] for at in order]))
+
+
+def _ending(flat: Any, late: Collection[int]) -> set[int]:
+    """Equations of the backward pass behind which no expensive operator follows."""
+    ends: set[int] = set()
+    behind: set[Any] = set()  # values that an expensive operator, or what leads to one, reads
+    for at in sorted(late, reverse=True):
+        equation = flat.eqns[at]
+        is_end = not any(value in behind for value in equation.outvars)
+        if is_end:
+            ends.add(at)
+        if not is_end or is_heavy(equation):
+            behind.update(value for value in equation.invars if not is_literal(value))
+    return ends
 
 
 def backward_of(closed: Any) -> frozenset[int]:
@@ -82,6 +109,17 @@ def backward_of(closed: Any) -> frozenset[int]:
             late.add(at)
             values.update(equation.outvars)
     return frozenset(late)
+
+
+def is_inside(traced: Traced) -> bool:
+    """Whether the body of an equation has a backward pass."""
+    waiting = [body for equation in traced.equations for body in _bodies(equation)]
+    while waiting:
+        for equation in waiting.pop().eqns:
+            if "transpose(" in str(equation.source_info.name_stack):
+                return True
+            waiting += _bodies(equation)
+    return False
 
 
 def is_literal(value: Any) -> bool:
@@ -103,7 +141,9 @@ def run(equation: Any, reads: Sequence[Any], scope: str = "") -> Sequence[Any]:
     with context(equation, scope):
         if inner is not None:
             return evaluate(inner.jaxpr, inner.consts, reads)
-        made = equation.primitive.bind(*reads, **equation.primitive.get_bind_params(equation.params))
+        told = equation.primitive.get_bind_params(equation.params)
+        functions, params = ((), told) if isinstance(told, dict) else told  # a pair before JAX 0.10
+        made = equation.primitive.bind(*functions, *reads, **params)
     return made if equation.primitive.multiple_results else [made]
 
 
@@ -156,6 +196,10 @@ HEAVY = frozenset(
 )
 
 
+MOVES = frozenset(  # data alone, as the compiler's count has it
+    "broadcast_in_dim reshape squeeze expand_dims transpose convert_element_type copy iota slice dynamic_slice rev pad"
+    " concatenate gather name stop_gradient dynamic_update_slice bitcast_convert_type reduce_precision".split()
+)
 RANDOM = ("random_bits", "threefry2x32")
 RANDOM_OPERATIONS = 60.0  # for one number, by the generator that JAX takes by default
 
@@ -167,7 +211,9 @@ def is_heavy(equation: Any) -> bool:
 def operations(equation: Any) -> float:
     """Floating-point operations of one run of an equation, bodies of loops as often as is known."""
     name, params = equation.primitive.name, equation.params
-    elements = sum(_size(value.aval) for value in equation.outvars)
+    if name in MOVES:
+        return 0.0
+    elements = sum(_size(value.aval) for value in (equation.invars if name.startswith("reduce_") else equation.outvars))
     if name == "dot_general":
         (left, _), _ = params["dimension_numbers"]
         return 2.0 * elements * _product(equation.invars[0].aval.shape[axis] for axis in left)

@@ -1,0 +1,43 @@
+"""How a step is rewritten, in numbers alone, and the step that this makes: what a second process reads from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from echo_jax import kernels, loops, tracing
+from echo_jax.kernels import Kernels
+from echo_jax.rewriting import rewritten
+from echo_jax.tracing import Evaluate, Traced
+
+Step = tuple[int, bool, Sequence[tuple[int, int]]]  # node, whether it ran before, steps and outputs that it reads
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Changes of a traced step; the default is none."""
+
+    loops: Sequence[tuple[int, int]] = ()  # a pair of loops, and the variant of it
+    stored: Sequence[tuple[int, int]] = field(default=(), repr=False)  # equations in memory, bytes: they make the nodes
+    steps: Sequence[Step] = field(default=(), repr=False)
+    waits_for_all: bool = True
+
+    def applied(self, traced: Traced, platform: str) -> Evaluate:
+        """The step as a function of flat arguments."""
+        base = with_loops(traced, self.loops)
+        if not self.steps:
+            return tracing.plain(base)
+        return rewritten(kernels.grouped(base, dict(self.stored)), self.steps, platform, self.waits_for_all)
+
+    def of(self, graph: Kernels, steps: Sequence[Sequence[object]], waits_for_all: bool) -> Recipe:
+        """The same loops, with kernels that run as in the plan's `steps`."""
+        told = tuple((each[0], each[1], each[2]) for each in steps)
+        return Recipe(self.loops, tuple(graph.stored.items()), told, waits_for_all)  # type: ignore[arg-type]
+
+
+def with_loops(traced: Traced, chosen: Sequence[tuple[int, int]]) -> Traced:
+    """The step in which these loops keep less."""
+    if not chosen:
+        return traced
+    pairs = list(loops.pairs(traced))
+    return loops.replaced(traced, [loops.variants(traced, pairs[pair])[variant] for pair, variant in chosen])

@@ -1,0 +1,256 @@
+"""Tries plans of a step, and takes the best one, as the compiler itself has judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from echo_jax import kernels, loops, stock, tracing
+from echo_jax.compiling import Compiled, Declined, compile_step, device_of, shaped
+from echo_jax.kernels import Kernels
+from echo_jax.recipes import Recipe, with_loops
+from echo_jax.tracing import Evaluate, Traced
+
+TRIES = 4  # plans that are compiled, the first one up to twice
+SECONDS = 120.0  # for one plan
+WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
+LOOP_PRICES = (0.01, 0.1, 1.0)  # operations that loops may add, where a budget is asked for
+NEAR = 1.1  # times what a plan promised, with which no other way to run it is tried
+STEPS = 2.0  # between one price and the next
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asks for."""
+
+    budget: int | None  # bytes in all, arguments and results included
+    max_overhead: float
+    topology: str | None
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan, and what the compiler says of it."""
+
+    how: str  # loops, plan, or the name of a policy of JAX
+    temp: int  # bytes
+    flops: float
+    again: int  # kernels that run again
+    asked: float  # overhead that the planner was asked for, or 0
+    recipe: Recipe = field(repr=False)
+
+
+@dataclass
+class Decision:
+    """What became of a step for arguments of these shapes."""
+
+    name: str
+    platform: str
+    before: int = 0  # temporary bytes as the compiler states
+    after: int = 0
+    flops: float = 0.0  # operations of the step as it is
+    overhead: float = 0.0  # operations added, as a part
+    kernels: int = 0
+    again: int = 0
+    tried: list[Candidate] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # candidates that were not compiled, and why
+    warning: str = ""  # the budget is not kept
+    reason: str = ""  # why the step runs as it was; empty where it was rewritten
+    cached: bool = False  # read from disk
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.name} on {self.platform} runs as it was: {self.reason}"
+        return (
+            f"{self.name} on {self.platform}: {self.before / 1e6:.1f} -> {self.after / 1e6:.1f} MB of temporary "
+            f"memory, {100 * self.overhead:+.1f} % operations; {self.again} of {self.kernels} kernels run again"
+        )
+
+    def table(self) -> str:
+        """What the compiler says of each candidate, the least first, and what was not compiled."""
+        rows = [f"{'MB':>10}  {'operations':>10}  candidate", f"{self.before / 1e6:10,.1f}  {'':>10}  as it was"]
+        for each in sorted(self.tried, key=lambda each: (each.temp, each.flops)):
+            more = f"{100 * (each.flops / self.flops - 1):+.1f} %"
+            rows.append(f"{each.temp / 1e6:10,.1f}  {more:>10}  {each.how}")
+        return "\n".join([*rows, *self.left_out])
+
+
+class Search:
+    """One search; `decision` takes what it finds. Declined: the step has no backward pass, or does not compile."""
+
+    def __init__(self, traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> None:
+        place = None if asked.topology is None else device_of(asked.topology)
+        if not traced.backward:
+            raise Declined(
+                "its backward pass lies within a loop or a call: rewrite the function of gradients there"
+                if tracing.is_inside(traced)
+                else "it has no backward pass: give a function of gradients, as jax.value_and_grad(loss)"
+            )
+        self.traced, self.asked, self.decision = traced, asked, decision
+        self.platform = platform_of(asked)
+        self.flat = [shaped(leaf, place) for leaf in leaves]
+        self.own = self._judged(tracing.scoped(traced))
+        sizes = self.own.sizes
+        decision.before = decision.after = sizes.temp
+        decision.flops = self.own.flops
+        self.limit = None if asked.budget is None else asked.budget - (sizes.total - sizes.temp)
+
+    def best(self) -> Recipe | None:
+        """None: the step as it is is as good; `decision` says why."""
+        if self.limit is not None and self.own.sizes.temp <= self.limit:
+            self.decision.reason = "it fits the budget"
+            return None
+        recipe, compiled = self._loops()
+        base = with_loops(self.traced, recipe.loops)
+        graph = kernels.read(base, compiled)
+        self.decision.kernels = sum(node.root >= 0 for node in graph.nodes)
+        core = graph.core()
+        self._plans(core, graph, recipe, compiled)
+        self._policies(core, graph, recipe, compiled)
+        return self._best()
+
+    def _judged(self, run: Evaluate) -> Compiled:
+        options = {**self.traced.options, **self.asked.options}
+        jitted = jax.jit(run, donate_argnums=self.traced.donated)
+        return compile_step(jitted, tuple(self.flat), {}, topology=self.asked.topology, compiler_options=options)
+
+    def _loops(self) -> tuple[Recipe, Compiled]:
+        """The step with loops that keep less, if there are any and that is better."""
+        own, recipe, best = self.own, Recipe(), self.own
+        for chosen in self._choices():
+            looped = with_loops(self.traced, chosen)
+            found = self._judged(tracing.scoped(looped))
+            self.decision.tried.append(Candidate("loops", found.sizes.temp, found.flops, 0, 0.0, Recipe(chosen)))
+            is_cheap = self.limit is not None or found.flops <= own.flops * (1 + self.asked.max_overhead)
+            if found.sizes.temp < best.sizes.temp and is_cheap:
+                recipe, best = Recipe(chosen), found
+            if self.limit is not None and best.sizes.temp <= self.limit:
+                break
+        return recipe, best
+
+    def _choices(self) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Variants of loops for the price that is asked for, or for growing ones."""
+        choices = [loops.variants(self.traced, pair) for pair in loops.pairs(self.traced)]
+        total, seen = sum(each[0].before for each in choices if each), list[Any]()
+        for price in (self.asked.max_overhead,) if self.limit is None else LOOP_PRICES:
+            chosen = []
+            for pair, each in enumerate(choices):
+                most = price * self.own.flops * each[0].before / total if each else 0.0
+                fitting = [at for at, variant in enumerate(each) if variant.flops <= most]
+                if fitting:
+                    chosen.append((pair, min(fitting, key=lambda at: (each[at].bytes, each[at].flops))))
+            if chosen and chosen not in seen:
+                seen.append(chosen)
+                yield tuple(chosen)
+
+    def _plans(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
+        """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
+        seen, ways = list[Any](), [True, False]
+        for budget, price in self._asks(core, base):
+            plan = core.plan("budget", budget, price, SECONDS, True)
+            if plan.steps in seen or plan.recomputed_nodes == 0:
+                break
+            seen.append(plan.steps)
+            promised = self.own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
+            ways = [self._try("plan", [recipe.of(graph, plan.steps, way) for way in ways], promised, price)]
+
+    def _try(self, how: str, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
+        """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
+        the least waits for all.
+        """
+        found = list[Candidate]()
+        for each in recipes:
+            made = self._judged(each.applied(self.traced, self.platform))
+            again = len({node for node, is_again, _ in each.steps if is_again})
+            found.append(Candidate(how, made.sizes.temp, made.flops, again, price, each))
+            if found[-1].temp <= NEAR * promised:
+                break
+        found.sort(key=lambda each: -each.temp)  # the least last, from which the search goes on
+        self.decision.tried += found
+        return found[-1].recipe.waits_for_all
+
+    def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
+        """JAX's own policies, where the planner's count says that one could be the best."""
+        most = self.own.flops * (1 + NEAR * self.asked.max_overhead)
+        before = core.replay(list(range(len(graph.nodes))), True)[0]
+        for name in stock.NAMES:
+            runs = stock.order(graph, name)
+            if len(runs) == len(graph.nodes):
+                continue  # nothing runs again
+            temp = base.sizes.temp * core.replay(runs, True)[0] / max(1, before)
+            flops = base.flops + stock.operations_added(graph, runs)
+            best = self._least()
+            if self.limit is None:
+                is_good = flops <= most and temp <= NEAR * (best.temp if best else self.own.sizes.temp)
+            else:
+                fits = best is not None and best.temp <= self.limit
+                is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
+            if is_good:
+                steps = stock.steps(graph, runs)
+                self._try(name, [recipe.of(graph, steps, way) for way in (True, False)], temp)
+            else:
+                more = 100 * (flops / self.own.flops - 1)
+                told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
+                self.decision.left_out.append(told)
+
+    def _asks(self, core: Any, base: Compiled) -> Iterator[tuple[int | None, float]]:
+        """What to plan next, a budget of the graph or a price, by what the compiler said of the last one."""
+        most, tried = self.asked.max_overhead, self.decision.tried
+        if self.limit is None:
+            price, low, high = max(0.0, 1 + most - base.flops / self.own.flops), 0.0, math.inf
+            for _ in range(TRIES):
+                before = len(tried)
+                yield None, price
+                if len(tried) == before:
+                    return
+                overhead = tried[-1].flops / self.own.flops - 1
+                if WELL_USED * most <= overhead <= most:
+                    return
+                low, high = (low, price) if overhead > most else (price, high)
+                price = price * STEPS if high == math.inf else (low + high) / 2
+            return
+        if base.sizes.temp <= self.limit:
+            return
+        count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
+        budget = count * self.limit / base.sizes.temp
+        for _ in range(TRIES):
+            before = len(tried)
+            yield int(budget), 1.0
+            if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
+                return
+            budget *= self.limit / tried[-1].temp
+
+    def _least(self) -> Candidate | None:
+        """The best candidate so far."""
+        own, limit, most = self.own, self.limit, self.asked.max_overhead
+        lower = [each for each in self.decision.tried if each.temp < own.sizes.temp]
+        if limit is None:
+            lower = [each for each in lower if each.flops <= own.flops * (1 + most)]
+            return min(lower, key=lambda each: (each.temp, each.flops), default=None)
+        least = min(lower, key=lambda each: each.temp, default=None)
+        fitting = [each for each in lower if each.temp <= limit]
+        return min(fitting, key=lambda each: (each.flops, each.temp), default=least)
+
+    def _best(self) -> Recipe | None:
+        best, decision, own = self._least(), self.decision, self.own.sizes.temp
+        if self.limit is not None and (best is None or best.temp > self.limit):
+            found = (best.temp if best else own) / 1e6
+            decision.warning = (
+                f"the budget leaves {self.limit / 1e6:.1f} MB for temporary memory; the least found is {found:.1f} MB"
+            )
+        if best is None:
+            tried = ", ".join(f"{each.temp / 1e6:.1f}" for each in decision.tried)
+            decision.reason = f"the compiler needs {own / 1e6:.1f} MB for it, and "
+            decision.reason += f"for no plan within the limit less ({tried} MB)" if tried else "no plan was found"
+            return None
+        decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
+        return best.recipe
+
+
+def platform_of(asked: Asked) -> str:
+    return "tpu" if asked.topology is not None else jax.default_backend()
