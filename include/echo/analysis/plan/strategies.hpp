@@ -98,15 +98,20 @@ private:
         return allocator_choice<>(evaluate_, options_.allocator, search).smallest(most);
     }
 
-    /// No search does worse than the minimum cut, with what is rolled back of it; of small graphs, than the strategy
-    /// `min_cut`, which lowers the cut's peak.
+    /// No search does worse than the minimum cut, with what is rolled back of it; of small graphs, than any other
+    /// strategy.
     void tell_what_is_known(budget_search<>& search) {
         const std::uint64_t own = footprint(s_, baseline_schedule(s_)).peak_bytes;
         const auto know = [&](evaluated_plan plan) {
             search.know(roll_back(evaluate_, std::move(plan), own).plan);
         };
         evaluated_plan cut = propose_cut();
-        if (search.knows_all()) know(lowered(evaluate_(cut.decided())));
+        if (search.knows_all()) {
+            know(lowered(evaluate_(cut.decided())));
+            std::vector<std::string> notes;
+            for (const strategy how : {strategy::mirror, strategy::echo, strategy::echo_printed})
+                know(propose(how, notes));
+        }
         know(std::move(cut));
     }
 
