@@ -92,9 +92,20 @@ private:
             state = bring_starts(moves_, std::move(state), limit);
             state = bring_nearest(moves_, std::move(state), limit);
             if (!state.known.within(limit)) state = reach(std::move(state), limit);
+            if (recomputes_much(state, limit)) {
+                state = follow_front(moves_, std::move(state), limit, tuning::stops_to_deep_limit);
+                state = bring_nearest(moves_, std::move(state), limit);
+            }
         }
         const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
         return recreate(moves_, std::move(state), target);
+    }
+
+    /// Whether the limit is met by a plan that recomputes so much that starts come down to it badly in one go.
+    bool recomputes_much(const search_state& state, std::uint64_t limit) const {
+        const rated_decision* found = state.known.within(limit);
+        const ticks whole = moves_.evaluate.facts().times.total;
+        return found && found->recompute > whole / tuning::deep_part && !is_reduced();
     }
 
     /// Where no plan has met the limit: towards a low peak within ever more time, until one meets it; or as low as plans
@@ -134,7 +145,8 @@ private:
         state = start_from_cuts(moves_, std::move(state), anchors_, encode_);
         if (knows_all()) return search_whole_front(moves_, std::move(state));
         state = descend(moves_, std::move(state), 0);
-        return follow_front(moves_, std::move(state), count);
+        const std::uint64_t lowest = state.known.lowest().footprint.peak_bytes;
+        return follow_front(moves_, std::move(state), lowest, count);
     }
 
     /// The same plan, or one with less recomputation that is as low as `limit`.

@@ -15,13 +15,13 @@
 
 namespace echo {
 
-/// The state with plans at `count` limits, evenly from what costs nothing down to the lowest known peak: each starting
-/// plan goes on from limit to limit, and at each keeps again what fits. A few replays for each start and limit, of
+/// The state with plans at `count` limits, evenly from what costs nothing down to `low`: each starting plan goes on from
+/// limit to limit, and at each keeps again what fits. A few replays for each start and limit, of
 /// O(nodes + edges + steps) each. Errors: as `replay`.
 template <class = void>
-[[nodiscard]] search_state follow_front(search_moves<>& m, search_state state, std::size_t count) {
+[[nodiscard]] search_state follow_front(search_moves<>& m, search_state state, std::uint64_t low,
+                                        std::size_t count) {
     const std::uint64_t high = state.known.all().front().footprint.peak_bytes;
-    const std::uint64_t low = state.known.lowest().footprint.peak_bytes;
     std::vector<rated_decision> paths = state.starts;
     for (std::size_t i = 1; i <= count && low < high; ++i) {
         const std::uint64_t limit = low + detail::mul_div(high - low, count - i, count);
@@ -56,7 +56,8 @@ template <class = void>
 [[nodiscard]] search_state search_whole_front(search_moves<>& m, search_state state) {
     if (std::exchange(state.has_front, true)) return state;
     state = descend(m, std::move(state), 0);
-    state = follow_front(m, std::move(state), tuning::points_of_whole_front);
+    const std::uint64_t lowest = state.known.lowest().footprint.peak_bytes;
+    state = follow_front(m, std::move(state), lowest, tuning::points_of_whole_front);
     return learn_from_neighbours(m, std::move(state));
 }
 
