@@ -9,9 +9,9 @@
 /// Limits lie evenly from the least peak of `front` to the baseline's, and at the peak of each plan that is known: the
 /// points of the front, every named strategy's plan, the plans within 1, 2, 3, 5, 7 and 10 % of recomputation. To them
 /// come the plans of all limits, so a smaller limit should not cost less either. A limit is regretted where its plan
-/// misses it though a known plan does not (`missed`), or takes more than 0.5 % of a step longer. Prints JSON: one object
-/// for each file, or one for all random graphs; the first random graphs with regret on standard error. `bench/run
-/// regret` splits the work over the cores and keeps the results.
+/// misses it though a known plan does not (`missed`), or takes more than 0.5 % of a step longer. Prints JSON: one
+/// object for each file, or one for all random graphs; the first random graphs with regret on standard error.
+/// `bench/run regret` splits the work over the cores and keeps the results.
 
 #include "format/read_file.hpp"
 #include "support/numbered_graph.hpp"

@@ -33,8 +33,8 @@ struct budget_options {
     std::size_t most_work = tuning::most_work;
 };
 
-/// Searches for plans of one snapshot. Evaluator and anchors must outlive it. What one search finds, the next ones know.
-/// A template so that only files that make plans compile it.
+/// Searches for plans of one snapshot. Evaluator and anchors must outlive it. What one search finds, the next ones
+/// know. A template so that only files that make plans compile it.
 template <class = void>
 class budget_search {
 public:
@@ -108,8 +108,8 @@ private:
         return found && found->recompute > whole / tuning::deep_part && !is_reduced();
     }
 
-    /// Where no plan has met the limit: towards a low peak within ever more time, until one meets it; or as low as plans
-    /// go, and then what is cheapest there.
+    /// Where no plan has met the limit: towards a low peak within ever more time, until one meets it; or as low as
+    /// plans go, and then what is cheapest there.
     search_state reach(search_state state, std::uint64_t limit) {
         const ticks whole = moves_.evaluate.facts().times.total;
         for (ticks most = whole / 32; !is_reduced() && !state.known.within(limit) && most <= whole;

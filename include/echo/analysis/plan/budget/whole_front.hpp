@@ -15,9 +15,9 @@
 
 namespace echo {
 
-/// The state with plans at `count` limits, evenly from what costs nothing down to `low`: each starting plan goes on from
-/// limit to limit, and at each keeps again what fits. A few replays for each start and limit, of
-/// O(nodes + edges + steps) each. Errors: as `replay`.
+/// The state with plans at `count` limits, evenly from what costs nothing down to `low`: each starting plan goes on
+/// from limit to limit, and at each keeps again what fits. A few replays for each start and limit, of O(nodes + edges +
+/// steps) each. Errors: as `replay`.
 template <class = void>
 [[nodiscard]] search_state follow_front(search_moves<>& m, search_state state, std::uint64_t low,
                                         std::size_t count) {

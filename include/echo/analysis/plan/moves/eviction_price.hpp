@@ -74,10 +74,11 @@ class eviction_pricer {
 public:
     /// `grow`: an eviction may give up other copies besides.
     explicit eviction_pricer(bool grow = true) : grows_(grow) {}
-    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one, and returns its price in ticks
-    /// per byte, as `tuning::price_parts` counts them. What its maker reads must be there at the next use: still live
-    /// then, or kept over the peak, or made again as well. Of what would be kept, the largest is made again instead, one
-    /// after the other; and what else can then be made from that is forgotten too. `excess`: bytes above the limit.
+    /// Adds to `list` the cheapest way to free idle copy number `which`, if there is one, and returns its price in
+    /// ticks per byte, as `tuning::price_parts` counts them. What its maker reads must be there at the next use: still
+    /// live then, or kept over the peak, or made again as well. Of what would be kept, the largest is made again
+    /// instead, one after the other; and what else can then be made from that is forgotten too. `excess`: bytes above
+    /// the limit.
     std::optional<std::uint64_t> operator()(const eviction_view<>& view, idle_copies& idle,
                                             const excess_sums<>& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list) {
