@@ -57,9 +57,9 @@ inline constexpr std::size_t rounds_to_limit = 40; ///< of evictions, to bring a
 inline constexpr std::ptrdiff_t nearest = 6; ///< known plans just above a limit that are brought down to it
 inline constexpr std::ptrdiff_t retained_below = 2; ///< plans within a limit that keep again what fits
 inline constexpr int rounds_retained_below = 8;     ///< for each of them
-/// Where more than one part in so many of a step is recomputed, starts come down in so many stops.
+/// Where more than one part in so many of a step is recomputed, starts come down in stops.
 inline constexpr ticks deep_part = 10;
-inline constexpr std::size_t stops_to_deep_limit = 16;
+inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
 /// A plan is brought below the limit by a part of it: first by this one, then by twice as much, up to the last.
 inline constexpr std::uint64_t first_ruin_parts = 16, last_ruin_parts = 8;
 /// So many limits in turn that give nothing, and no lower ones are tried.
