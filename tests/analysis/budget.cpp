@@ -231,7 +231,7 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
         pass("lower", [&](search_state given) { return echo::lower_within(m, std::move(given), most); });
         pass("polish", [&](search_state given) { return echo::polish(m, std::move(given), most, 0); });
         pass("descend", [&](search_state given) { return echo::descend(m, std::move(given), 0); });
-        pass("front", [&](search_state given) { return echo::follow_front(m, std::move(given), 10); });
+        pass("front", [&](search_state given) { return echo::follow_front(m, std::move(given), limit, 10); });
         pass("neighbours",
              [&](search_state given) { return echo::learn_from_neighbours(m, std::move(given)); });
         for (const auto& plan : state.known.all()) {
