@@ -135,7 +135,8 @@ private:
             // The lowest plan need not be one of the starts.
             state.start_from(moves_.with_heavy(state.known.within_time(most)->decided));
             state = lower_within(moves_, std::move(state), most);
-            if (!is_spent()) state = bring_starts(moves_, std::move(state), state.lowest_within(most));
+            const std::uint64_t lowest = state.lowest_within(most); // before the state moves
+            if (!is_spent()) state = bring_starts(moves_, std::move(state), lowest);
         }
         return polish(moves_, std::move(state), most, 0);
     }
