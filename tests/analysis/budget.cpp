@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Budgets: what evictions, retained copies and swaps do to a plan, what they find, and what they promise.
+// Budgets: what evictions, retained copies and passes do to a plan, what they find, and what they promise.
 #include "support/laws.hpp"
 #include "support/numbered_graph.hpp"
 #include "support/properties.hpp"

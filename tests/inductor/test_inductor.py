@@ -132,7 +132,10 @@ class Judge(Case):
     def assert_estimated(self, step: Step, report: Any) -> None:
         """Without compiling, the same is found; and no point of the front beats another."""
         how = {"compiled": True, "max_overhead": 0.9, "points": 1}
+        before = len(echo_torch.reports())
         found = echo_torch.estimate(step.module, step.inputs, step.loss_fn, step.labels, **how)
+        self.assertEqual(len(echo_torch.reports()), before)
+        self.assertEqual(echo_torch.say._untold, [])
         self.assertEqual((found.default_peak, found.echo_peak), (report.default_peak, report.peak))
         self.assertIn("Inductor", str(found))
         self.assertEqual(found.front[0], (found.default_peak, 0.0))

@@ -19,7 +19,7 @@ from echo_torch.report import Report
 
 
 class Partitioner(CustomPartitionerFn):
-    """For `torch._inductor.config.custom_partitioner_fn`. Random operators do not run again under it."""
+    """For `torch._inductor.config.custom_partitioner_fn`."""
 
     def __init__(self, **asked: Unpack[Asked]) -> None:
         hooks.require(*hooks.TO_PARTITION)
@@ -59,15 +59,15 @@ def judged(joint: fx.GraphModule, count: int, mode: Any, asked: Sequence[Options
 
     def each(*given: Any, **more: Any) -> Any:
         for options in asked:
-            made = partition.partition(
-                *given, options=options, lowered_as=lowered.step_of, distrust=_distrust(), **more
+            found.append(Report())  # of no step that is compiled
+            made = partition.halves_of_joint(
+                found[-1], *given, options=options, lowered_as=lowered.step_of, distrust=_distrust(), **more
             )
-            found.append(partition.reports.pop())
         return made
 
-    inputs: tuple[list[Any], list[Any]] = [], []
-    for node in joint.graph.find_nodes(op="placeholder"):
-        inputs["tangents" in str(node.target)].append(node.meta["val"])
+    places = joint.graph.find_nodes(op="placeholder")
+    tangents = [node.meta["val"] for node in places if "tangents" in str(node.target)]
+    inputs = [node.meta["val"] for node in places[: len(places) - len(tangents)]], tangents
     static = sorted(joint.meta["static_lifetime_input_indices"])
     with torch._guards.tracing(torch._guards.TracingContext(mode)), V.set_fake_mode(mode), mode:
         compile_fx.partition_fn(

@@ -61,7 +61,18 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **more: Any) -> Halves
     return halves
 
 
-def partition(
+def partition(joint: fx.GraphModule, joint_inputs: Any, **more: Any) -> Halves:
+    """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph. What becomes of it is one of
+    the `reports`. Arguments: as `halves_of_joint`.
+    """
+    report = Report()
+    reports.add(report)
+    say.begin(report)
+    return halves_of_joint(report, joint, joint_inputs, **more)
+
+
+def halves_of_joint(
+    report: Report,
     joint: fx.GraphModule,
     joint_inputs: Any,
     *,
@@ -72,12 +83,9 @@ def partition(
     names: Sequence[str] = (),
     **more: Any,
 ) -> Halves:
-    """A `partition_fn` of AOTAutograd: the forward and the backward half of a joint graph. `names`: how the user's code
-    calls its inputs. `lowered_as`: what says how a compiler lowers halves; else operators run one by one.
+    """The forward and the backward half of a joint graph; the report takes what became of it. `names`: how the user's
+    code calls its inputs. `lowered_as`: what says how a compiler lowers halves; else operators run one by one.
     """
-    report = Report()
-    reports.add(report)
-    say.begin(report)
     watch = Watch(report)
     default = default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
     watch.lap("pytorch")

@@ -38,23 +38,7 @@ public:
 
     /// What there is to say about a proposal goes to `notes`.
     [[nodiscard]] evaluated_plan propose(strategy how, std::vector<std::string>& notes) {
-        switch (how) {
-        case strategy::baseline:
-            return evaluate_(decision::nothing(s_));
-        case strategy::mirror:
-            return evaluate_(mirror(s_, c_));
-        case strategy::echo_printed:
-            return evaluate_(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
-        case strategy::echo: {
-            const gradient_needs<> needs(s_, c_, options_.encode);
-            return sweep([&](const backward_needs& when) { return echo_pass(s_, c_, needs, when); }).plan;
-        }
-        case strategy::min_cut:
-            return lowered(propose_cut());
-        case strategy::budget:
-            break;
-        }
-        return propose_budget(notes);
+        return how == strategy::budget ? propose_budget(notes) : propose_named(how);
     }
 
     /// Plans along the front, of rising recomputation; of a host with an allocator too, by their peaks.
@@ -71,6 +55,26 @@ private:
         evaluated_plan plan;
         std::uint32_t distance;
     };
+
+    /// By any strategy but the search for budgets.
+    evaluated_plan propose_named(strategy how) {
+        switch (how) {
+        case strategy::baseline:
+            return evaluate_(decision::nothing(s_));
+        case strategy::mirror:
+            return evaluate_(mirror(s_, c_));
+        case strategy::echo_printed:
+            return evaluate_(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
+        case strategy::echo: {
+            const gradient_needs<> needs(s_, c_, options_.encode);
+            return sweep([&](const backward_needs& when) { return echo_pass(s_, c_, needs, when); }).plan;
+        }
+        case strategy::min_cut:
+        case strategy::budget:
+            break;
+        }
+        return lowered(propose_cut());
+    }
 
     budget_options asked() const {
         return {.encode = options_.encode, .passes = options_.search, .progress = progress_.of_search()};
@@ -108,9 +112,8 @@ private:
         evaluated_plan cut = propose_cut();
         if (search.knows_all()) {
             know(lowered(evaluate_(cut.decided())));
-            std::vector<std::string> notes;
             for (const strategy how : {strategy::mirror, strategy::echo, strategy::echo_printed})
-                know(propose(how, notes));
+                know(propose_named(how));
         }
         know(std::move(cut));
     }
