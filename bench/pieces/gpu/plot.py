@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """The pictures of bench/gpu: footprints, throughput against batch, and the course to a loss."""
-import matplotlib
+import picture
+from tables import NAMES
 
-matplotlib.use("svg")
-matplotlib.rcParams |= {"svg.hashsalt": "echo", "svg.fonttype": "none", "font.size": 9}
-
-import matplotlib.pyplot as plt  # noqa: E402
-
-from tables import NAMES  # noqa: E402
+plt = picture.plots()
 
 COLOURS = {"baseline": "black", "mirror": "tab:gray", "echo": "tab:blue", "min_cut": "tab:orange", "fused": "tab:green"}
 
@@ -27,7 +23,7 @@ def footprints(result, file):
         axis.tick_params(axis="x", rotation=60)
         axis.grid(axis="y", linewidth=0.3)
     axes[0][0].set_ylabel("GiB on the device")
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
 
 
 def batches(result, file):
@@ -45,7 +41,7 @@ def batches(result, file):
         axis.grid(linewidth=0.3)
         axis.legend(frameon=False, fontsize=7)
     axes[0][0].set_ylabel("samples/s")
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
 
 
 def learning(result, file):
@@ -57,7 +53,7 @@ def learning(result, file):
     axis.set(title="NMT's generated task", xlabel="s", ylabel="loss", ylim=(0, None))
     axis.grid(linewidth=0.3)
     axis.legend(frameon=False, fontsize=7)
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
 
 
 def all_of(result, folder):

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """The pictures: footprints of the four models under each system, and against the batch."""
-import matplotlib
+import picture
+from evaluate import LIMIT, MODELS, SYSTEMS
 
-matplotlib.use("svg")
-matplotlib.rcParams |= {"svg.hashsalt": "echo", "svg.fonttype": "none", "font.size": 9}
-
-import matplotlib.pyplot as plt  # noqa: E402
-
-from evaluate import LIMIT, MODELS, SYSTEMS  # noqa: E402
+plt = picture.plots()
 
 COLOURS = {"baseline": "black", "mirror": "tab:gray", "echo": "tab:blue", "min_cut": "tab:orange", "budget": "tab:green"}
 SHOWN = {"feature maps": "tab:blue", "gradients in flight": "tab:cyan", "weights": "tab:red", "kept gradients": "tab:pink",
@@ -27,7 +23,7 @@ def footprints(result, file):
         axis.grid(axis="y", linewidth=0.3)
     axes[0].set_ylabel("footprint, GiB")
     axes[-1].legend(frameon=False, fontsize=7)
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
 
 
 def batches(result, file):
@@ -41,7 +37,7 @@ def batches(result, file):
         axis.grid(linewidth=0.3)
     axes[0].set_ylabel("footprint, GiB")
     axes[0].legend(frameon=False, fontsize=7)
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
 
 
 def all_of(result, folder):

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 """The picture of the fronts: Echo's against PyTorch's points."""
-import matplotlib
+import picture
 
-matplotlib.use("svg")
-matplotlib.rcParams |= {"svg.hashsalt": "echo", "svg.fonttype": "none", "font.size": 9}
-
-import matplotlib.pyplot as plt  # noqa: E402
+plt = picture.plots()
 
 SHOWN = (("resnet50", "ResNet-50, batch 64"), ("bert_base", "BERT-base, batch 32, 128 tokens"),
          ("gpt2", "GPT-2, batch 8, 512 tokens"), ("nmt", "NMT, batch 128, 50 words"))
@@ -43,5 +40,5 @@ def fronts(models, torch, file):
                  ylim=(-0.03 * highest, 1.1 * highest))
         axis.grid(linewidth=0.3)
     axes.flat[0].legend(frameon=False)
-    figure.savefig(file, metadata={"Date": None})
+    picture.save(figure, file)
     print(f"plotted to {file.name}")
