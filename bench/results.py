@@ -1,5 +1,11 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Results are written with the day and the machine that they are from, and printed as a table."""
+"""Results are written with the day and the machine that they are from, and printed as a table.
+
+The whole result goes to build/bench/results/PIECE.json, and what is read of it (kept.py) to bench/results/PIECE.json.
+
+    python3 bench/results.py FILE…      puts results that programs have written whole, each PIECE.json, into bench/results
+"""
 import datetime
 import json
 import os
@@ -7,6 +13,8 @@ import pathlib
 import platform
 import subprocess
 import sys
+
+import kept
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -34,19 +42,53 @@ def file_of(piece):
     return ROOT / "bench" / "results" / f"{piece}.json"
 
 
+def whole_file_of(piece):
+    return ROOT / "build" / "bench" / "results" / f"{piece}.json"
+
+
+def as_text(result):
+    """As JSON, with a line for each record of a list, or of a dictionary, of records."""
+    def dumped(value):
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+    lines = []
+    for key, value in result.items():
+        if isinstance(value, list) and any(isinstance(one, dict) for one in value):
+            text = "[\n" + ",\n".join(f"    {dumped(one)}" for one in value) + "\n  ]"
+        elif isinstance(value, dict) and any(isinstance(one, dict) for one in value.values()):
+            text = "{\n" + ",\n".join(f"    {dumped(name)}: {dumped(one)}" for name, one in value.items()) + "\n  }"
+        else:
+            text = dumped(value)
+        lines.append(f"  {dumped(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def store(piece, result):
+    """Writes what is read of a result to bench/results/PIECE.json."""
+    file = file_of(piece)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(as_text(kept.kept(piece, result)), encoding="utf-8")
+    print(f"written to {file.relative_to(ROOT)}", flush=True)
+
+
+def save(piece, result):
+    """Writes the whole result to build/bench/results/PIECE.json, and stores it."""
+    whole = whole_file_of(piece)
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    whole.write_text(as_text(result), encoding="utf-8")
+    print(f"all of it written to {whole.relative_to(ROOT)}", flush=True)
+    store(piece, result)
+
+
 def load(piece):
-    """What `write` has written; None where nothing has been measured."""
+    """What bench/results has; None where nothing has been measured."""
     file = file_of(piece)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def write(piece, rows, **more):
-    """Writes bench/results/PIECE.json and prints the rows, dictionaries with the same keys, and so what else is a list."""
+    """Saves a result and prints the rows, dictionaries with the same keys, and so what else is a list."""
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **more, "rows": rows}
-    file = file_of(piece)
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-
     print(f"{piece}, {result['date']}, {result['machine']['cpu']}, {result['machine']['cores']} cores, "
           f"{result['machine']['compiler']}")
     table(rows)
@@ -56,7 +98,8 @@ def write(piece, rows, **more):
             table(value)
         else:
             print(f"{key}: {value}")
-    print(f"written to {file.relative_to(ROOT)}\n", flush=True)
+    save(piece, result)
+    print(flush=True)
 
 
 END_OF_TABLE = "<!-- end of table -->"
@@ -90,3 +133,12 @@ def table(rows):
 
 def text(value):
     return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def main():
+    for file in map(pathlib.Path, sys.argv[1:]):
+        store(file.stem, json.loads(file.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

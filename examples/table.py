@@ -99,7 +99,7 @@ def section(result):
 def keep(rows, verdicts):
     """Writes the rows, as they are printed, with the day and the machine, and the page that shows them."""
     result = {**results.stamp(), "rows": rows, "verdicts": verdicts}
-    results.file_of("strategies").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results.save("strategies", result)
     results.put_section(PAGE, section(result))
 
 

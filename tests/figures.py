@@ -7,14 +7,18 @@
 - Elsewhere a number with a unit or a ratio (12.3 MB, 4.5 s, 1.2 ×, 5 %, 3 times), and a number that
   fills a cell of a table, is a figure. It must be in a file of bench/results that its page names,
   rounded as it is printed; or in tests/figures.txt, with the reason why it is no measurement.
+- bench/results holds what is read of it, in MOST bytes at most (bench/kept.py, bench/picture.py).
 """
 
-import gzip
+import contextlib
+import io
 import json
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -45,6 +49,7 @@ UNIT = (
 FIGURE = re.compile(rf"({NUMBER})[ \u00a0\n]?({UNIT})")
 CELL = re.compile(rf"[≤≥+-]? ?({NUMBER})(?:[ \u00a0]?({UNIT}))?")
 ALLOWED = ROOT / "tests" / "figures.txt"
+MOST = 400_000  # bytes of bench/results
 
 
 def load(name):
@@ -212,8 +217,8 @@ def numbers_of(value):
 
 def measured_in(name):
     file = RESULTS / name
-    data = gzip.decompress(file.read_bytes()) if name.endswith(".gz") else file.read_bytes()
-    return list(numbers_of(json.loads(data) if ".json" in name else data.decode()))
+    data = file.read_text(encoding="utf-8")
+    return list(numbers_of(json.loads(data) if name.endswith(".json") else data))
 
 
 def is_measured(number, unit, results):
@@ -247,7 +252,7 @@ def allowed():
 
 def unfounded(page, text, allow, used):
     """One line for each figure that is neither measured nor allowed."""
-    named = sorted(set(re.findall(r"bench/results/([\w.-]+\.(?:json(?:\.gz)?|txt))", text)))
+    named = sorted(set(re.findall(r"bench/results/([\w.-]+\.(?:json|txt))", text)))
     results = [
         number for name in named if (RESULTS / name).exists() for number in measured_in(name)
     ]
@@ -324,6 +329,68 @@ class Figures(unittest.TestCase):
         self.assertEqual(set(allow) - used, set(), "tests/figures.txt allows what no page says")
         for figure, reason in allow.items():
             self.assertGreater(len(reason), 10, f"{figure}: say why it is no measurement")
+
+    def test_results_are_small(self):
+        sizes = {file.name: file.stat().st_size for file in RESULTS.iterdir()}
+        largest = sorted(sizes, key=sizes.get, reverse=True)[:5]
+        self.assertLessEqual(
+            sum(sizes.values()),
+            MOST,
+            f"take from {', '.join(largest)} what nothing reads: by bench/kept.py, or bench/picture.py",
+        )
+
+    def test_results_hold_what_is_kept(self):
+        import kept
+        import picture
+
+        for piece in kept.KEPT:
+            with self.subTest(piece):
+                self.assertTrue(
+                    load(piece) == kept.kept(piece, load(piece)), f"python3 bench/results.py bench/results/{piece}.json drops the rest"
+                )
+        for file in RESULTS.glob("*.svg"):
+            with self.subTest(file.name):
+                text = file.read_text(encoding="utf-8")
+                self.assertTrue(text == picture.small(text), "write it by bench/picture.py")
+
+    def test_a_result_reads_as_it_was_written(self):
+        import results
+
+        for result in (
+            {"date": "2026-01-02", "rows": [{"a": 1, "b": None}, {"a": 0.1, "b": "é"}]},
+            {"machine": {"cores": 2}, "models": {"mlp": {"points": [{"peak": 1}]}}, "rows": []},
+        ):
+            self.assertEqual(json.loads(results.as_text(result)), result)
+        self.assertEqual(results.as_text({"rows": [{"a": 1}, {"a": 2}]}).count("\n"), 6)
+
+    def test_all_of_a_result_is_written_and_what_is_kept(self):
+        import results
+
+        rows = [{"before": "a", "found_by": None}, {"before": "b", "found_by": "a test"}]
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            with unittest.mock.patch.object(results, "ROOT", pathlib.Path(folder)):
+                results.save("mutants", {"found": 1, "rows": rows})
+                whole = json.loads(results.whole_file_of("mutants").read_text(encoding="utf-8"))
+                self.assertEqual(whole, {"found": 1, "rows": rows})
+                self.assertEqual(results.load("mutants"), {"found": 1, "rows": rows[:1]})
+        for file in ("build/bench/results/mutants.json", "bench/results/mutants.json"):
+            self.assertIn(f"written to {file}", said.getvalue())
+
+    def test_a_small_picture_has_every_mark(self):
+        import picture
+
+        style = 'style="fill: #ffffff"'
+        marks = (
+            f'<g id="patch_1"><path d="M 0.04 1.26 \nL 2.999 0 \nz\n" {style}/></g>\n'
+            f'<g clip-path="url(#p1)"><use x="7.123456" {style}/></g>'
+            '<text transform="rotate(-0 1 2)">1.25 GB</text>'
+        )
+        head = '<svg width="9.5pt"><metadata>M</metadata><style type="text/css">*{}</style>'
+        self.assertEqual(
+            picture.small(f"{head}{marks}</svg>").split("</style>")[1],
+            '<path d="M0 1.3L3 0z" class="c0"/>\n<g clip-path="url(#p1)"><use x="7.1" class="c0"/></g>'
+            "<text>1.25 GB</text></svg>\n",
+        )
 
     # The checks find what is planted.
 

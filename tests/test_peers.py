@@ -28,7 +28,7 @@ try:
 except ImportError:
     highspy = None
 
-STORED = ROOT / "bench" / "results" / "peers-optima.json.gz"
+STORED = ROOT / "bench" / "results" / "peers-optima.json.xz"
 
 
 def tiny_graph(seed):

@@ -39,7 +39,7 @@ def main(compare, file):
     bars = bars_of(rows)
     made = {"date": datetime.date.today().isoformat(), "machine": results.machine(), "mlx": "0.32.4", "rows": rows,
             "bars": bars}
-    pathlib.Path(file).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    pathlib.Path(file).write_text(results.as_text(made), encoding="utf-8")
     results.table(rows)
     results.table(bars)
     return int(any(not bar["passed"] for bar in bars))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -163,16 +162,16 @@ def main() -> int:
         results.table(bars)
     if given.json:
         given.json.write_text(
-            json.dumps(
+            results.as_text(
                 {
                     "date": str(date.today()),
                     "machine": results.machine(),
                     "mxnet": mx.__version__,
                     "rows": rows,
                     "bars": bars,
-                },
-                indent=1,
-            )
+                }
+            ),
+            encoding="utf-8",
         )
     wrong = [row for row in rows if row.get("same_bits") is False]
     return int(bool(wrong) or not all(bar["passed"] for bar in bars))

@@ -169,9 +169,7 @@ def main():
               "peers": peers, "strategies": strategies}
     results.table(result["bars"])
     if not options.quick:
-        file = ROOT / "bench" / "results" / "engine.json"
-        file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-        print(f"written to {file.relative_to(ROOT)}", flush=True)
+        results.save("engine", result)
 
 
 if __name__ == "__main__":

@@ -298,7 +298,7 @@ def main():
     result["bars"] = bars(result)
     result["seconds"] = round(time.monotonic() - begun)
     document = {"date": results.datetime.date.today().isoformat(), "machine": results.machine(), **result}
-    (results.ROOT / "bench" / "results" / "paper.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    results.save("paper", document)
     try:
         import plot
         plot.all_of(document, results.ROOT / "bench" / "results")

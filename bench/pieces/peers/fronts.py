@@ -81,6 +81,7 @@ def measure(planner, root, model, torch):
     return {
         "model": model, "graph": torch["graph"], "nodes": torch["nodes"], "baseline": torch["baseline"],
         "lower_bound": front["lower_bound_bytes"], "front": front["front"], "front_ms": front["pass_ms"], "points": rows,
+        **beside_torch(rows),
         "mirror": {"peak": mirror["peak_bytes"], "overhead": mirror["recompute_time_ratio"],
                    "echo": at_mirror and at_mirror["recompute_time_ratio"]}}
 
@@ -107,6 +108,12 @@ def bar(name, value, limit, **more):
 def beaten(rows, key="echo"):
     """Points at which Echo does not meet the peak, or needs more than the envelope."""
     return [row for row in rows if row[key] is None or row[key] > row["envelope"] * EVERY_POINT_BAR + NOTHING]
+
+
+def beside_torch(rows):
+    """A model's points, summed up."""
+    return {"points lost": len(beaten(rows)), "of the envelope": geometric_mean(ratios(rows, "envelope")),
+            "of its own": geometric_mean(ratios(rows, "torch")), "torch_ms": statistics.median_high(row["torch_ms"] for row in rows)}
 
 
 def summary(models):

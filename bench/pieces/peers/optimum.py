@@ -2,13 +2,13 @@
 """Echo's budget mode against the proved optimum on small graphs.
 
 Per graph: the least peak that any plan reaches, and the least recompute time at four budgets between it and the baseline's
-peak. Every optimum is a plan that tests/replay.py has accepted. Optima are kept in peers-optima.json.gz under the hash of
+peak. Every optimum is a plan that tests/replay.py has accepted. Optima are kept in peers-optima.json.xz under the hash of
 their graph, so that they are solved once.
 """
 import collections
-import gzip
 import hashlib
 import json
+import lzma
 import math
 import pathlib
 import subprocess
@@ -64,7 +64,7 @@ class Optima:
         self.path, self.solve_missing = path, solve
         self.known, self.used, self.solved = {}, set(), 0
         if path.exists():
-            with gzip.open(path, "rt", encoding="utf-8") as file:
+            with lzma.open(path, "rt", encoding="utf-8") as file:
                 self.known = json.load(file)
 
     def of(self, graph):
@@ -85,8 +85,7 @@ class Optima:
 
     def save(self):
         text = json.dumps(self.known, sort_keys=True, separators=(",", ":")).encode()
-        with open(self.path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
-            file.write(text)
+        self.path.write_bytes(lzma.compress(text))
 
 
 def solve(graph):

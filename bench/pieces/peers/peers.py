@@ -3,7 +3,6 @@
 """Compares Echo with its peers: peers.py fronts|optimum --echo-plan PROGRAM [--stored] [--quick]. See bench/peers."""
 import argparse
 import datetime
-import json
 import math
 import pathlib
 import sys
@@ -19,17 +18,8 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def write(name, content):
-    """With date and machine; lists of records take a line for each record."""
-    content = {"date": datetime.date.today().isoformat(), "machine": results.machine(), **content}
-    lines = []
-    for key, value in content.items():
-        text = json.dumps(value, allow_nan=False)
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            text = "[\n" + ",\n".join("  " + json.dumps(one, allow_nan=False) for one in value) + "]"
-        lines.append(f'"{key}": {text}')
-    file = RESULTS / f"{name}.json"
-    file.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
-    print(f"written to {file.relative_to(ROOT)}\n", flush=True)
+    """With date and machine."""
+    results.save(name, {"date": datetime.date.today().isoformat(), "machine": results.machine(), **content})
 
 
 def number(value):
@@ -94,7 +84,7 @@ def can_solve():
 
 
 def compare_optimum(options):
-    optima = optimum.Optima(RESULTS / "peers-optima.json.gz", solve=not options.stored and can_solve())
+    optima = optimum.Optima(RESULTS / "peers-optima.json.xz", solve=not options.stored and can_solve())
     graphs = optimum.instances(ROOT / "examples" / "graphs", options.quick)
     echo = optimum.Echo(options.echo_plan)
     rows, peaks, unsolved, no_room = [], [], 0, 0

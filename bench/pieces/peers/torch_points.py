@@ -119,7 +119,7 @@ class Joint:
 
 def write(path, content):
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(results.as_text(content), encoding="utf-8")
     os.replace(temporary, path)
 
 

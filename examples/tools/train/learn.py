@@ -79,7 +79,7 @@ def main():
     results.around_section(asked.into, BEGIN)  # before hours are spent
     result = kept({name: course(asked.program, way) for name, way in WAYS.items()})
     print(section(result))
-    asked.results.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    asked.results.write_text(results.as_text(result), encoding="utf-8")
     results.put_section(asked.into, section(result))
     sys.exit(not result["same bits"])
 

@@ -689,7 +689,7 @@ def main() -> int:
         if faults:
             faults.append("count.py --write takes the new counts where more is wanted")
     if options.write:
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        results.save("cuda-counts", result)
     print("\n".join(faults))
     return 1 if faults else 0
 

@@ -5,6 +5,11 @@
     mutants.py PROGRAMS [--out FILE] [--program NAME]… [--only TEXT] [--most N] [--show]
     mutants.py PROGRAMS --again FILE
 
+A run of all programs is kept in bench/results by
+
+    mutants.py PROGRAMS --out build/bench/results/cuda-mutants.json
+    python3 bench/results.py build/bench/results/cuda-mutants.json
+
 PROGRAMS is the folder with the programs ptx-one_bit, ptx-fused, ptx-jit and ptx-engine. Faults are
 changes of one line that a case executes: an offset, a mask, a constant, a predicate, an operator,
 a comparison, two registers exchanged, a barrier or a store left out. Which ones is drawn from the
@@ -34,6 +39,10 @@ import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
+
+import results  # noqa: E402
 
 PROGRAMS = {"one_bit": 6, "fused": 3, "jit": 2, "engine": 3}  # with how many faults for each kernel
 LEAST, LEAST_OF_A_SAMPLE = 0.95, 0.90  # of what is counted
@@ -378,7 +387,7 @@ def again(folder: pathlib.Path, file: pathlib.Path) -> int:
                 reason = next((p.why for p in known if p.covers(mutant)), "")
                 left.append({**one, "why": reason})
     result.update(survivors=left, share=round(result["found"] / result["counted"], 4))
-    file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(results.as_text(result), encoding="utf-8")
     print(f"{result['found']} of {result['counted']} planted faults are found")
     return 0 if result["share"] >= LEAST and all(one["why"] for one in left) else 1
 
@@ -471,8 +480,9 @@ def main(arguments: list[str]) -> int:
         f"{len(equivalent)} more change nothing"
     )
     if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(
-            json.dumps(
+            results.as_text(
                 {
                     "date": datetime.date.today().isoformat(),
                     "machine": platform.processor() or platform.machine(),
@@ -484,11 +494,8 @@ def main(arguments: list[str]) -> int:
                     "kinds": {k: {"counted": a, "found": b} for k, (a, b) in sorted(kinds.items())},
                     "survivors": survivors,
                     "equivalents": equivalent,
-                },
-                indent=1,
-                ensure_ascii=False,
-            )
-            + "\n",
+                }
+            ),
             encoding="utf-8",
         )
     asked = LEAST_OF_A_SAMPLE if sample else LEAST
