@@ -67,11 +67,11 @@ public:
 
 private:
     bool is_view(step_id t) const {
-        return steps_[t].kind != step_kind::encode && s_[steps_[t].node].kind == op_kind::view;
+        return runs_node(steps_[t].kind) && s_[steps_[t].node].kind == op_kind::view;
     }
     std::uint64_t bytes_of(copy_id c) const {
         const step_record& maker = steps_[c.step];
-        return maker.kind == step_kind::encode ? maker.bytes : s_[s_.output(maker.node, c.output)].bytes;
+        return !runs_node(maker.kind) ? maker.bytes : s_[s_.output(maker.node, c.output)].bytes;
     }
     std::uint64_t written(step_id t) const {
         std::uint64_t sum = 0;

@@ -25,6 +25,21 @@ namespace echo {
 
 namespace detail {
 
+/// Adds points to a front: of all, those stay that no other beats.
+template <class = void>
+void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
+    points.insert(points.end(), more.begin(), more.end());
+    std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
+        if (a.recompute_time_ratio != b.recompute_time_ratio)
+            return a.recompute_time_ratio < b.recompute_time_ratio;
+        return a.peak_bytes < b.peak_bytes;
+    });
+    std::size_t kept = 0;
+    for (const front_point& p : points)
+        if (kept == 0 || p.peak_bytes < points[kept - 1].peak_bytes) points[kept++] = p;
+    points.resize(kept);
+}
+
 /// A template so that only files that make plans compile it.
 template <class = void>
 class planner {
@@ -60,9 +75,11 @@ public:
             found.points.push_back({t.footprint.peak_bytes, c_.times.part(t.recompute)});
             lowest = &t;
         }
+        if (may_offload(options_)) join(found.points, offload_choice(with.evaluate, options_).points(plans));
         if (lowest) steps = with.evaluate(lowest->decided).steps();
         found.lower_bound_bytes =
-            bound_of_plan(s_, c_, options_.how, options_.encode, steps, replay{}(s_, steps), std::nullopt);
+            bound_of_plan(s_, c_, options_.how, options_.encode, steps, replay{}(s_, steps), std::nullopt,
+                          may_offload(options_) ? options_.link : link_model{});
         return found;
     }
 
@@ -94,10 +111,13 @@ private:
     /// back before the report takes its own.
     void search_for_better(const plan* without, plan_outcome& best, plan_report& report) const {
         search with(*this);
-        if (is_asked(best))
+        const bool is_wanted = is_asked(best);
+        if (is_wanted)
             keep_promise(with.evaluate, with.strategies.propose(options_.how, report.notes), best,
                          report.notes);
         if (without) keep_to(with.evaluate, *without, best, report.notes);
+        if (may_offload(options_) && is_wanted)
+            best = offload_choice(with.evaluate, options_)(std::move(best), with.strategies.known());
         report.replays = with.evaluate.count();
     }
 
@@ -143,21 +163,6 @@ private:
     candidates c_;
 };
 
-/// Adds points to a front: of all, those stay that no other beats.
-template <class = void>
-void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
-    points.insert(points.end(), more.begin(), more.end());
-    std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
-        if (a.recompute_time_ratio != b.recompute_time_ratio)
-            return a.recompute_time_ratio < b.recompute_time_ratio;
-        return a.peak_bytes < b.peak_bytes;
-    });
-    std::size_t kept = 0;
-    for (const front_point& p : points)
-        if (kept == 0 || p.peak_bytes < points[kept - 1].peak_bytes) points[kept++] = p;
-    points.resize(kept);
-}
-
 } // namespace detail
 
 /// Makes a plan for `s`. Its replayed peak is never above the baseline's, and every figure in its report comes from the
@@ -174,9 +179,10 @@ plan make_plan(const Snapshot& s, const plan_options& options = {}) {
     plan_options asked = options;
     if (options.progress) asked.progress = half;
     asked.host.fuse = false;
+    asked.host.offload = false;
     const plan without = detail::planner<>(s, asked).run();
     half.before = 0.5;
-    asked.host.fuse = true;
+    asked.host = options.host;
     return detail::planner<>(s, asked).run(&without);
 }
 

@@ -105,7 +105,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
         if (!storage.resident && !there) continue;
         add(detail::structure_of(s, steps, storage), steps[storage.maker.step].node, storage.bytes);
     }
-    if (steps[result.peak_step].kind != step_kind::encode)
+    if (runs_node(steps[result.peak_step].kind))
         add(data_structure::workspace, at, s[at].workspace);
     out.by_structure = detail::sorted_rows(std::move(structures));
     out.by_layer = detail::sorted_rows(std::move(layers));

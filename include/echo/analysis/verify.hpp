@@ -8,6 +8,7 @@
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/verify/check_arena.hpp>
+#include <echo/analysis/verify/check_copies.hpp>
 #include <echo/analysis/verify/checked_replay.hpp>
 
 #include <cstdint>
@@ -50,14 +51,21 @@ public:
         equal("encoded_values", report_.encoded_values, encoded);
         equal("fused_nodes", report_.fused_nodes, fused);
         for (const auto n : s_.nodes()) total += time_of(n);
-        const double ratio = total > 0 ? spent / total : 0;
-        const double off = report_.recompute_time_ratio - ratio;
-        if (!detail::is_finite(off) || off > 5e-9 || off < -5e-9)
-            refuse("recompute_time_ratio", "is " + std::to_string(report_.recompute_time_ratio) +
-                                               ", but the times of the nodes give " + std::to_string(ratio));
+        close_to("recompute_time_ratio", report_.recompute_time_ratio, total > 0 ? spent / total : 0);
+        const auto copies = check_copies(c_.steps, report_.link, [&](node_id n) { return time_of(n); });
+        equal("offloaded_values", report_.offloaded_values, copies.offloads);
+        equal("offloaded_bytes", report_.offloaded_bytes, copies.out_bytes);
+        equal("host_bytes", report_.host_bytes, copies.host_bytes);
+        close_to("stall_time_ratio", report_.stall_time_ratio, total > 0 ? copies.stall_us / total : 0);
     }
 
 private:
+    static void close_to(const char* key, double reported, double found) {
+        const double off = reported - found;
+        if (!detail::is_finite(off) || off > 5e-9 || off < -5e-9)
+            refuse(key, "is " + std::to_string(reported) + ", but the times of the nodes give " +
+                            std::to_string(found));
+    }
     [[noreturn]] static void refuse(const std::string& key, const std::string& problem) {
         throw error({}, "report." + key, problem, "report what the steps achieve");
     }

@@ -18,6 +18,8 @@ struct host_abilities {
     /// A pure light op may be recomputed inside the light ops that read it, without storage of its own. Not inside a
     /// heavy one: a host's matrix product or convolution is a finished kernel with no room for another op.
     bool fuse = false;
+    /// A value may wait in the host's memory for its next reader, where `plan_options` has a link to it.
+    bool offload = false;
     friend bool operator==(const host_abilities&, const host_abilities&) = default;
 };
 

@@ -29,7 +29,7 @@ inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule
 
     std::vector<copy_id> found;
     for (const auto t : steps.steps()) {
-        if (steps[t].kind == step_kind::encode || steps[t].fused) continue;
+        if (!runs_node(steps[t].kind) || steps[t].fused) continue;
         const auto sources = steps.inputs(t);
         const auto outputs = s.outputs(steps[t].node);
         for (const auto v : outputs) {

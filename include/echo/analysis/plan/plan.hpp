@@ -3,6 +3,7 @@
 /// `plan`: what to do, as a value. A plan is its steps; what else it says is derived from them and reported.
 #pragma once
 
+#include <echo/analysis/plan/offload/link.hpp>
 #include <echo/analysis/schedule/schedule.hpp>
 #include <echo/graph/host_abilities.hpp>
 
@@ -45,7 +46,8 @@ struct plan_report {
     /// Of the plan: made by the forward pass and kept for the backward pass.
     std::uint64_t stash_bytes = 0;
     /// Certified: no legal plan has a lower peak that runs each gradient once, keeps their order, and runs again only
-    /// what the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp).
+    /// what the strategy may: light nodes, or with `budget` heavy ones too (lower_bound.hpp); where values may be
+    /// offloaded, over the link that was given.
     std::uint64_t lower_bound_bytes = 0;
     /// Steps that run a node again.
     std::size_t recomputed_nodes = 0;
@@ -53,6 +55,16 @@ struct plan_report {
     std::size_t encoded_values = 0;
     std::size_t fused_nodes = 0;     ///< those of the recomputed nodes that run inside their readers
     double recompute_time_ratio = 0; ///< time of recompute steps not fused ÷ time of all the graph's nodes
+    /// Over which values leave, where they may.
+    link_model link{};
+    /// Values that wait in the host's memory, and the bytes that leave for it.
+    std::size_t offloaded_values = 0;
+    std::uint64_t offloaded_bytes = 0; ///< that leave in a step, each time counted
+    /// Of the host's memory, at most at any time.
+    std::uint64_t host_bytes = 0;
+    double stall_time_ratio = 0; ///< time that the steps wait for copies ÷ time of all the graph's nodes
+    /// How long copies leave, and how long they come back ÷ time of all the graph's nodes.
+    double out_time_ratio = 0, in_time_ratio = 0;
     /// Certified, where a budget in bytes is kept: no plan that keeps it and runs each gradient once, in their order,
     /// has a lower `recompute_time_ratio`. Else 0.
     double recompute_time_bound = 0;
@@ -161,6 +173,9 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
         << " MB, resident " << megabytes(r.resident_bytes) << " MB\nrecomputed nodes " << r.recomputed_nodes
         << ", encoded values " << r.encoded_values;
     if (r.fused_nodes > 0) out << ", fused nodes " << r.fused_nodes;
+    if (r.offloaded_values > 0)
+        out << ", offloaded values " << r.offloaded_values << " (" << megabytes(r.offloaded_bytes)
+            << " MB, stall " << 100 * r.stall_time_ratio << " % of a step)";
     out << ", recompute time " << 100 * r.recompute_time_ratio << " % of a step";
     if (r.recompute_time_bound > 0) out << " (bound " << 100 * r.recompute_time_bound << " %)";
     if (r.recompute_time_ratio > 1) out << ": recomputation takes longer than the step without it";

@@ -7,6 +7,7 @@
 #include <echo/analysis/plan/budget/search_options.hpp>
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/host_allocator.hpp>
+#include <echo/analysis/plan/offload/link.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/graph/host_abilities.hpp>
 
@@ -28,6 +29,9 @@ struct plan_options {
     bool encode = true;    ///< one-bit encodings are candidates
     host_abilities host{}; ///< what the executor can do
     device_model device{}; ///< for nodes without a measured time
+    /// With the strategy `budget` and a host that can offload: how fast values leave for the host's memory and come
+    /// back. The time that a step waits for them counts as recomputation does, by `max_overhead` and in the choice.
+    link_model link{};
     /// Of a host that does not take Echo's arena: of the plans found, the one for which it takes least is chosen, and
     /// none for which it takes more than for the graph's own order. A budget is one of its bytes then.
     host_allocator allocator{};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <echo/analysis/plan/decision/evaluated_plan.hpp>
+#include <echo/analysis/plan/offload/copy_clocks.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ struct plan_outcome {
     plan_figures figures{};
     schedule steps{};
     std::uint64_t allocated_bytes = 0; ///< by the host's allocator, if there is one
+    copy_figures copies{};             ///< of the steps that move values
 };
 
 /// What a host that fuses gets: the better of the plan whose search knew of fusion, and the plan without fusion, with

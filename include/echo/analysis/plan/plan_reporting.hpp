@@ -8,6 +8,7 @@
 #include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/plan/offload_choice.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
 #include <echo/analysis/plan/strategies/partition.hpp>
@@ -100,12 +101,23 @@ template <class = void>
 void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
                        const plan_outcome& made, const replayed& found, plan_report& report) {
     const bool is_budget =
-        options.how == strategy::budget && options.budget != any_peak && !options.allocator;
+        options.how == strategy::budget && options.budget != any_peak && !options.allocator &&
+                           !may_offload(options);
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
     const auto at = most_loaded(s, made.steps, found.load());
     const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
     const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at, cuts);
     report.recompute_time_bound = std::min(report.recompute_time_ratio, c.times.part(least));
+}
+
+/// What moves between device and host, and what it costs.
+inline void report_moves(const candidates& c, const plan_outcome& made, plan_report& report) {
+    report.offloaded_values = made.copies.offloads;
+    report.offloaded_bytes = made.copies.out_bytes;
+    report.host_bytes = made.copies.host_bytes;
+    report.stall_time_ratio = c.times.part(made.copies.stall);
+    report.out_time_ratio = c.times.part(made.copies.out_busy);
+    report.in_time_ratio = c.times.part(made.copies.in_busy);
 }
 
 /// What the plan says. A replay, and some ten cuts for the bound.
@@ -120,6 +132,8 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
         report.encoded_values += made.steps[t].kind == step_kind::encode;
     }
     report.fused_nodes = made.steps.fused_count();
+    if (may_offload(options)) report.link = options.link;
+    report_moves(c, made, report);
     report.recompute_time_ratio = c.times.part(recompute_time(c, made.steps));
     const node_groups<> subgraphs = partition(s, c);
     report.subgraphs = subgraphs.size();
@@ -128,7 +142,8 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     std::optional<ticks> most;
     if (within_time) most = c.times.at_most(options.max_overhead);
     const replayed found = replay{}(s, made.steps);
-    report.lower_bound_bytes = bound_of_plan(s, c, options.how, options.encode, made.steps, found, most);
+    report.lower_bound_bytes = bound_of_plan(s, c, options.how, options.encode, made.steps, found, most,
+                                             report.link);
     report_time_bound(s, c, options, made, found, report);
     report.budget_bytes = options.budget;
     if (std::max(report.peak_bytes, report.allocated_bytes) > report.budget_bytes)

@@ -9,6 +9,7 @@
 #include <echo/analysis/plan/budget/budget.hpp>
 #include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/analysis/plan/offload_choice.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_progress.hpp>
 #include <echo/analysis/plan/roll_back.hpp>
@@ -49,6 +50,10 @@ public:
         return {found.begin(), found.end()};
     }
 
+    /// What the search for `propose` knew in the end: plans that no other beats, peaks falling and times rising. Where
+    /// values may be offloaded, or else none.
+    const std::vector<rated_decision>& known() const noexcept { return known_; }
+
 private:
     /// The best plan of a sweep over anchor distances.
     struct swept {
@@ -85,9 +90,10 @@ private:
         tell_what_is_known(search);
         if (search.is_reduced())
             notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
-        if (options_.budget != any_peak) return propose_cheapest(search);
-        auto plan = propose_lowest(search);
-        if (search.is_spent())
+        const bool has_budget = options_.budget != any_peak;
+        auto plan = has_budget ? propose_cheapest(search) : propose_lowest(search);
+        if (may_offload(options_)) known_ = search.known();
+        if (!has_budget && search.is_spent())
             notes.push_back(
                 "a search of so large a graph ends after so much work: a lower peak may be possible");
         return plan;
@@ -169,6 +175,7 @@ private:
     evaluator<>& evaluate_;
     plan_progress<>& progress_;
     anchor_finder<> anchors_;
+    std::vector<rated_decision> known_;
 };
 
 } // namespace echo::detail

@@ -26,7 +26,7 @@ step_id first_backward_step(const snapshot& s, const schedule& steps) {
     for (const auto t : steps.steps()) {
         const node_record& node = s[steps[t].node];
         const bool backward = node.phase == phase::backward || node.phase == phase::update;
-        if (steps[t].kind != step_kind::encode && backward && node.kind != op_kind::view) return t;
+        if (runs_node(steps[t].kind) && backward && node.kind != op_kind::view) return t;
     }
     return step_id(steps.size());
 }
@@ -67,7 +67,7 @@ public:
             const step_record& step = steps[t];
             std::uint64_t& now = load[i++];
             now = live += now;
-            if (step.kind != step_kind::encode) now += s[step.node].workspace;
+            if (runs_node(step.kind)) now += s[step.node].workspace;
             if (now > result.footprint.peak_bytes || !result.footprint.peak_step.valid()) {
                 result.footprint.peak_bytes = now;
                 result.footprint.peak_step = t;

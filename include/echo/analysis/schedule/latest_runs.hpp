@@ -13,7 +13,7 @@ template <class = void>
 id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
     id_vector<node_id, step_id> latest(s.node_count(), step_id::none());
     for (const auto t : steps.steps())
-        if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;
+        if (runs_node(steps[t].kind)) latest[steps[t].node] = t;
     return latest;
 }
 

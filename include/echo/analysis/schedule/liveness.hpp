@@ -25,7 +25,7 @@ struct storage_record {
     /// Its maker lies on resident storage: it lives throughout.
     bool resident = false;
     bool holds_result = false; ///< a graph output lies on it: live to the end
-    bool encoded = false;      ///< made by an encode step
+    bool encoded = false;      ///< made by an encode step, or brought back from one that was
 };
 
 /// Which storage each copy of a schedule lies on.
@@ -37,7 +37,7 @@ public:
     id_range<storage_id> storages() const noexcept { return {0, storages_.size()}; }
     /// What is known of a storage. O(1).
     const storage_record& operator[](storage_id s) const { return storages_[s]; }
-    /// `storage_id::none()` for what a fused step makes.
+    /// `storage_id::none()` for what a fused step makes, and for what lies in the host's memory.
     storage_id storage(copy_id c) const { return of_copy_[first_copy_[c.step] + c.output]; }
     /// How many outputs all steps have together. O(1).
     std::size_t copy_count() const noexcept { return of_copy_.size(); }
@@ -114,13 +114,10 @@ private:
         for (const auto t : steps.steps()) {
             if (steps[t].fused) continue; // its readers read its inputs
             if (!written_.empty()) check_reads(s, steps, t);
-            if (steps[t].kind == step_kind::encode) {
-                if (steps[steps.inputs(t)[0].step].fused)
-                    detail::refuse_fused(s, steps, t, "encode", "is packed");
-                make({t, 0}, steps[t].bytes, false, true);
-            } else {
+            if (runs_node(steps[t].kind))
                 run(s, steps, t);
-            }
+            else
+                move(s, steps, t);
         }
         const step_id end(steps.empty() ? 0 : steps.size() - 1);
         for (const storage_id i : storages.ids()) {
@@ -142,7 +139,7 @@ private:
         for (const auto t : steps.steps()) {
             first[t] = copies;
             copies += static_cast<std::uint32_t>(copy_count(s, steps[t]));
-            if (steps[t].kind != step_kind::encode) last_copy_[steps[t].node] = t;
+            if (runs_node(steps[t].kind)) last_copy_[steps[t].node] = t;
         }
         live_.storages_.reserve(copies); // growing would take twice as much
         live_.of_copy_.assign(copies, storage_id::none());
@@ -194,6 +191,16 @@ private:
                 detail::refuse_overwritten(s, steps, c,
                                            "read by '" + s.name(steps[t].node) + "' after a write in place");
         });
+    }
+
+    /// A step that runs no node.
+    void move(const snapshot& s, const schedule& steps, step_id t) {
+        const bool reloads = steps[t].kind == step_kind::reload;
+        if (!reloads && steps[steps.inputs(t)[0].step].fused)
+            detail::refuse_fused(s, steps, t, steps[t].kind == step_kind::encode ? "encode" : "offload",
+                                 steps[t].kind == step_kind::encode ? "is packed" : "leaves");
+        if (steps[t].kind != step_kind::offload)
+            make({t, 0}, steps[t].bytes, false, is_encoding(steps, {t, 0}));
     }
 
     void run(const snapshot& s, const schedule& steps, step_id t) {

@@ -20,7 +20,7 @@ public:
         latest_.assign(s.node_count(), step_id::none());
         earlier_.assign(steps.size(), step_id::none());
         for (const auto t : steps.steps())
-            if (steps[t].kind != step_kind::encode) earlier_[t] = std::exchange(latest_[steps[t].node], t);
+            if (runs_node(steps[t].kind)) earlier_[t] = std::exchange(latest_[steps[t].node], t);
     }
 
     /// The last step before `t` that runs the node, or none. O(runs of the node).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `schedule`: the steps of a plan as a value. A step runs a node, runs it again, or packs a value into one
-/// bit per element; each of its inputs names the step that made the copy it reads.
+/// `schedule`: the steps of a plan as a value. A step runs a node, runs it again, packs a value into one bit per
+/// element, or moves a copy to the host's memory or back; each of its inputs names the step that made the copy it reads.
 #pragma once
 
 #include <echo/graph/id_vector.hpp>
@@ -12,10 +12,17 @@
 
 namespace echo {
 
-/// What a step does: it runs a node, runs it again, or encodes a value in one bit per element.
-enum class step_kind : std::uint8_t { run, recompute, encode };
+/// What a step does: it runs a node, runs it again, encodes a value in one bit per element, waits until a copy has
+/// left for the host's memory, or begins to bring one back (docs/formats.md, "Offload").
+enum class step_kind : std::uint8_t { run, recompute, encode, offload, reload };
 
-/// One output of one step: a copy of a value, or an encoding (output 0 of an encode step).
+/// Whether a step of this kind runs a node.
+constexpr bool runs_node(step_kind kind) noexcept {
+    return kind == step_kind::run || kind == step_kind::recompute;
+}
+
+/// One output of one step: a copy of a value, or an encoding (output 0 of an encode step). What an offload step makes
+/// lies in the host's memory; what a reload step makes is once more what left.
 struct copy_id {
     /// The step that makes it.
     step_id step{};
@@ -24,21 +31,21 @@ struct copy_id {
     friend constexpr auto operator<=>(const copy_id&, const copy_id&) = default;
 };
 
-/// One step as `schedule` keeps it. For `encode`, `node` is the producer of the encoded value.
+/// One step as `schedule` keeps it. For the kinds that run no node, `node` is the producer of the value.
 struct step_record {
     /// What runs.
     node_id node{};
-    /// Whether it runs for the first time, again, or makes an encoding.
+    /// What it does.
     step_kind kind = step_kind::run;
     /// Of a recompute: the host recomputes it inside its readers. Its outputs have no storage and it takes no time;
     /// whoever reads them reads its inputs instead, then (read_walk.hpp).
     bool fused = false;
-    std::uint64_t bytes = 0; ///< of the encoding; 0 for the other kinds
+    std::uint64_t bytes = 0; ///< of the encoding, or of what is moved; 0 for the kinds that run a node
     friend bool operator==(const step_record&, const step_record&) = default;
 };
 
-/// Steps in execution order. `inputs(t)` has one copy per input of the node, in order; one for an encode
-/// step.
+/// Steps in execution order. `inputs(t)` has one copy per input of the node, in order; one for a step that runs no
+/// node: the copy that is packed or that leaves, or for a reload step, what its offload step made.
 class schedule {
 public:
     std::size_t size() const noexcept { return steps_.size(); }
@@ -101,10 +108,33 @@ private:
     std::size_t fused_ = 0;
 };
 
-/// Copies that a step makes: one of each output of its node, or one for an encode step.
+/// Copies that a step makes: one of each output of its node, or one where it runs none.
 template <class = void>
 std::size_t copy_count(const snapshot& s, const step_record& step) {
-    return step.kind == step_kind::encode ? 1 : s.outputs(step.node).size();
+    return runs_node(step.kind) ? s.outputs(step.node).size() : 1;
+}
+
+/// The copy whose bits `c` holds, made by a step that is neither `offload` nor `reload`. O(moves of the copy).
+template <class = void>
+copy_id first_made(const schedule& steps, copy_id c) {
+    while (steps[c.step].kind == step_kind::offload || steps[c.step].kind == step_kind::reload)
+        c = steps.inputs(c.step)[0];
+    return c;
+}
+
+/// Whether the copy is in one bit per element. O(moves of the copy).
+template <class = void>
+bool is_encoding(const schedule& steps, copy_id c) {
+    return steps[first_made(steps, c).step].kind == step_kind::encode;
+}
+
+/// The value that a copy holds, be it encoded. O(moves of the copy).
+template <class = void>
+value_id held_value(const snapshot& s, const schedule& steps, copy_id c) {
+    c = first_made(steps, c);
+    if (steps[c.step].kind == step_kind::encode) c = steps.inputs(c.step)[0];
+    c = first_made(steps, c);
+    return s.output(steps[c.step].node, c.output);
 }
 
 /// Every node once in the host's order, each reading the only copy there is: what the host would run. O(nodes

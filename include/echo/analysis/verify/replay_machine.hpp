@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,12 +41,16 @@ public:
                 pass_by();
                 continue;
             }
-            gathered_ = reads_.gather(t);
+            // What lies in the host's memory has no storage to be read.
+            const bool reloads = r_.steps[t].kind == step_kind::reload;
+            gathered_ = reloads ? std::span<const std::uint32_t>{} : reads_.gather(t);
             read_inputs();
-            if (r_.steps[t].kind == step_kind::encode)
-                make(first_copy(), r_.steps[t].bytes, false, true);
-            else
+            if (runs(t))
                 place_outputs();
+            else if (r_.steps[t].kind == step_kind::offload)
+                check_leaves();
+            else
+                make(first_copy(), r_.steps[t].bytes, false, r_.steps[t].packed);
             measure();
             release();
         }
@@ -56,6 +61,9 @@ public:
 private:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
+    bool runs(std::size_t t) const {
+        return r_.steps[t].kind == step_kind::run || r_.steps[t].kind == step_kind::recompute;
+    }
     std::uint32_t first_copy() const { return r_.steps[now_].first_copy; }
     checked_storage& under(std::uint32_t copy) { return f_.storages[f_.storage_of[copy]]; }
     std::uint32_t stamp() const { return now_ + 1; }
@@ -74,7 +82,7 @@ private:
 
     /// The stash is what crosses the first backward or update step that is no view.
     void find_boundary() {
-        if (boundary_ != none || r_.steps[now_].kind == step_kind::encode) return;
+        if (boundary_ != none || !runs(now_)) return;
         const node_record& node = s_[r_.steps[now_].node];
         if ((node.phase == phase::backward || node.phase == phase::update) && node.kind != op_kind::view)
             boundary_ = now_;
@@ -93,6 +101,20 @@ private:
             if (over != none && f_.storages[over].resident) f_.writes_resident[n] = 1;
         }
         measure();
+    }
+
+    /// Storages leave as a whole, and none that is resident.
+    void check_leaves() {
+        const checked_storage& storage = under(gathered_[0]);
+        const std::uint64_t bytes = r_.steps[now_].bytes;
+        const auto refuse = [&](const char* key, const std::string& problem) {
+            throw error(s_.name(r_.steps[now_].node), step_key(now_) + key, problem,
+                        "move whole storages that are not resident");
+        };
+        if (storage.resident) refuse(".offload", "leaves, though it lies on resident storage");
+        if (bytes != storage.bytes)
+            refuse(".bytes", "is " + std::to_string(bytes) + ", but the storage has " +
+                                 std::to_string(storage.bytes));
     }
 
     /// Whether its storage was written over after the copy was made.
@@ -160,8 +182,7 @@ private:
     }
 
     void measure() {
-        const step_kind kind = r_.steps[now_].kind;
-        const std::uint64_t workspace = kind == step_kind::encode ? 0 : s_[r_.steps[now_].node].workspace;
+        const std::uint64_t workspace = runs(now_) ? s_[r_.steps[now_].node].workspace : 0;
         const std::uint64_t all = sum(live_, workspace);
         if (live_ > f_.load_bytes) f_.load_bytes = live_;
         if (all > f_.peak_bytes) f_.peak_bytes = all;
@@ -175,7 +196,8 @@ private:
     /// Frees what this step was the last to read, or made and nobody reads.
     void release() {
         for (const auto copy : gathered_) release(under(copy));
-        for (std::uint32_t c = first_copy(); c < r_.steps[now_ + 1].first_copy; ++c) release(under(c));
+        for (std::uint32_t c = first_copy(); c < r_.steps[now_ + 1].first_copy; ++c)
+            if (f_.storage_of[c] != none) release(under(c));
     }
     void release(checked_storage& storage) {
         if (storage.reads_left || storage.holds_result || storage.resident || storage.freed) return;

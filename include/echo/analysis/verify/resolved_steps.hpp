@@ -21,12 +21,13 @@ struct resolved_steps {
         node_id node{};
         step_kind kind = step_kind::run;
         std::uint32_t first_copy = 0, first_read = 0;
-        std::uint64_t bytes = 0; ///< of an encoding
+        std::uint64_t bytes = 0; ///< of an encoding, or of what is moved
         bool fused = false;      ///< makes copies that no storage holds
+        bool packed = false;     ///< makes a copy of one bit per element, in whatever memory
     };
     std::vector<step> steps;          ///< and one more, where the last one's copies and reads end
     std::vector<std::uint32_t> reads; ///< copies named, those of a step in the order of its inputs
-    std::vector<value_id> copies;     ///< the value that each copy holds; packed, if an encode step made it
+    std::vector<value_id> copies;     ///< the value that each copy holds
     bool own_order = false;           ///< the graph's order, not that of a plan
     bool any_fused = false;
 

@@ -22,7 +22,7 @@ std::vector<std::uint32_t> result_copies(const snapshot& s, const resolved_steps
     constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
     id_vector<node_id, std::uint32_t> latest(s.node_count(), none);
     for (std::size_t t = 0; t < r.size(); ++t)
-        if (r.steps[t].kind != step_kind::encode) latest[r.steps[t].node] = static_cast<std::uint32_t>(t);
+        if (runs_node(r.steps[t].kind)) latest[r.steps[t].node] = static_cast<std::uint32_t>(t);
     std::vector<std::uint32_t> results;
     id_set<value_id> met(s.value_count());
     for (const auto v : s.results()) {

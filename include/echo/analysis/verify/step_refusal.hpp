@@ -29,8 +29,21 @@ public:
     }
     /// Of one of the copies that step `t` takes.
     [[noreturn]] void of_input(step_id t, std::size_t position, const std::string& problem) const {
-        const bool packs = given_[t].kind == step_kind::encode;
-        (*this)(t, packs ? "encode" : "inputs[" + std::to_string(position) + "]", problem);
+        (*this)(t, key_of(given_[t].kind, position), problem);
+    }
+
+    /// The key of the file that names the copy which a step of this kind takes at a position.
+    static std::string key_of(step_kind kind, std::size_t position) {
+        switch (kind) {
+        case step_kind::encode:
+            return "encode";
+        case step_kind::offload:
+            return "offload";
+        case step_kind::reload:
+            return "reload";
+        default:
+            return "inputs[" + std::to_string(position) + "]";
+        }
     }
 
 private:

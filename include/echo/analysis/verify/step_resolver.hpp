@@ -41,10 +41,10 @@ public:
             if (step.node.index() >= s_.node_count())
                 throw error({}, step_key(t.index()), "names no node of the graph", step_refusal<>::advice());
             rules_.check(t);
-            if (step.kind == step_kind::encode)
-                add_encode();
-            else
+            if (step.kind == step_kind::run || step.kind == step_kind::recompute)
                 add_node();
+            else
+                add_single();
         }
         rules_.check_end();
         return std::move(out_);
@@ -62,7 +62,7 @@ private:
         const node_id n = given_[at_].node;
         const auto values = s_.inputs(n);
         const auto sources = given_.inputs(at_);
-        if (given_[at_].bytes != 0) refuse("bytes", "belongs to encode steps only");
+        if (given_[at_].bytes != 0) refuse("bytes", "belongs to steps that run no node");
         if (sources.size() != values.size())
             refuse("inputs", "are " + std::to_string(sources.size()) + ", but the node has " +
                                  std::to_string(values.size()));
@@ -70,34 +70,54 @@ private:
             const std::uint32_t copy = resolve(i, sources[i]);
             if (out_.copies[copy] != values[i])
                 refuse_input(i, "takes " + shown(out_.copies[copy]) + ", but reads " + shown(values[i]));
-            if (given_[sources[i].step].kind == step_kind::encode && !s_.one_bit(n, i))
+            refuse_away(i, sources[i]);
+            if (out_.steps[sources[i].step.index()].packed && !s_.one_bit(n, i))
                 refuse_input(i, "takes an encoding, but needs all bits");
             if (given_[sources[i].step].fused) rules_.check_takes_fused(at_, i);
             out_.reads.push_back(copy);
         }
         rules_.check_control(at_);
         for (const auto v : s_.outputs(n)) out_.copies.push_back(v);
-        close(n, 0);
+        close(n, 0, false);
     }
 
-    void add_encode() {
+    /// A step that takes one copy and makes one, of the same value.
+    void add_single() {
+        const step_kind kind = given_[at_].kind;
+        const std::string key = step_refusal<>::key_of(kind, 0);
         const auto sources = given_.inputs(at_);
-        if (sources.size() != 1) refuse("encode", "packs " + std::to_string(sources.size()) + " values");
+        if (sources.size() != 1) refuse(key, "takes " + std::to_string(sources.size()) + " values");
         const std::uint32_t copy = resolve(0, sources[0]);
-        if (given_[sources[0].step].kind == step_kind::encode)
-            refuse("encode", "packs what is packed already");
-        if (given_[sources[0].step].fused)
-            refuse("encode", "packs what a fused step makes, which is nowhere");
         const value_id v = out_.copies[copy];
-        if (s_[v].producer != given_[at_].node) refuse("encode", "packs " + shown(v));
+        if (s_[v].producer != given_[at_].node) refuse(key, "takes " + shown(v));
+        const bool packed = out_.steps[sources[0].step.index()].packed;
+        if (kind == step_kind::reload) {
+            if (given_[sources[0].step].kind != step_kind::offload) refuse(key, "brings back what never left");
+            if (given_[at_].bytes != given_[sources[0].step].bytes)
+                refuse("bytes", "is " + std::to_string(given_[at_].bytes) + ", but " +
+                                    std::to_string(given_[sources[0].step].bytes) + " left");
+        } else {
+            refuse_away(0, sources[0]);
+            if (given_[sources[0].step].fused) refuse(key, "takes what a fused step makes, which is nowhere");
+        }
+        if (kind == step_kind::encode) check_encode(v, packed);
+        out_.reads.push_back(copy);
+        out_.copies.push_back(v);
+        close(given_[at_].node, given_[at_].bytes, packed || kind == step_kind::encode);
+    }
+    /// Only a reload step reads what lies in the host's memory.
+    void refuse_away(std::size_t position, copy_id c) const {
+        if (given_[c.step].kind == step_kind::offload)
+            refuse_input(position, "takes what lies in the host's memory");
+    }
+
+    void check_encode(value_id v, bool packed) const {
+        if (packed) refuse("encode", "packs what is packed already");
         const std::uint64_t bytes = given_[at_].bytes;
         const std::uint64_t least = (s_[v].elements / 32 + (s_[v].elements % 32 != 0)) * 4;
         if (bytes < least)
             refuse("bytes", "is " + std::to_string(bytes) + ", but one bit for each element takes " +
                                 std::to_string(least));
-        out_.reads.push_back(copy);
-        out_.copies.push_back(v);
-        close(given_[at_].node, bytes);
     }
 
     std::uint32_t resolve(std::size_t position, copy_id c) const {
@@ -111,7 +131,7 @@ private:
         return out_.copy_index(c);
     }
 
-    void close(node_id n, std::uint64_t bytes) {
+    void close(node_id n, std::uint64_t bytes, bool packed) {
         constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
         if (out_.copies.size() >= most || out_.reads.size() >= most)
             refuse({}, "is one too many: the plan has more than 2^32 copies or reads");
@@ -120,6 +140,7 @@ private:
         step.kind = given_[at_].kind;
         step.bytes = bytes;
         step.fused = given_[at_].fused;
+        step.packed = packed;
         out_.any_fused |= step.fused;
         out_.close_step();
     }

@@ -38,8 +38,13 @@ public:
             if (step.fused) refuse_(t, "fused", "is fused, but is no recompute");
             if (!host_.encode) refuse_(t, "encode", "is packed, but the host encodes nothing");
             break;
+        case step_kind::offload:
+        case step_kind::reload:
+            if (step.fused) refuse_(t, "fused", "is fused, but is no recompute");
+            if (!host_.offload) refuse_(t, {}, "is moved, but the host moves nothing to its memory");
+            break;
         default:
-            refuse_(t, "kind", "is no run, no recompute and no encode");
+            refuse_(t, "kind", "is no run, recompute, encode, offload or reload");
         }
         if (step.fused) check_fused(t);
     }
@@ -127,7 +132,7 @@ private:
     void check_results() const {
         id_vector<node_id, step_id> latest(s_.node_count(), step_id::none());
         for (const auto t : given_.steps())
-            if (given_[t].kind != step_kind::encode) latest[given_[t].node] = t;
+            if (runs_node(given_[t].kind)) latest[given_[t].node] = t;
         for (const auto v : s_.results()) {
             const step_id t = latest[s_[v].producer];
             if (t.valid() && given_[t].fused) refuse_(t, "fused", "is fused, but makes a graph output");

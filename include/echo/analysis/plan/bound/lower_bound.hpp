@@ -36,6 +36,31 @@ public:
         return most;
     }
 
+    /// The largest working set of one step, with the results that gradients before it have made: what is live whatever
+    /// else waits in the host's memory. O(nodes + edges).
+    std::uint64_t working_sets_with_results() {
+        const snapshot& s = rules_.graph();
+        id_vector<node_id, std::uint64_t> made(s.node_count(), 0);
+        id_set<value_id> held(s.value_count());
+        for (const auto v : s.results())
+            if (const value_id base = rules_.base(v); rules_.is_gradient(s[base].producer) &&
+                                                      rules_.counts(base) && held.add(base))
+                made[s[base].producer] += s[base].bytes;
+        std::uint64_t most = 0, results = 0;
+        for (const auto n : s.nodes()) {
+            if (!rules_.is_live(n)) continue;
+            std::uint64_t live = count_(n);
+            if (rules_.is_gradient(n)) {
+                live += results;
+                for (const counted_storage& each : count_.storages())
+                    if (held[each.base]) live -= std::min(live, each.bytes);
+                results += made[n];
+            }
+            most = std::max(most, live);
+        }
+        return most;
+    }
+
     /// The least that is live while gradient `at` runs. O(nodes + edges) and a cut.
     std::uint64_t while_running(node_id at) { return static_cast<std::uint64_t>(held_(at, {})); }
 

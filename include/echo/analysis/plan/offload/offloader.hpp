@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// `offloader`: moves storages of a plan out of the way while nothing uses them, as far as the link carries them.
+#pragma once
+
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/offload/absences.hpp>
+#include <echo/analysis/plan/offload/busy_times.hpp>
+#include <echo/analysis/plan/offload/copy_clocks.hpp>
+#include <echo/analysis/plan/offload/link.hpp>
+#include <echo/analysis/plan/offload/moved_steps.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
+#include <echo/analysis/schedule/load_profile.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace echo {
+
+namespace tuning {
+/// A storage of less than this part of the peak stays: a copy of it costs the host a step and gives next to nothing.
+inline constexpr std::uint64_t least_moved_part = 1024;
+/// Absences looked at, over all moves: a search of many thousands of storages ends after so much work.
+inline constexpr std::size_t absences_looked_at = std::size_t{1} << 27;
+} // namespace tuning
+
+namespace detail {
+
+/// A schedule with moves, and what its replay and its clocks say.
+struct offloaded {
+    schedule steps{};
+    footprint_result footprint{};
+    copy_figures copies{};
+};
+
+/// At the peak, what can leave and be back in time without a wait leaves, longest absences first; then what makes the
+/// computation wait least for the bytes it frees, as long as there is time for it. What turns out not to matter stays.
+class offloader {
+public:
+    /// All must outlive it. Errors: a link without rates.
+    offloader(const snapshot& s, const candidates& c, const link_model& link)
+        : s_(s), c_(c), link_(link), copying_(link, c.times.exponent), find_(s, c) {}
+
+    /// Never a higher peak than that of `steps`. It ends below `target` bytes, and waits no longer than `most_stall`.
+    /// O(peaks × absences + steps log steps).
+    [[nodiscard]] offloaded operator()(const schedule& steps, std::uint64_t target, ticks most_stall) {
+        const replayed own = replay{}(s_, steps);
+        begin(steps, own);
+        load_profile load(own.load());
+        const std::size_t most_work = tuning::absences_looked_at;
+        for (std::size_t work = 0; work < most_work; work += absences_.size()) {
+            if (static_cast<std::uint64_t>(load.most()) <= target) break;
+            const auto best = find_best(load.peak(), most_stall - stalled_);
+            if (!best) break;
+            carry_out(*best, load);
+        }
+        stay(load, target);
+        offloaded moved{.steps = step_mover(s_, steps)(moves_)};
+        moved.footprint = replay_(s_, moved.steps).footprint;
+        moved.copies = replay_copies(moved.steps, c_.times, link_);
+        if (moved.footprint.peak_bytes < own.footprint.peak_bytes && moved.copies.stall <= most_stall &&
+            moved.copies.host_bytes <= link_.host_bytes)
+            return moved;
+        return {.steps = steps, .footprint = own.footprint};
+    }
+
+private:
+    /// An absence at a peak, and how it travels: where the computation waits, and for how long.
+    struct option {
+        std::size_t absence = 0;
+        ticks out_from = 0, out_takes = 0, in_from = 0, in_takes = 0;
+        ticks out_stall = 0, in_stall = 0;
+        ticks stall() const { return out_stall + in_stall; }
+    };
+
+    void begin(const schedule& steps, const replayed& own) {
+        steps_ = &steps;
+        const std::uint64_t least = own.footprint.peak_bytes / tuning::least_moved_part + 1;
+        absences_ = find_(steps, own.live, least);
+        is_taken_.assign(absences_.size(), false);
+        moves_.clear();
+        on_host_.clear();
+        out_.clear();
+        in_.clear();
+        stalled_ = 0;
+        host_bytes_ = 0;
+        begin_.assign(steps.size() + 1, 0);
+        for (const auto t : steps.steps()) {
+            const bool runs = runs_node(steps[t].kind) && !steps[t].fused;
+            begin_[t.next().index()] = begin_[t.index()] + (runs ? c_.times.of_node[steps[t].node] : 0);
+        }
+    }
+    ticks at(step_id t) const { return begin_[t.index()]; }
+    busy_times& way_in() { return link_.both_ways ? in_ : out_; }
+    const busy_times& way_in() const { return link_.both_ways ? in_ : out_; }
+
+    /// The best of what could be away at step `peak`, if anything could.
+    std::optional<option> find_best(std::size_t peak, ticks most_stall) const {
+        std::optional<option> best;
+        for (std::size_t i = 0; i < absences_.size(); ++i) {
+            const absence& a = absences_[i];
+            if (is_taken_[i] || a.used_before.index() >= peak || a.used_next.index() <= peak) continue;
+            if (host_bytes_ + a.bytes > link_.host_bytes) continue;
+            const option o = schedule_copies(i, step_id(peak));
+            if (o.stall() <= most_stall && (!best || is_better(o, *best))) best = o;
+        }
+        return best;
+    }
+    bool is_better(const option& a, const option& b) const {
+        const absence &of_a = absences_[a.absence], &of_b = absences_[b.absence];
+        if (a.stall() == 0 && b.stall() == 0) return span(of_a) > span(of_b);
+        return product(a.stall(), of_b.bytes) < product(b.stall(), of_a.bytes);
+    }
+    ticks span(const absence& a) const { return at(a.used_next) - at(a.used_before.next()); }
+
+    option schedule_copies(std::size_t i, step_id peak) const {
+        const absence& a = absences_[i];
+        option o{.absence = i};
+        const bool is_there = std::ranges::binary_search(on_host_, a.content);
+        o.out_takes = is_there ? 0 : copying_.out(a.bytes);
+        o.in_takes = copying_.in(a.bytes);
+        const ticks made = at(a.content.step.next());
+        o.out_from = is_there ? at(a.used_before.next()) : out_.earliest(made, o.out_takes);
+        o.out_stall = std::max<ticks>(0, o.out_from + o.out_takes - at(peak));
+        // Where both ways share an engine, the copy out is taken first.
+        busy_times shared;
+        const busy_times* way = &in_;
+        if (!link_.both_ways) {
+            shared = out_;
+            shared.take(o.out_from, o.out_takes);
+            way = &shared;
+        }
+        const ticks soonest = at(peak.next()), next = at(a.used_next);
+        o.in_from = way->latest(next, o.in_takes);
+        if (o.in_from < soonest) {
+            o.in_from = way->earliest(soonest, o.in_takes);
+            o.in_stall = std::max<ticks>(0, o.in_from + o.in_takes - next);
+        }
+        o.in_from += o.out_stall; // all that is behind the peak waits as well
+        return o;
+    }
+
+    void carry_out(const option& o, load_profile& load) {
+        const absence& a = absences_[o.absence];
+        is_taken_[o.absence] = true;
+        const auto place = std::ranges::lower_bound(on_host_, a.content);
+        if (place == on_host_.end() || *place != a.content) {
+            on_host_.insert(place, a.content);
+            host_bytes_ += a.bytes;
+        }
+        if (o.out_stall > 0) wait(peak_of(load), o.out_stall);
+        if (o.in_stall > 0) wait(a.used_next, o.in_stall);
+        moves_.push_back({.of = a, .out_from = o.out_from, .in_from = o.in_from,
+                          .out_takes = o.out_takes, .in_takes = o.in_takes});
+        if (o.stall() > 0) {
+            take_all();
+        } else {
+            out_.take(o.out_from, o.out_takes);
+            way_in().take(o.in_from, o.in_takes);
+        }
+        place_steps(moves_.back());
+        change(load, moves_.back(), -1);
+    }
+    static step_id peak_of(const load_profile& load) { return step_id(load.peak()); }
+
+    /// The computation waits before step `t`; so does what was to travel from then on.
+    void wait(step_id t, ticks by) {
+        const ticks from = at(t);
+        stalled_ += by;
+        for (std::size_t i = t.index(); i < begin_.size(); ++i) begin_[i] += by;
+        for (move& m : moves_) {
+            if (m.out_from >= from) m.out_from += by;
+            if (m.in_from >= from) m.in_from += by;
+        }
+    }
+    void take_all() {
+        out_.clear();
+        in_.clear();
+        for (const move& m : moves_) {
+            out_.take(m.out_from, m.out_takes);
+            way_in().take(m.in_from, m.in_takes);
+        }
+    }
+
+    /// The first step that begins when the copy has left, and the last that begins before it has to come back.
+    void place_steps(move& m) const {
+        const auto first = begin_.begin() + static_cast<std::ptrdiff_t>(m.of.used_before.index()) + 1;
+        const auto last = begin_.begin() + static_cast<std::ptrdiff_t>(m.of.used_next.index());
+        const auto gone = std::lower_bound(first, last, m.out_from + m.out_takes);
+        m.gone = step_id(static_cast<std::size_t>(gone - begin_.begin()));
+        const auto back = std::upper_bound(gone, last + 1, m.in_from);
+        m.back = step_id(static_cast<std::size_t>(back - begin_.begin()) - 1);
+        if (m.back < m.gone) m.back = m.gone;
+    }
+    static void change(load_profile& load, const move& m, std::int64_t sign) {
+        if (m.gone < m.back)
+            load.add(m.gone.index(), m.back.index() - 1, sign * static_cast<std::int64_t>(m.of.bytes));
+    }
+
+    /// What was moved first and could have stayed without a higher peak, stays.
+    void stay(load_profile& load, std::uint64_t target) {
+        const auto peak = std::max(load.most(), static_cast<std::int64_t>(std::min(target, most_load)));
+        for (std::size_t i = moves_.size(); i-- > 0;) {
+            const move& m = moves_[i];
+            const bool shared = std::ranges::count(moves_, m.of.content, [](const move& o) { return o.of.content; }) > 1;
+            if (shared || m.gone >= m.back) continue;
+            const auto most = load.most(m.gone.index(), m.back.index() - 1);
+            if (most + static_cast<std::int64_t>(m.of.bytes) > peak) continue;
+            change(load, m, 1);
+            moves_.erase(moves_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        for (move& m : moves_) place_steps(m);
+    }
+
+    static constexpr std::uint64_t most_load = std::uint64_t{1} << 61;
+
+    const snapshot& s_;
+    const candidates& c_;
+    const link_model& link_;
+    copy_times copying_;
+    absence_finder find_;
+    replay replay_;
+    const schedule* steps_ = nullptr;
+    std::vector<absence> absences_;
+    std::vector<bool> is_taken_;
+    std::vector<move> moves_;
+    std::vector<copy_id> on_host_; ///< what leaves, ascending
+    std::vector<ticks> begin_; ///< of each step, waits included; and of the end
+    busy_times out_, in_;
+    ticks stalled_ = 0;
+    std::uint64_t host_bytes_ = 0;
+};
+
+} // namespace detail
+} // namespace echo
