@@ -15,7 +15,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 LONGEST = 350  # lines
 LAYERS = {"foundation": 0, "graph": 1, "analysis": 2}
 # The rooms of analysis/. A room sees itself and those with a lower number; what lies in no room is what hosts call.
-ROOMS = {"schedule": 0, "memory": 1, "plan/decision": 1, "plan/strategies": 2, "plan/bound": 2, "plan/moves": 2,
+ROOMS = {"schedule": 0, "memory": 1, "plan/decision": 1, "plan/strategies": 2, "plan/bound": 2, "plan/moves": 2, "plan/offload": 2,
          "plan/budget": 3, "plan": 4, "verify": 5, "": 6}
 
 # All that cuda/ may see beside itself; op expressions are what op_traits and symbol offer.

@@ -138,17 +138,19 @@ class Graph:
 
 @dataclasses.dataclass(slots=True)
 class Step:
-    """A node with a source `(step, output)` for each input, or an encode step with the one copy it packs."""
+    """A node with a source `(step, output)` for each input; or one that runs none, with the one copy it takes."""
     node: int | None
     sources: list
     recompute: bool = False
     fused: bool = False
     bytes: int = 0
-    source_value: tuple | None = None  # what an encode step packs
+    source_value: tuple | None = None  # what a step that runs no node packs or moves
+    does: str = "run"  # or encode, offload, reload
+    packed: bool = False  # makes one bit per element
 
     @property
-    def is_encode(self):
-        return self.node is None
+    def runs(self):
+        return self.node is not None
 
 
 def read_output(x, where):
@@ -233,7 +235,30 @@ def read_graph(x):
 
 def copies_of(graph, step):
     """How many copies a step makes."""
-    return 1 if step.is_encode else len(graph.nodes[step.node].outputs)
+    return len(graph.nodes[step.node].outputs) if step.runs else 1
+
+
+def read_single(item, does, where, steps, graph, earlier):
+    """A step that runs no node: it packs a copy, waits until one has left, or begins to bring it back."""
+    if does == "reload":
+        source = earlier((take(item, "reload", whole, where), 0), f"{where}: reload")
+        left = steps[source[0]]
+        if left.does != "offload":
+            raise FormatError(f"{where}: reload names a step that is no offload")
+        if take(item, "bytes", whole, where, left.bytes) != left.bytes:
+            raise FormatError(f"{where}: bytes is not what left")
+        return Step(None, [source], bytes=left.bytes, source_value=left.source_value, does=does, packed=left.packed)
+    source = earlier(take(item, does, pair, where), f"{where}: {does}")
+    maker = steps[source[0]]
+    if maker.does == "offload":
+        raise FormatError(f"{where}: {does} names what lies in the host's memory")
+    value = (maker.node, source[1]) if maker.runs else maker.source_value
+    if does == "encode" and maker.packed:
+        raise FormatError(f"{where}: encode names an encoding, not a value")
+    out = graph.nodes[value[0]].outputs[value[1]]
+    usual = out.encoded_bytes if does == "encode" else out.bytes if maker.runs else maker.bytes
+    return Step(None, [source], bytes=take(item, "bytes", whole, where, usual), source_value=value, does=does,
+                packed=does == "encode" or maker.packed)
 
 
 def read_schedule(x, graph):
@@ -248,17 +273,12 @@ def read_schedule(x, graph):
     for t, item in enumerate(x):
         where = f"schedule[{t}]"
         record(item, where)
-        if "encode" in item:
-            for key in ("node", "recompute", "fused", "inputs"):
-                if key in item:
-                    raise FormatError(f"{where}: {key} stands beside encode")
-            source = earlier(take(item, "encode", pair, where), f"{where}: encode")
-            maker = steps[source[0]]
-            if maker.is_encode:
-                raise FormatError(f"{where}: encode names an encoding, not a value")
-            least = graph.nodes[maker.node].outputs[source[1]].encoded_bytes
-            size = take(item, "bytes", whole, where, least)
-            steps.append(Step(None, [source], bytes=size, source_value=(maker.node, source[1])))
+        alone = next((key for key in ("encode", "offload", "reload") if key in item), None)
+        if alone:
+            for key in ("node", "recompute", "fused", "inputs", "encode", "offload", "reload"):
+                if key in item and key != alone:
+                    raise FormatError(f"{where}: {key} stands beside {alone}")
+            steps.append(read_single(item, alone, where, steps, graph, earlier))
             continue
         n = take(item, "node", whole, where)
         if n >= len(graph.nodes):
@@ -308,8 +328,10 @@ class Replay:
         self.find_last_reads()
         for t, step in enumerate(steps):
             self.check_reads(t)
-            if step.is_encode:
-                self.make((t, 0), step.bytes, encoded=True)
+            if step.does == "offload":
+                self.leave(t)
+            elif not step.runs:
+                self.make((t, 0), step.bytes, encoded=step.packed)
             elif step.fused:
                 self.pass_by(step)
             else:
@@ -320,7 +342,7 @@ class Replay:
 
     def name(self, t):
         step = self.steps[t]
-        what = f"encode of {self.graph.nodes[step.source_value[0]].name!r}" if step.is_encode else repr(self.graph.nodes[step.node].name)
+        what = repr(self.graph.nodes[step.node].name) if step.runs else f"{step.does} of {self.graph.nodes[step.source_value[0]].name!r}"
         return f"step {t} ({what})"
 
     def expand_fused(self):
@@ -330,7 +352,7 @@ class Replay:
             per_input = [inside.get(source[0], (source,)) for source in step.sources]
             if step.fused:
                 inside[t] = tuple(dict.fromkeys(copy for copies in per_input for copy in copies))
-            self.reads.append([] if step.fused else per_input)
+            self.reads.append([] if step.fused or step.does == "reload" else per_input)
 
     def find_last_reads(self):
         self.last_read_of = {}
@@ -339,7 +361,7 @@ class Replay:
             for copies in self.reads[t]:
                 for copy in copies:
                     self.last_read_of[copy] = t
-            if not step.is_encode:
+            if step.runs:
                 latest[step.node] = t
         self.results = {(latest[n], k) for n, k in self.graph.results if n in latest}
 
@@ -350,6 +372,16 @@ class Replay:
                 if copy[0] < storage.written:
                     self.violations.append(f"{self.name(t)}: input {position}: reads output {copy[1]} of {self.name(copy[0])}, "
                                            f"which {self.name(storage.written)} has overwritten in place")
+
+    def leave(self, t):
+        """A storage leaves as a whole. The copy of it lies elsewhere: it has no storage here."""
+        storage = self.storage_of.get(self.steps[t].sources[0])
+        if storage is None:
+            self.violations.append(f"{self.name(t)}: what a fused step makes cannot leave")
+        elif storage.resident:
+            self.violations.append(f"{self.name(t)}: resident storage leaves")
+        elif storage.bytes != self.steps[t].bytes:
+            self.violations.append(f"{self.name(t)}: bytes is {self.steps[t].bytes}, the storage has {storage.bytes}")
 
     def run(self, t):
         step = self.steps[t]
@@ -428,14 +460,14 @@ class Replay:
         for t, step in enumerate(self.steps):
             now += change[t]
             self.load = max(self.load, now)
-            self.peak = max(self.peak, now + (0 if step.is_encode else self.graph.nodes[step.node].workspace))
+            self.peak = max(self.peak, now + (self.graph.nodes[step.node].workspace if step.runs else 0))
         self.resident_bytes = sum(storage.bytes for storage in self.storages if storage.resident)
 
     def find_stash(self):
         """Storages that cross the first backward or update step that is no view; None if kinds are missing to tell."""
         self.stash = []
         for t, step in enumerate(self.steps):
-            if step.is_encode or self.graph.nodes[step.node].phase not in ("backward", "update"):
+            if not step.runs or self.graph.nodes[step.node].phase not in ("backward", "update"):
                 continue
             kind = self.graph.nodes[step.node].kind
             if kind == "view":
@@ -448,6 +480,64 @@ class Replay:
     @property
     def stash_bytes(self):
         return None if self.stash is None else sum(storage.bytes for storage in self.stash)
+
+
+@dataclasses.dataclass(slots=True)
+class Link:
+    out_rate: float  # bytes in a microsecond
+    in_rate: float
+    both_ways: bool
+    host_bytes: int
+
+
+def read_link(x):
+    if x is None:
+        return None
+    link = Link(take(x, "out_bytes_per_us", number, "plan: link"), take(x, "in_bytes_per_us", number, "plan: link"),
+                take(x, "both_ways", flag, "plan: link", True), take(x, "host_bytes", whole, "plan: link", LARGEST))
+    if not link.out_rate or not link.in_rate:
+        raise FormatError("plan: link: a rate is 0")
+    return link
+
+
+def waits(steps, reads, link, time_of):
+    """How long steps wait for copies. Runs go one after the other; copies in the order of their steps, beside them."""
+    now = waited = 0.0
+    ready, free = [0.0] * len(steps), {"out": 0.0, "in": 0.0}
+    for t, step in enumerate(steps):
+        if step.does == "offload":
+            way = "out" if link.both_ways else "in"
+            free[way] = max(free[way], ready[step.sources[0][0]]) + step.bytes / link.out_rate
+            waited += max(0.0, free[way] - now)
+            now = ready[t] = max(now, free[way])
+        elif step.does == "reload":
+            ready[t] = free["in"] = max(free["in"], now) + step.bytes / link.in_rate
+        elif not step.fused:
+            begin = max([now] + [ready[copy[0]] for copies in reads[t] for copy in copies])
+            waited += begin - now
+            now = ready[t] = begin + (time_of(step.node) if step.runs else 0.0)
+    return waited
+
+
+def most_on_host(steps):
+    """Bytes of the host's memory: from the step that makes what leaves to the first that names what its last reload makes."""
+    first_named, until = {}, {}
+    for t, step in enumerate(steps):
+        for s, _ in step.sources:
+            first_named.setdefault(s, t)
+    for t, step in enumerate(steps):
+        if step.does == "reload":
+            until[step.sources[0][0]] = first_named.get(t, t)
+    change = [0] * (len(steps) + 1)
+    for t, step in enumerate(steps):
+        if step.does == "offload":
+            change[step.sources[0][0]] += step.bytes
+            change[until.get(t, t) + 1] -= step.bytes
+    now = most = 0
+    for more in change:
+        now += more
+        most = max(most, now)
+    return most
 
 
 def own_order(graph):
@@ -515,10 +605,13 @@ class Judge:
         take(plan, "strategy", text, "plan", "")
         items = take(plan, "schedule", list_of(as_it_is), "plan")
         self.steps = read_schedule(items, self.graph)
+        self.link = read_link(take(plan, "link", record, "plan", None))
+        if self.link is None and any(step.does in ("offload", "reload") for step in self.steps):
+            self.unchecked.append("how long steps wait for copies (link)")
         self.dead = dead_nodes(self.graph, self.baseline)
         self.check_order()
         for t, step in enumerate(self.steps):
-            self.check_encode(t, step) if step.is_encode else self.check_node(t, step)
+            self.check_node(t, step) if step.runs else self.check_single(t, step)
         self.check_fused()
         self.replay = Replay(self.graph, self.steps)
         self.violations += self.replay.violations
@@ -531,14 +624,14 @@ class Judge:
 
     def wrong(self, t, problem):
         step = self.steps[t]
-        n = step.source_value[0] if step.is_encode else step.node
+        n = step.node if step.runs else step.source_value[0]
         self.violations.append(f"schedule[{t}]: node {self.graph.nodes[n].name!r}: {problem}")
 
     def check_order(self):
         """Every node that is not dead runs once; what it needs by control, and `never` nodes before it, ran earlier."""
         ran, last_never = set(), None
         for t, step in enumerate(self.steps):
-            if step.is_encode:
+            if not step.runs:
                 continue
             n, node = step.node, self.graph.nodes[step.node]
             for m in node.control:
@@ -560,20 +653,22 @@ class Judge:
             if n not in ran and n not in self.dead:
                 self.violations.append(f"schedule: node {node.name!r} is not dead, but runs in no step")
 
-    def check_encode(self, t, step):
+    def check_single(self, t, step):
         n, k = step.source_value
-        if step.bytes < self.graph.nodes[n].outputs[k].encoded_bytes:
+        if step.does == "encode" and step.bytes < self.graph.nodes[n].outputs[k].encoded_bytes:
             self.wrong(t, f"bytes is {step.bytes}, but one bit for each element takes {self.graph.nodes[n].outputs[k].encoded_bytes}")
 
     def check_node(self, t, step):
         node = self.graph.nodes[step.node]
         for position, (source, wanted) in enumerate(zip(step.sources, node.inputs)):
             maker = self.steps[source[0]]
-            found = maker.source_value if maker.is_encode else (maker.node, source[1])
-            if found != tuple(wanted):
+            found = (maker.node, source[1]) if maker.runs else maker.source_value
+            if maker.does == "offload":
+                self.wrong(t, f"input {position} lies in the host's memory")
+            elif found != tuple(wanted):
                 self.wrong(t, f"input {position} is output {found[1]} of {self.graph.nodes[found[0]].name!r}, "
                               f"not output {wanted[1]} of {self.graph.nodes[wanted[0]].name!r}")
-            elif maker.is_encode and position not in node.one_bit:
+            elif maker.packed and position not in node.one_bit:
                 self.wrong(t, f"input {position} is an encoding, but all bits are needed")
         if not step.recompute:
             return
@@ -585,7 +680,7 @@ class Judge:
             self.unchecked.append("whether recomputed nodes without rerun may run again")
 
     def check_fused(self):
-        latest = {step.node: t for t, step in enumerate(self.steps) if not step.is_encode}
+        latest = {step.node: t for t, step in enumerate(self.steps) if step.runs}
         results = {latest[n] for n, _ in self.graph.results if n in latest}
         for t, step in enumerate(self.steps):
             if step.fused:
@@ -598,7 +693,7 @@ class Judge:
                     self.unchecked.append("whether fused nodes without kind are light")
                 if t in results:
                     self.wrong(t, "is fused, but makes a graph output")
-            elif step.is_encode:
+            elif not step.runs:
                 if self.steps[step.sources[0][0]].fused:
                     self.wrong(t, "is fused, but the source of an encode step")
             else:
@@ -619,7 +714,7 @@ class Judge:
             return None, "is no output of a step"
         found = self.replay.storage_of.get(copy)
         if found is None:
-            return None, "is fused and has no storage"
+            return None, "is fused, or in the host's memory, and has no storage"
         return found, "is resident" if found.resident else None
 
     def check_stash(self, x, _):
@@ -715,9 +810,15 @@ class Judge:
             "arena_bytes": plan["arena"]["bytes"] if "arena" in plan else None,
             "arena_lower_bound_bytes": self.replay.load,
             "recomputed_nodes": sum(step.recompute for step in steps),
-            "encoded_values": sum(step.is_encode for step in steps),
+            "encoded_values": sum(step.does == "encode" for step in steps),
             "fused_nodes": sum(step.fused for step in steps),
         }
+        if self.link:
+            leaving = [step.bytes for step in steps if step.does == "offload"]
+            found |= {"offloaded_values": len(leaving), "offloaded_bytes": sum(leaving), "host_bytes": most_on_host(steps)}
+            if found["host_bytes"] > self.link.host_bytes:
+                self.violations.append(f"link: host_bytes is {self.link.host_bytes}, the plan takes {found['host_bytes']}")
+            self.check_waits(x)
         for key, value in found.items():
             stated = take(x, key, whole, "plan: report", None)
             if stated is None or value is None:
@@ -738,6 +839,18 @@ class Judge:
             take(x, key, number, "plan: report", None)
         for key in ("unknown_ops", "notes"):
             take(x, key, list_of(text), "plan: report", None)
+
+
+    def check_waits(self, x):
+        stated = take(x, "stall_time_ratio", number, "plan: report", None)
+        every = [node.time_us for node in self.graph.nodes]
+        if stated is None or None in every:
+            self.unchecked.append("report.stall_time_ratio")
+            return
+        waited = waits(self.steps, self.replay.reads, self.link, lambda n: every[n])
+        ratio = waited / sum(every) if sum(every) else 0.0
+        if abs(stated - ratio) > 1e-8:
+            self.violations.append(f"report: stall_time_ratio is {stated}, the clocks give {ratio}")
 
 
 def judge(graph, plan):

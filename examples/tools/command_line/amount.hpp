@@ -135,6 +135,18 @@ inline std::uint64_t parse_bytes(std::string_view option, std::string_view text,
         fmt::format("{} {}: must be {} or more bytes, and less than 2^63", option, text, least));
 }
 
+/// Bytes in a second as bytes in a microsecond: `25GB/s`, `16 GiB/s`. Errors: `usage_error`.
+inline double parse_rate(std::string_view option, std::string_view text) {
+    detail::amount a = detail::take_amount(option, text);
+    const bool is_rate = a.unit.ends_with("/s");
+    if (is_rate) a.unit.resize(a.unit.size() - 2);
+    const std::uint64_t unit = is_rate && !a.unit.empty() ? detail::bytes_of_unit(a.unit) : 0;
+    const double rate = a.number * static_cast<double>(unit) / 1e6;
+    if (!(rate >= 0.001) || !(rate < 1e12))
+        throw usage_error(fmt::format("{} {}: is no rate of a kilobyte a second and more, such as 25GB/s", option, text));
+    return rate;
+}
+
 /// A part of a whole, which may be more than all of it: `5%` and `0.05` are the same. A bare 5 could mean either 5 % or
 /// 500 %. Errors: `usage_error`, which shows both spellings.
 inline double parse_part(std::string_view option, std::string_view text) {

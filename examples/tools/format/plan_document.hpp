@@ -18,6 +18,7 @@ namespace echo::format {
 struct plan_document {
     std::string graph{}, strategy{};
     schedule steps{};
+    link_model link{};            ///< on which its steps move values; none where they move nothing
     std::vector<copy_id> stash{}; ///< one per storage that the backward pass needs from before
     std::uint64_t arena_bytes = 0, align = 1;
     std::vector<memory_block> blocks{};
@@ -42,6 +43,7 @@ inline plan_document document(const snapshot& s, const plan& p, const memory_pla
     return {.graph = std::move(graph),
             .strategy = std::string(name_of(p.chosen_by())),
             .steps = p.steps(),
+            .link = p.report().link,
             .stash = stash_of(s, p.steps()),
             .arena_bytes = arena.bytes(),
             .align = arena.align(),
@@ -60,7 +62,9 @@ inline memory_plan memory_plan_of(const snapshot& s, const plan_document& d) {
     for (auto block : d.blocks) {
         const storage_id on = live.storage(block.maker);
         if (!on.valid())
-            throw error(s.name(d.steps[block.maker.step].node), "blocks", "a fused step has no storage",
+            throw error(s.name(d.steps[block.maker.step].node), "blocks",
+                        d.steps[block.maker.step].fused ? "a fused step has no storage"
+                                                        : "what lies in the host's memory has no block",
                         "give blocks to other steps only");
         block.maker = live[on].maker;
         parts.blocks.push_back(block);

@@ -42,20 +42,29 @@ public:
         if (s == slot::step) in_step_ = true;
         if (s == slot::inputs) step_.has_inputs = true;
         if (s == slot::encode) step_.has_encode = true;
-        if (s == slot::copy || s == slot::encode || s == slot::stashed) parts_ = 0;
+        if (s == slot::offload) step_.has_offload = true;
+        if (s == slot::copy || s == slot::encode || s == slot::offload || s == slot::stashed) parts_ = 0;
         if (s == slot::block) blocks_.emplace_back();
     }
     void end(slot s) {
         if (s == slot::copy) step_.inputs.push_back(pair(s));
-        if (s == slot::encode) step_.inputs.push_back(pair(s));
+        if (s == slot::encode || s == slot::offload) step_.inputs.push_back(pair(s));
         if (s == slot::stashed) stash_.push_back(pair(s));
         if (s == slot::step) add_step();
         if (s == slot::step) in_step_ = false;
     }
 
     void value(slot s, std::uint64_t x);
-    void value(slot, double) {}
-    void value(slot s, bool x) { (s == slot::fused ? step_.fused : step_.recompute) = x; }
+    void value(slot s, double x) {
+        if (!(x > 0)) refuse(s, "is no rate above 0", "say how many bytes the link moves in a microsecond");
+        (s == slot::out_rate ? d_.link.out_bytes_per_us : d_.link.in_bytes_per_us) = x;
+    }
+    void value(slot s, bool x) {
+        if (s == slot::both_ways)
+            d_.link.both_ways = x;
+        else
+            (s == slot::fused ? step_.fused : step_.recompute) = x;
+    }
     void value(slot s, std::string& x) {
         if (s == slot::graph) d_.graph = x;
         if (s == slot::strategy) d_.strategy = x;
@@ -75,8 +84,8 @@ private:
         std::uint64_t step = 0, output = 0;
     };
     struct step_draft {
-        std::optional<std::uint64_t> node{}, bytes{};
-        bool recompute = false, fused = false, has_inputs = false, has_encode = false;
+        std::optional<std::uint64_t> node{}, bytes{}, reload{};
+        bool recompute = false, fused = false, has_inputs = false, has_encode = false, has_offload = false;
         std::vector<pair_draft> inputs{};
     };
     struct block_draft {
@@ -110,11 +119,23 @@ private:
         if (d_.steps[c.step].fused)
             refuse(s, "names step " + std::to_string(pair.step) + " which is fused and has no storage",
                    "name what lies in memory");
+        if (d_.steps[c.step].kind == step_kind::offload)
+            refuse(s, "names step " + std::to_string(pair.step) + " whose copy lies in the host's memory",
+                   "name what lies in memory");
         return c;
     }
 
     void add_step();
+    /// A step that runs no node has no key of one that does, and is of one kind.
+    void check_alone(slot s) const {
+        if (step_.node || step_.has_inputs || step_.recompute || step_.fused ||
+            step_.has_encode + step_.has_offload + step_.reload.has_value() > 1)
+            refuse(s, "stands beside a key of another step", "make two steps of it");
+    }
     void add_encode();
+    void add_offload();
+    void add_reload();
+    void check_in_memory(slot s, copy_id c) const;
     void check_fused(node_id n, const std::vector<copy_id>& inputs) const;
 
     const snapshot& s_;
@@ -132,6 +153,12 @@ inline void plan_reader::value(slot s, std::uint64_t x) {
     switch (s) {
     case slot::node:
         step_.node = x;
+        break;
+    case slot::reload:
+        step_.reload = x;
+        break;
+    case slot::host_bytes:
+        d_.link.host_bytes = x;
         break;
     case slot::encode_bytes:
         step_.bytes = x;
@@ -162,19 +189,52 @@ inline void plan_reader::value(slot s, std::uint64_t x) {
 }
 
 inline void plan_reader::add_encode() {
-    if (step_.node || step_.has_inputs || step_.recompute || step_.fused)
-        refuse(slot::encode, "stands beside a key of a step that runs a node", "make two steps of it");
+    check_alone(slot::encode);
     const copy_id source = existing(slot::encode, step_.inputs[0]);
+    check_in_memory(slot::encode, source);
     const step_record& made_by = d_.steps[source.step];
-    if (made_by.kind == step_kind::encode) refuse(slot::encode, "names an encoding", "encode a value");
-    if (made_by.fused)
-        refuse(slot::encode, "names what a fused step makes, which is nowhere", "do not fuse that step");
-    const std::uint64_t least = encoded_bytes(s_[s_.output(made_by.node, source.output)].elements);
+    if (is_encoding(d_.steps, source)) refuse(slot::encode, "names an encoding", "encode a value");
+    const std::uint64_t least = encoded_bytes(s_[held_value(s_, d_.steps, source)].elements);
     const std::uint64_t bytes = step_.bytes.value_or(least);
     if (bytes < least || bytes > std::uint64_t{1} << 62)
         refuse(slot::encode_bytes, "is not the size of the packed value",
                "give at least " + std::to_string(least));
     d_.steps.add({.node = made_by.node, .kind = step_kind::encode, .bytes = bytes});
+    d_.steps.read(source);
+}
+
+inline void plan_reader::check_in_memory(slot s, copy_id c) const {
+    if (d_.steps[c.step].fused)
+        refuse(s, "names what a fused step makes, which is nowhere", "do not fuse that step");
+    if (d_.steps[c.step].kind == step_kind::offload)
+        refuse(s, "names what lies in the host's memory", "name what a reload step brings back");
+}
+
+/// Without `bytes`, those of the value: of the storage, where that has as many.
+inline void plan_reader::add_offload() {
+    check_alone(slot::offload);
+    const copy_id source = existing(slot::offload, step_.inputs[0]);
+    check_in_memory(slot::offload, source);
+    const step_record& made_by = d_.steps[source.step];
+    const std::uint64_t usual = runs_node(made_by.kind) ? s_[s_.output(made_by.node, source.output)].bytes
+                                                        : made_by.bytes;
+    const std::uint64_t bytes = step_.bytes.value_or(usual);
+    if (bytes > std::uint64_t{1} << 62)
+        refuse(slot::encode_bytes, "is not the size of a storage", "give that of the storage that leaves");
+    d_.steps.add({.node = made_by.node, .kind = step_kind::offload, .bytes = bytes});
+    d_.steps.read(source);
+}
+
+inline void plan_reader::add_reload() {
+    check_alone(slot::reload);
+    const copy_id source = existing(slot::reload, {*step_.reload, 0});
+    const step_record& left = d_.steps[source.step];
+    if (left.kind != step_kind::offload)
+        refuse(slot::reload, "names step " + std::to_string(*step_.reload) + " which is no offload",
+               "name the step with which the value left");
+    if (step_.bytes && *step_.bytes != left.bytes)
+        refuse(slot::encode_bytes, "is not what left", "leave it out");
+    d_.steps.add({.node = left.node, .kind = step_kind::reload, .bytes = left.bytes});
     d_.steps.read(source);
 }
 
@@ -195,7 +255,9 @@ inline void plan_reader::add_step() {
     if (d_.steps.size() + 1 >= step_id::limit())
         refuse(slot::schedule, "more than 2^32 steps", "split the graph");
     if (step_.has_encode) return add_encode();
-    if (!step_.node) refuse(slot::node, "missing", "give node or encode");
+    if (step_.has_offload) return add_offload();
+    if (step_.reload) return add_reload();
+    if (!step_.node) refuse(slot::node, "missing", "give node, encode, offload or reload");
     if (*step_.node >= s_.node_count())
         refuse(slot::node, "names node " + std::to_string(*step_.node) + " which the graph has not",
                "read the graph that the plan was made for");

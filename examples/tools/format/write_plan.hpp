@@ -27,6 +27,15 @@ public:
                      step.bytes, "}");
             return;
         }
+        if (step.kind == step_kind::offload) {
+            out_.put(R"({"offload": [)", inputs[0].step.index(), ", ", inputs[0].output, R"(], "bytes": )",
+                     step.bytes, "}");
+            return;
+        }
+        if (step.kind == step_kind::reload) {
+            out_.put(R"({"reload": )", inputs[0].step.index(), "}");
+            return;
+        }
         out_.put(R"({"node": )", step.node.index());
         if (step.kind == step_kind::recompute) out_.put(R"(, "recompute": true)");
         if (step.fused) out_.put(R"(, "fused": true)");
@@ -73,7 +82,17 @@ inline void write_plan(const byte_sink& sink, const snapshot& s, const plan_docu
         out.put(t.index() ? ",\n  " : "\n  ");
         write_step(t);
     }
-    out.put("],\n \"stash\": [");
+    out.put("],\n");
+    if (d.link) {
+        out.put(" \"link\": {\"out_bytes_per_us\": ");
+        out.number(d.link.out_bytes_per_us);
+        out.put(", \"in_bytes_per_us\": ");
+        out.number(d.link.in_bytes_per_us);
+        if (!d.link.both_ways) out.put(", \"both_ways\": false");
+        if (d.link.host_bytes != link_model{}.host_bytes) out.put(", \"host_bytes\": ", d.link.host_bytes);
+        out.put("},\n");
+    }
+    out.put(" \"stash\": [");
     for (std::string_view comma; const auto c : d.stash) {
         out.put(comma, "\n  [", c.step.index(), ", ", c.output, "]");
         comma = ",";

@@ -70,6 +70,14 @@ inline std::string report_text(const plan_report& r, const report_extras& more,
     whole("recomputed_nodes", r.recomputed_nodes);
     whole("encoded_values", r.encoded_values);
     whole("fused_nodes", r.fused_nodes);
+    if (r.link) {
+        whole("offloaded_values", r.offloaded_values);
+        whole("offloaded_bytes", r.offloaded_bytes);
+        whole("host_bytes", r.host_bytes);
+        number("stall_time_ratio", r.stall_time_ratio);
+        number("out_time_ratio", r.out_time_ratio);
+        number("in_time_ratio", r.in_time_ratio);
+    }
     if (r.dead_backward_nodes > 0) whole("dead_backward_nodes", r.dead_backward_nodes);
     number("recompute_time_ratio", r.recompute_time_ratio);
     if (r.recompute_time_bound > 0) number("recompute_time_bound", r.recompute_time_bound);

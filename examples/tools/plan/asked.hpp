@@ -36,6 +36,7 @@ struct options {
     std::optional<peak_budget> budget{};  ///< of the peak
     std::optional<double> max_overhead{}; ///< part of the graph's time; without it, that of `plan_options`
     std::optional<std::uint64_t> max_bytes{};                       ///< of the graph's file, unpacked
+    link_model link{};                                              ///< to the host's memory, if there is one
     std::vector<std::string> keep{};                                ///< patterns of names and layers
     std::vector<std::pair<std::string, std::int64_t>> dims{};       ///< of an ONNX model
     std::vector<stated_shape> shapes{};                             ///< likewise
@@ -107,6 +108,8 @@ public:
         app.add_option("--first-backward", chosen.first_backward);
         app.add_flag("--fuse", chosen.fuse);
         app.add_flag("--no-encode", no_encode_);
+        app.add_option("--offload", offload_);
+        app.add_option("--host-budget", host_budget_);
         app.add_flag("--json", chosen.json);
         app.add_flag("--quiet", chosen.quiet);
         app.add_option("--max-bytes", max_bytes_);
@@ -119,6 +122,15 @@ public:
         if (given("--max-overhead")) chosen.max_overhead = parse_part("--max-overhead", overhead_);
         if (given("--max-bytes")) chosen.max_bytes = parse_bytes("--max-bytes", max_bytes_);
         if (given("--strategy")) chosen.how = parse_strategy(named_);
+        if (given("--offload")) {
+            const double rate = parse_rate("--offload", offload_);
+            chosen.link = {.out_bytes_per_us = rate, .in_bytes_per_us = rate};
+            if (chosen.how != strategy::budget) throw usage_error("--offload goes with --strategy budget only");
+        }
+        if (given("--host-budget")) {
+            if (!chosen.link) throw usage_error("--host-budget goes with --offload only");
+            chosen.link.host_bytes = parse_bytes("--host-budget", host_budget_);
+        }
         if (chosen.budget && chosen.max_overhead)
             throw usage_error("give one of --budget and --max-overhead");
         if (chosen.max_overhead && chosen.how != strategy::budget)
@@ -143,7 +155,7 @@ public:
 
 private:
     CLI::App& app_;
-    std::string named_, budget_, overhead_, max_bytes_;
+    std::string named_, budget_, overhead_, max_bytes_, offload_, host_budget_;
     std::vector<std::string> dims_, shapes_;
     bool no_encode_ = false;
 };

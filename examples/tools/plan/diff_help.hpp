@@ -19,6 +19,7 @@ SYNOPSIS
     echo-plan diff A B [--graph GRAPH] [--fail-above PART] [--report DIR]
               [--json] [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
+              [--offload RATE [--host-budget BYTES]]
               [--dim NAME=VALUE]... [--shape VALUE=EXTENTS]...
               [--first-backward NAME]
               [--max-bytes BYTES] [--quiet]

@@ -42,23 +42,25 @@ private:
 /// O(nodes + edges + steps).
 inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& steps) {
     std::vector<bool> again(s.node_count()), inside(s.node_count()), absent(s.node_count(), true),
-        late(s.node_count()), stashed(s.value_count()), encoded(s.value_count());
+        late(s.node_count()), stashed(s.value_count()), encoded(s.value_count()),
+        away(s.value_count());
     const step_id boundary = first_backward_step(s, steps);
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];
         const auto n = step.node.index();
         if (step.kind == step_kind::encode) {
-            encoded[s.output(step.node, steps.inputs(t)[0].output).index()] = true;
+            encoded[held_value(s, steps, {t, 0}).index()] = true;
         } else if (step.kind == step_kind::recompute) {
             (step.fused ? inside : again)[n] = true;
-        } else {
+        } else if (step.kind == step_kind::offload) {
+            away[held_value(s, steps, {t, 0}).index()] = true;
+        } else if (step.kind == step_kind::run) {
             absent[n] = false;
             late[n] = s[step.node].phase == phase::forward && t > boundary;
         }
     }
     for (const auto c : stash_of(s, steps))
-        if (steps[c.step].kind != step_kind::encode)
-            stashed[s.output(steps[c.step].node, c.output).index()] = true;
+        if (!is_encoding(steps, c)) stashed[held_value(s, steps, c).index()] = true;
 
     sink_buffer buffer(sink);
     std::ostream out(&buffer);
@@ -74,6 +76,7 @@ inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& 
             return {std::string(colours[static_cast<std::size_t>(s[n].phase)]), ""};
         },
         [&](value_id v) -> graphviz_style {
+            if (away[v.index()]) return {"blue", "waits in the host's memory"};
             if (encoded[v.index()])
                 return {"forestgreen", stashed[v.index()] ? "stashed, encoded" : "encoded"};
             if (stashed[v.index()]) return {"red", "stashed"};

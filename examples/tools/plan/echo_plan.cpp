@@ -132,7 +132,7 @@ std::string write_files(const options& asked, const loaded_graph& g, const verif
     files.add("writing the drawing", asked.dot_file,
               [&](const byte_sink& sink) { write_dot(sink, g.snapshot, steps); });
     files.add("writing the trace", asked.trace_file,
-              [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps); });
+              [&](const byte_sink& sink) { write_trace(sink, g.snapshot, steps, made.plan.report().link); });
     files.add("writing the snapshot", asked.snapshot_file,
               [&](const byte_sink& sink) { write_memory_snapshot(sink, g.snapshot, steps, made.arena); });
     std::optional<report_folder> report;

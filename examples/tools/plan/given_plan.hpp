@@ -45,15 +45,16 @@ inline verified_plan read_given(const loaded_graph& g, const std::string& path, 
     const stopwatch watch;
     try {
         plan_document document = read_plan(source, g.snapshot);
-        plan_report r = report_of_steps(g.snapshot, document.steps);
+        plan_report r = report_of_steps(g.snapshot, document.steps, document.link);
         if (r.peak_bytes > r.baseline_peak_bytes)
             throw error({}, "schedule",
                         fmt::format("its peak of {} bytes is above that of the graph's own order, {}",
                                     r.peak_bytes, r.baseline_peak_bytes),
                         "leave out recomputations, or run the graph without a plan");
-        const host_abilities all{.fuse = document.steps.fused_count() > 0};
+        const host_abilities all{.fuse = document.steps.fused_count() > 0, .offload = bool{document.link}};
         line.stage("bounding");
-        r.lower_bound_bytes = std::min(r.peak_bytes, front(g.snapshot, {.host = all}, 1).lower_bound_bytes);
+        r.lower_bound_bytes = std::min(
+            r.peak_bytes, front(g.snapshot, {.host = all, .link = document.link}, 1).lower_bound_bytes);
         r.notes.push_back("the plan was read from a file");
         verified_plan made{.made_here = false};
         made.plan = plan(strategy_named(document.strategy), std::move(document.steps), all, std::move(r));

@@ -47,6 +47,13 @@ inline constexpr std::string_view planning_help = R"(    --strategy NAME
         gradients (ConvGrad, w_grad) are, and what is computed from them.
     --no-encode
         Keep every value in full: no encoding in one bit per element.
+    --offload RATE
+        Values may wait in the host's memory for their next reader: RATE, such
+        as 25GB/s, is how fast copies travel each way, beside the computation.
+        What the step waits for them counts as recomputation does. Only with
+        --strategy budget.
+    --host-budget BYTES
+        Take no more than this of the host's memory for them.
     --quiet
         Show no progress. It is shown on standard error, only where that is a
         terminal, of what takes longer than a second.
@@ -63,6 +70,7 @@ inline std::string help_text() {
 SYNOPSIS
     echo-plan GRAPH [--strategy NAME] [--budget BYTES|PART]
               [--max-overhead PART] [--keep PATTERN]... [--fuse] [--no-encode]
+              [--offload RATE [--host-budget BYTES]]
               [--dim NAME=VALUE]... [--shape VALUE=EXTENTS]...
               [--first-backward NAME]
               [--max-bytes BYTES] [--quiet] [--json] [--plan FILE]
@@ -74,7 +82,8 @@ SYNOPSIS
 
 DESCRIPTION
     Reads a training graph, decides which feature maps to stash, which to
-    recompute and which to encode in one bit per element, lays the tensors
+    recompute, which to encode in one bit per element and, if asked, which to
+    move to the host's memory for a while, lays the tensors
     that remain out in one arena, checks the result with a replay that shares
     no code with the planner, and prints what it achieves. No plan needs more
     memory than the graph does without it.

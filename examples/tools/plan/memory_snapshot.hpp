@@ -42,7 +42,7 @@ struct planned_memory {
 };
 
 inline void add_workspace(const snapshot& s, const schedule& steps, step_id t, planned_memory& made) {
-    const std::uint64_t bytes = steps[t].kind == step_kind::encode ? 0 : s[steps[t].node].workspace;
+    const std::uint64_t bytes = runs_node(steps[t].kind) ? s[steps[t].node].workspace : 0;
     if (bytes == 0) return;
     made.most_workspace = std::max(made.most_workspace, bytes);
     for (const bool is_free : {false, true})
@@ -162,6 +162,8 @@ private:
         const node_record& node = s_[steps_[t].node];
         const std::string_view kind = steps_[t].kind == step_kind::recompute ? "run again"
                                       : steps_[t].kind == step_kind::encode  ? "one bit per element"
+                                      : steps_[t].kind == step_kind::offload ? "leaves for the host's memory"
+                                      : steps_[t].kind == step_kind::reload  ? "comes back"
                                                                              : "run";
         out_.key("frames");
         out_.list(2, [&](std::size_t i) {

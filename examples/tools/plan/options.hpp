@@ -55,6 +55,8 @@ inline void check_onnx(const options& chosen) {
     if (asks_onnx(chosen) && !chosen.is_onnx() && !is_stream(chosen.graph))
         throw usage_error(
             "--dim, --shape, --first-backward and --emit-onnx go with an ONNX model only (.onnx)");
+    if (!chosen.onnx_file.empty() && chosen.link)
+        throw usage_error("--emit-onnx goes without --offload: an ONNX model has no second memory");
     if (!chosen.onnx_file.empty() && chosen.fuse)
         throw usage_error("--emit-onnx goes without --fuse: an ONNX node cannot run inside another");
 }
@@ -99,7 +101,7 @@ inline void check_given(const CLI::App& app, const options& chosen) {
     if (app.count("--plan") == 0) return;
     if (chosen.given_plan.empty()) throw usage_error("--plan names no file");
     if (chosen.names_goal || chosen.compare || chosen.pareto || chosen.knee || !chosen.encode ||
-        chosen.fuse || !chosen.keep.empty())
+        chosen.fuse || chosen.link || !chosen.keep.empty())
         throw usage_error("--plan goes with none of the options that say how to plan");
 }
 

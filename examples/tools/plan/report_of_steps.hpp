@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/plan/decision/cost.hpp>
+#include <echo/analysis/plan/offload/copy_clocks.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 
@@ -12,8 +13,9 @@
 
 namespace echo::format {
 
-/// The figures of a schedule; what is not found by a replay is left as it is. O(steps + copies).
-inline plan_report report_of_steps(const snapshot& s, const schedule& steps) {
+/// The figures of a schedule; what is not found by a replay is left as it is. `link`: on which it moves values, if it
+/// moves any. O(steps + copies).
+inline plan_report report_of_steps(const snapshot& s, const schedule& steps, const link_model& link = {}) {
     const footprint_result before = footprint(s, baseline_schedule(s)), after = footprint(s, steps);
     plan_report r;
     r.baseline_peak_bytes = before.peak_bytes;
@@ -32,6 +34,16 @@ inline plan_report report_of_steps(const snapshot& s, const schedule& steps) {
         if (recomputed && !step.fused) again += times.of_node[step.node];
     }
     r.recompute_time_ratio = times.part(again);
+    r.link = link;
+    if (link) {
+        const copy_figures copies = replay_copies(steps, times, link);
+        r.offloaded_values = copies.offloads;
+        r.offloaded_bytes = copies.out_bytes;
+        r.host_bytes = copies.host_bytes;
+        r.stall_time_ratio = times.part(copies.stall);
+        r.out_time_ratio = times.part(copies.out_busy);
+        r.in_time_ratio = times.part(copies.in_busy);
+    }
     std::set<std::string> unknown;
     for (const auto n : s.nodes())
         if (s[n].unknown_op) unknown.emplace(s.op_name(s[n].op));

@@ -27,11 +27,14 @@ struct side {
 
 namespace detail {
 
+/// What the page is told of a fused step instead of its kind.
+inline constexpr int fused_step = 5;
+
 inline void put_steps(json_out& out, const schedule& steps) {
     const auto at = [&](std::size_t i) { return steps[step_id(i)]; };
     put_differences(out, "node", steps.size(), [&](std::size_t i) { return at(i).node.index(); });
     put_sparse(out, "kind", steps.size(),
-               [&](std::size_t i) { return at(i).fused ? 3 : static_cast<int>(at(i).kind); });
+               [&](std::size_t i) { return at(i).fused ? fused_step : static_cast<int>(at(i).kind); });
 }
 
 inline void put_storages(json_out& out, const liveness& live, const std::vector<storage_id>& shown,

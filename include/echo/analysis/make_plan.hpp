@@ -116,8 +116,12 @@ private:
             keep_promise(with.evaluate, with.strategies.propose(options_.how, report.notes), best,
                          report.notes);
         if (without) keep_to(with.evaluate, *without, best, report.notes);
-        if (may_offload(options_) && is_wanted)
+        if (may_offload(options_) && is_wanted) {
             best = offload_choice(with.evaluate, options_)(std::move(best), with.strategies.known());
+            if (best.copies.offloads == 0)
+                report.notes.push_back(
+                    "nothing is moved to the host's memory: what is live at the peak could not be away then");
+        }
         report.replays = with.evaluate.count();
     }
 

@@ -3,8 +3,8 @@
 
 const ALONG = { steps: "steps", time: "modelled time" };
 
-/** Where each step of a side begins, and where the last one ends: in steps, and in nanoseconds. What is packed into bits or
- *  runs inside its readers is counted as nothing. */
+/** Where each step of a side begins, and where the last one ends: in steps, and in nanoseconds. What is packed into bits, is
+ *  moved or runs inside its readers is counted as nothing. */
 function beginsOf(side) {
   const steps = Float64Array.from({ length: side.steps + 1 }, (_, t) => t), time = new Float64Array(side.steps + 1);
   for (let t = 0; t < side.steps; ++t)

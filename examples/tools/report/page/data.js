@@ -71,14 +71,17 @@ function unpackReasons(packed) {
 
 const REASONS = ["result", "asked", "never", "unknown", "gone", "heavy", "light", "long_way"];
 const INPUT = 0; // a phase
-const RUN = 0, AGAIN = 1, ENCODE = 2, FUSED = 3;
+const RUN = 0, AGAIN = 1, ENCODE = 2, OFFLOAD = 3, RELOAD = 4, FUSED = 5;
+
+/** Whether a step of this kind runs a node; others move or pack what one made. */
+function runsNode(kind) { return kind !== ENCODE && kind !== OFFLOAD && kind !== RELOAD; }
 
 function unpackSide(side, graphs) {
   const node = summed(side.node), kind = spread(side.kind, node.length, Uint8Array), graph = graphs[side.graph];
   const stepOf = new Int32Array(graph.count).fill(-1), again = new Map();
   for (let t = 0; t < node.length; ++t) {
     if (kind[t] === RUN) stepOf[node[t]] = t;
-    else if (kind[t] !== ENCODE) again.set(node[t], [...(again.get(node[t]) ?? []), t]);
+    else if (runsNode(kind[t])) again.set(node[t], [...(again.get(node[t]) ?? []), t]);
   }
   const begin = Math.max(0, node.findIndex((n) => graph.phase[n] !== INPUT)); // before it nothing but inputs is there
   const made = { ...side, graph, begin, node, kind, stepOf, again,

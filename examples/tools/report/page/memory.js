@@ -97,8 +97,9 @@ class MemoryChart {
     this.step = step;
     if (this.side.steps === 0) return;
     const { side, load, stack } = this, n = side.node[step];
-    const what = ["", ", run again", ", packed into one bit per element", ", inside its readers"][side.kind[step]];
-    const lines = [`${stepText(side, this.along, step)}: ${showBytes(load.total[step])} live`, `Runs ${nodeText(side.graph, n)}${what}`];
+    const what = ["", ", run again", ", packed into one bit per element", "", "", ", inside its readers"][side.kind[step]];
+    const does = { [OFFLOAD]: "Has left for the host's memory:", [RELOAD]: "Comes back from the host's memory:" }[side.kind[step]] ?? "Runs";
+    const lines = [`${stepText(side, this.along, step)}: ${showBytes(load.total[step])} live`, `${does} ${nodeText(side.graph, n)}${what}`];
     if (group >= 0) lines.push([groupColour(stack, group), `${stack.groups[group]}: ${showBytes(load.loads[group][step])}`]);
     const largest = largestAt(side, load, group, step, 3);
     if (largest.length > 0) lines.push("", ...storageLines(this.model, this.sideIndex, largest[0]));

@@ -27,7 +27,7 @@ function bytesAtPeak(side, mode, depth) {
   const add = (name, more) => { if (more > 0) bytes.set(name, (bytes.get(name) ?? 0) + more); };
   for (let i = 0; i < st.count; ++i)
     if (st.first[i] <= peakStep && st.last[i] >= peakStep) add(groupName(side, mode, st.first[i], depth), st.bytes[i]);
-  if (side.kind[peakStep] !== ENCODE)
+  if (runsNode(side.kind[peakStep]))
     add(mode === "structure" ? STRUCTURES[5] : groupName(side, mode, peakStep, depth), side.graph.workspace[side.node[peakStep]]);
   return bytes;
 }
@@ -79,7 +79,7 @@ function loadOf(side, mode, groups, depth) {
 function addWorkspace(side, mode, groups, depth, loads) {
   const at = new Map(groups.map((name, i) => [name, i])), { workspace } = side.graph;
   for (let t = 0; t < side.steps; ++t) {
-    const bytes = side.kind[t] === ENCODE ? 0 : workspace[side.node[t]];
+    const bytes = runsNode(side.kind[t]) ? workspace[side.node[t]] : 0;
     if (bytes > 0) loads[mode === "structure" ? 5 : at.get(groupName(side, mode, t, depth)) ?? groups.length - 1][t] += bytes;
   }
 }

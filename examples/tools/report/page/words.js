@@ -81,7 +81,7 @@ function storageLines(model, sideIndex, i) {
   const suffix = graph.outputs[n] > 1 ? `, output ${st.output[i]}` : "";
   const layer = graph.layers[graph.layer[n]];
   const lines = [graph.names[n] + suffix, `${showBytes(st.bytes[i])}, steps ${showCount(step)} to ${showCount(st.last[i])}`,
-    `Made by ${graph.ops[graph.op[n]]}${layer ? ` in ${layer}` : ""}${side.kind[step] === AGAIN ? ", run again" : ""}`];
+    `Made by ${graph.ops[graph.op[n]]}${layer ? ` in ${layer}` : ""}${side.kind[step] === AGAIN ? ", run again" : side.kind[step] === RELOAD ? ", back from the host's memory" : ""}`];
   if (encoded) lines[2] = `One bit per element, of what ${graph.ops[graph.op[n]]} made`;
   else lines.push(`Read by ${readersText(graph, n, st.output[i])}`);
   if (st.read[i] >= 0) lines.push(`Last read at step ${showCount(st.read[i])} by ${graph.names[side.node[st.read[i]]]}`);
@@ -93,6 +93,7 @@ function storageLines(model, sideIndex, i) {
 function storyLines(model, sideIndex, i, n) {
   const side = model.sides[sideIndex], { storages: st } = side;
   if ((st.flags[i] & 2) !== 0) return ["Its gradient needs no more than the sign: the value itself does not wait"];
+  if (side.kind[st.first[i]] === RELOAD) return ["It left for the host's memory until it is read again"];
   if (side.kind[st.first[i]] === AGAIN) return [againText(side, n)];
   const after = model.sides[1], onlyThere = sideIndex === 0 && side.graph === after.graph && after.again.has(n) && !side.again.has(n);
   if (onlyThere) return [`${againText(after, n)}: ${model.before ? `in ${after.title}` : "with Echo"} it does not wait`];

@@ -8,7 +8,7 @@
 #include <echo/analysis/plan/bound/lower_bound.hpp>
 #include <echo/analysis/plan/decision/candidates.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
-#include <echo/analysis/plan/offload/link.hpp>
+#include <echo/analysis/plan/offload/copy_times.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 

@@ -41,6 +41,12 @@ public:
         return best;
     }
 
+    /// Bytes by which moves without a wait bring the peak of a plan down.
+    [[nodiscard]] std::uint64_t gain(const schedule& steps) {
+        const std::uint64_t own = footprint(evaluate_.graph(), steps).peak_bytes;
+        return own - offload_(steps, 0, 0).footprint.peak_bytes;
+    }
+
     /// What moves make of each plan without a wait, and with waits of up to a tenth of a step: peaks and times.
     [[nodiscard]] std::vector<front_point> points(const std::vector<rated_decision>& known) {
         std::vector<front_point> found;

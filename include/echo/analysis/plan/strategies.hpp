@@ -92,11 +92,21 @@ private:
             notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
         const bool has_budget = options_.budget != any_peak;
         auto plan = has_budget ? propose_cheapest(search) : propose_lowest(search);
-        if (may_offload(options_)) known_ = search.known();
+        if (may_offload(options_)) {
+            if (has_budget) search_above(search, plan);
+            known_ = search.known();
+        }
         if (!has_budget && search.is_spent())
             notes.push_back(
                 "a search of so large a graph ends after so much work: a lower peak may be possible");
         return plan;
+    }
+    /// Above a budget in bytes, as far as moving values brings a plan down: with moves, plans from there keep the
+    /// budget too, and recompute for less.
+    void search_above(budget_search<>& search, const evaluated_plan& plan) {
+        const std::uint64_t gain = offload_choice(evaluate_, options_).gain(plan.steps());
+        for (std::uint64_t parts = tuning::limits_above; gain > 0 && parts > 0; --parts)
+            static_cast<void>(search.cheapest(options_.budget + mul_div(gain, parts, tuning::limits_above)));
     }
     evaluated_plan propose_cheapest(budget_search<>& search) {
         if (!options_.allocator) return search.cheapest(options_.budget);

@@ -71,7 +71,7 @@ private:
             if (out_.copies[copy] != values[i])
                 refuse_input(i, "takes " + shown(out_.copies[copy]) + ", but reads " + shown(values[i]));
             refuse_away(i, sources[i]);
-            if (out_.steps[sources[i].step.index()].packed && !s_.one_bit(n, i))
+            if (is_packed(sources[i]) && !s_.one_bit(n, i))
                 refuse_input(i, "takes an encoding, but needs all bits");
             if (given_[sources[i].step].fused) rules_.check_takes_fused(at_, i);
             out_.reads.push_back(copy);
@@ -90,7 +90,7 @@ private:
         const std::uint32_t copy = resolve(0, sources[0]);
         const value_id v = out_.copies[copy];
         if (s_[v].producer != given_[at_].node) refuse(key, "takes " + shown(v));
-        const bool packed = out_.steps[sources[0].step.index()].packed;
+        const bool packed = is_packed(sources[0]);
         if (kind == step_kind::reload) {
             if (given_[sources[0].step].kind != step_kind::offload) refuse(key, "brings back what never left");
             if (given_[at_].bytes != given_[sources[0].step].bytes)
@@ -104,6 +104,10 @@ private:
         out_.reads.push_back(copy);
         out_.copies.push_back(v);
         close(given_[at_].node, given_[at_].bytes, packed || kind == step_kind::encode);
+    }
+    bool is_packed(copy_id c) const {
+        const std::size_t t = c.step.index();
+        return out_.steps[t].packed;
     }
     /// Only a reload step reads what lies in the host's memory.
     void refuse_away(std::size_t position, copy_id c) const {

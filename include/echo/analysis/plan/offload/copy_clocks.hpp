@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/analysis/plan/decision/cost.hpp>
+#include <echo/analysis/plan/offload/copy_times.hpp>
 #include <echo/analysis/plan/offload/link.hpp>
 #include <echo/analysis/schedule/load_sweep.hpp>
 #include <echo/analysis/schedule/read_walk.hpp>
@@ -51,9 +52,11 @@ inline std::uint64_t most_host_bytes(const schedule& steps) {
 
 /// Runs the clocks: the computation takes one step after the other; copies travel in the order of their steps. What
 /// leaves may do so from the end of the step that made it, and its offload step waits for it; what comes back begins
-/// at its reload step, and its first reader waits for it. O(steps + inputs). Errors: a link without rates.
-[[nodiscard]] inline copy_figures replay_copies(const schedule& steps, const run_times& times,
-                                                const link_model& link) {
+/// at its reload step, and its first reader waits for it. Calls `visit(step, begin, end)` with the time of
+/// each run and each copy; of what is fused, there is none. O(steps + inputs). Errors: a link without rates.
+template <class Visit>
+copy_figures replay_copies(const schedule& steps, const run_times& times, const link_model& link,
+                           const Visit& visit) {
     copy_figures found;
     const detail::copy_times copying(link, times.exponent);
     ticks now = 0, out_free = 0, in_free = 0;
@@ -66,6 +69,7 @@ inline std::uint64_t most_host_bytes(const schedule& steps) {
             const ticks takes = copying.out(step.bytes);
             ticks& free = link.both_ways ? out_free : in_free;
             free = std::max(free, ready[steps.inputs(t)[0].step]) + takes;
+            visit(t, free - takes, free);
             found.stall += std::max<ticks>(0, free - now);
             now = ready[t] = std::max(now, free);
             found.out_busy += takes;
@@ -74,6 +78,7 @@ inline std::uint64_t most_host_bytes(const schedule& steps) {
         } else if (step.kind == step_kind::reload) {
             const ticks takes = copying.in(step.bytes);
             ready[t] = in_free = std::max(in_free, now) + takes;
+            visit(t, in_free - takes, in_free);
             found.in_busy += takes;
             found.in_bytes += step.bytes;
             ++found.reloads;
@@ -82,10 +87,17 @@ inline std::uint64_t most_host_bytes(const schedule& steps) {
             walk(steps, t, [&](std::uint32_t, copy_id c) { begin = std::max(begin, ready[c.step]); });
             found.stall += begin - now;
             now = ready[t] = begin + (runs_node(step.kind) ? times.of_node[step.node] : 0);
+            visit(t, begin, now);
         }
     }
     found.host_bytes = detail::most_host_bytes(steps);
     return found;
+}
+
+/// What the copies cost. O(steps + inputs). Errors: as above.
+[[nodiscard]] inline copy_figures replay_copies(const schedule& steps, const run_times& times,
+                                                const link_model& link) {
+    return replay_copies(steps, times, link, [](step_id, ticks, ticks) {});
 }
 
 } // namespace echo

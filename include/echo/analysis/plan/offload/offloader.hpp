@@ -7,6 +7,7 @@
 #include <echo/analysis/plan/offload/absences.hpp>
 #include <echo/analysis/plan/offload/busy_times.hpp>
 #include <echo/analysis/plan/offload/copy_clocks.hpp>
+#include <echo/analysis/plan/offload/copy_times.hpp>
 #include <echo/analysis/plan/offload/link.hpp>
 #include <echo/analysis/plan/offload/moved_steps.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
@@ -26,6 +27,8 @@ namespace tuning {
 inline constexpr std::uint64_t least_moved_part = 1024;
 /// Absences looked at, over all moves: a search of many thousands of storages ends after so much work.
 inline constexpr std::size_t absences_looked_at = std::size_t{1} << 27;
+/// Limits above a budget at which plans are searched for that moves may bring down to it.
+inline constexpr std::uint64_t limits_above = 2;
 } // namespace tuning
 
 namespace detail {
@@ -89,12 +92,13 @@ private:
         stalled_ = 0;
         host_bytes_ = 0;
         begin_.assign(steps.size() + 1, 0);
-        for (const auto t : steps.steps()) {
+        for (std::size_t i = 0; const auto t : steps.steps()) {
             const bool runs = runs_node(steps[t].kind) && !steps[t].fused;
-            begin_[t.next().index()] = begin_[t.index()] + (runs ? c_.times.of_node[steps[t].node] : 0);
+            begin_[i + 1] = begin_[i] + (runs ? c_.times.of_node[steps[t].node] : 0);
+            ++i;
         }
     }
-    ticks at(step_id t) const { return begin_[t.index()]; }
+    ticks at(step_id t) const { return *(begin_.begin() + t.index()); }
     busy_times& way_in() { return link_.both_ways ? in_ : out_; }
     const busy_times& way_in() const { return link_.both_ways ? in_ : out_; }
 
@@ -171,7 +175,7 @@ private:
     void wait(step_id t, ticks by) {
         const ticks from = at(t);
         stalled_ += by;
-        for (std::size_t i = t.index(); i < begin_.size(); ++i) begin_[i] += by;
+        for (auto each = begin_.begin() + t.index(); each != begin_.end(); ++each) *each += by;
         for (move& m : moves_) {
             if (m.out_from >= from) m.out_from += by;
             if (m.in_from >= from) m.in_from += by;
