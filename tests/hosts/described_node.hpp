@@ -30,6 +30,7 @@ struct described_node {
     std::vector<value> inputs;
     std::vector<Handle> control;
     std::vector<echo::tensor> outputs;
+    std::optional<echo::tensor> moved{}; ///< of a node that offloads: what left, as it comes back
 };
 
 /// Everything of `n` except its edges.
@@ -72,6 +73,37 @@ described_node<Handle> make_encode(const described_node<Handle>& of, const echo:
     made.is_encode = true;
     made.inputs = {v};
     made.outputs = {{.bytes = echo::encoded_bytes(echo::encodable_elements(of.outputs[v.output]))}};
+    return made;
+}
+
+/// The node behind which output `v` of `of` has left for the host's memory.
+template <class Handle>
+described_node<Handle> make_offload(const described_node<Handle>& of, const echo::value_of<Handle>& v,
+                                    std::uint64_t bytes) {
+    described_node<Handle> made;
+    made.name = of.name + ".offload";
+    made.op = "offload";
+    made.phase = echo::phase::forward; // as that of an encoding
+    made.is_encode = of.is_encode;
+    made.inputs = {v};
+    made.outputs = {{.bytes = 0}};
+    made.moved = of.outputs[v.output];
+    made.moved->bytes = bytes;
+    made.moved->view_of.reset();
+    made.moved->inplace.reset();
+    return made;
+}
+
+/// The node that brings back what left with `of`, whose handle is `offload`.
+template <class Handle>
+described_node<Handle> make_reload(const described_node<Handle>& of, Handle offload) {
+    described_node<Handle> made;
+    made.name = of.name + ".reload";
+    made.op = "reload";
+    made.phase = echo::phase::forward;
+    made.is_encode = of.is_encode;
+    made.inputs = {{offload, 0}};
+    made.outputs = {*of.moved};
     return made;
 }
 

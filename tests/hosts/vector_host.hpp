@@ -119,6 +119,12 @@ struct echo::graph_traits<hosts::vector_host> {
     static node encode(graph& g, value v, node before) {
         return g.insert(hosts::make_encode(g.nodes[v.producer], v), before);
     }
+    static node offload(graph& g, value v, std::uint64_t bytes, node before) {
+        return g.insert(hosts::make_offload(g.nodes[v.producer], v, bytes), before);
+    }
+    static node reload(graph& g, node offload, node before) {
+        return g.insert(hosts::make_reload(g.nodes[offload], offload), before);
+    }
     static void fuse(graph& g, node n) { g.fold(n); }
     static void erase(graph& g, node n) { g.order.erase(g.position(n)); }
 };

@@ -67,15 +67,23 @@ public:
 private:
     const echo::step_record& step(std::size_t t) const { return steps_[echo::step_id(t)]; }
     auto inputs(std::size_t t) const { return steps_.inputs(echo::step_id(t)); }
+    bool runs(std::size_t t) const {
+        return step(t).kind == echo::step_kind::run || step(t).kind == echo::step_kind::recompute;
+    }
     bool is_encode(std::size_t t) const { return step(t).kind == echo::step_kind::encode; }
+    bool is_offload(std::size_t t) const { return step(t).kind == echo::step_kind::offload; }
+    /// Whether what the step makes is in one bit per element: it packs, or moves what is packed.
+    bool is_packed(std::size_t t) const {
+        return is_encode(t) || (!runs(t) && is_packed(inputs(t)[0].step.index()));
+    }
     definition::copy& at(echo::copy_id c) { return d_.copies[c.step.index()][c.output]; }
 
     void find_reads() {
         d_.copies.resize(steps_.size());
         std::vector<std::size_t> latest(s_.node_count(), steps_.size());
         for (std::size_t t = 0; t < steps_.size(); ++t) {
-            d_.copies[t].resize(is_encode(t) ? 1 : s_.outputs(step(t).node).size());
-            if (!is_encode(t)) latest[step(t).node.index()] = t;
+            d_.copies[t].resize(runs(t) ? s_.outputs(step(t).node).size() : 1);
+            if (runs(t)) latest[step(t).node.index()] = t;
             for (const auto c : inputs(t)) {
                 if (c.step.index() >= t || c.output >= d_.copies[c.step.index()].size())
                     throw std::logic_error("a step reads what does not stand earlier");
@@ -133,9 +141,24 @@ private:
     void execute(std::size_t t) {
         const echo::node_id n = step(t).node;
         const auto sources = inputs(t);
-        for (const auto c : sources)
-            if (step(t).kind == echo::step_kind::encode && step(c.step.index()).fused)
-                fault(t, "packs what is fused");
+        for (const auto c : sources) {
+            if (!runs(t) && step(c.step.index()).fused) fault(t, "packs or moves what is fused");
+            if (is_offload(c.step.index()) != (step(t).kind == echo::step_kind::reload))
+                fault(t, "reads the wrong memory");
+        }
+        if (is_offload(t)) {
+            const auto& source = at(sources[0]);
+            if (d_.cells[source.cell].resident || d_.cells[source.cell].bytes != step(t).bytes)
+                fault(t, "moves no whole storage");
+            d_.copies[t][0].hash = content(t, sources[0]);
+            d_.copies[t][0].cell = definition::copy::nowhere;
+            return;
+        }
+        if (step(t).kind == echo::step_kind::reload) {
+            d_.copies[t][0].hash = at(sources[0]).hash;
+            fresh(t, 0, {.bytes = step(t).bytes, .first = t, .encoded = is_packed(t)});
+            return;
+        }
         if (is_encode(t)) {
             d_.copies[t][0].hash = only_the_bits(content(t, sources[0]));
             fresh(t, 0, {.bytes = step(t).bytes, .first = t, .encoded = true});
@@ -160,7 +183,7 @@ private:
         if (s_[n].rerun == echo::rerun_kind::never) hash = mix(hash, runs_[n.index()]);
         for (std::size_t i = 0; i < sources.size(); ++i) {
             std::uint64_t found = content(t, sources[i]);
-            const bool packed = is_encode(sources[i].step.index());
+            const bool packed = is_packed(sources[i].step.index());
             if (s_.one_bit(n, i))
                 found = packed ? found : only_the_bits(found);
             else if (packed)
@@ -243,7 +266,7 @@ private:
         for (std::size_t t = end; t-- > 0;) {
             const auto& node = s_[step(t).node];
             const bool backward = node.phase == echo::phase::backward || node.phase == echo::phase::update;
-            if (!is_encode(t) && backward && node.kind != echo::op_kind::view) d_.boundary = t;
+            if (runs(t) && backward && node.kind != echo::op_kind::view) d_.boundary = t;
         }
         d_.load.assign(end, 0);
         for (const auto& cell : d_.cells) {
@@ -256,7 +279,7 @@ private:
                 d_.stash_bytes += cell.bytes;
         }
         for (std::size_t t = 0; t < end; ++t) {
-            if (!is_encode(t)) d_.load[t] += s_[step(t).node].workspace;
+            if (runs(t)) d_.load[t] += s_[step(t).node].workspace;
             d_.peak_bytes = std::max(d_.peak_bytes, d_.load[t]);
         }
     }
@@ -308,7 +331,7 @@ inline std::vector<std::string> wrong(const echo::snapshot& s, const echo::sched
         const auto& step = steps[echo::step_id(t)];
         const std::size_t n = step.node.index();
         const auto fault = [&](const char* what) { faults.push_back("'" + s.name(step.node) + "' " + what); };
-        if (step.kind == echo::step_kind::encode) continue;
+        if (step.kind != echo::step_kind::run && step.kind != echo::step_kind::recompute) continue;
         for (std::size_t k = 0; k < after.copies[t].size(); ++k)
             if (after.copies[t][k].hash != before.copies[n][k].hash) fault("computes something else");
         for (const auto c : s.control(step.node))

@@ -143,7 +143,8 @@ inline double parse_rate(std::string_view option, std::string_view text) {
     const std::uint64_t unit = is_rate && !a.unit.empty() ? detail::bytes_of_unit(a.unit) : 0;
     const double rate = a.number * static_cast<double>(unit) / 1e6;
     if (!(rate >= 0.001) || !(rate < 1e12))
-        throw usage_error(fmt::format("{} {}: is no rate of a kilobyte a second and more, such as 25GB/s", option, text));
+        throw usage_error(
+            fmt::format("{} {}: is no rate of a kilobyte a second and more, such as 25GB/s", option, text));
     return rate;
 }
 

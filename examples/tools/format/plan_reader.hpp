@@ -216,8 +216,8 @@ inline void plan_reader::add_offload() {
     const copy_id source = existing(slot::offload, step_.inputs[0]);
     check_in_memory(slot::offload, source);
     const step_record& made_by = d_.steps[source.step];
-    const std::uint64_t usual = runs_node(made_by.kind) ? s_[s_.output(made_by.node, source.output)].bytes
-                                                        : made_by.bytes;
+    const std::uint64_t usual =
+        runs_node(made_by.kind) ? s_[s_.output(made_by.node, source.output)].bytes : made_by.bytes;
     const std::uint64_t bytes = step_.bytes.value_or(usual);
     if (bytes > std::uint64_t{1} << 62)
         refuse(slot::encode_bytes, "is not the size of a storage", "give that of the storage that leaves");

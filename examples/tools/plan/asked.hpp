@@ -125,7 +125,8 @@ public:
         if (given("--offload")) {
             const double rate = parse_rate("--offload", offload_);
             chosen.link = {.out_bytes_per_us = rate, .in_bytes_per_us = rate};
-            if (chosen.how != strategy::budget) throw usage_error("--offload goes with --strategy budget only");
+            if (chosen.how != strategy::budget)
+                throw usage_error("--offload goes with --strategy budget only");
         }
         if (given("--host-budget")) {
             if (!chosen.link) throw usage_error("--host-budget goes with --offload only");

@@ -42,8 +42,7 @@ private:
 /// O(nodes + edges + steps).
 inline void write_dot(const byte_sink& sink, const snapshot& s, const schedule& steps) {
     std::vector<bool> again(s.node_count()), inside(s.node_count()), absent(s.node_count(), true),
-        late(s.node_count()), stashed(s.value_count()), encoded(s.value_count()),
-        away(s.value_count());
+        late(s.node_count()), stashed(s.value_count()), encoded(s.value_count()), away(s.value_count());
     const step_id boundary = first_backward_step(s, steps);
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];

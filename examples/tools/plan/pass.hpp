@@ -58,7 +58,10 @@ inline double max_overhead_of(const options& asked) {
 
 /// What the options ask of `make_plan`. Errors: the graph's own order is unsound.
 inline plan_options plan_options_of(const options& asked, const loaded_graph& g, strategy how) {
-    plan_options wanted{.how = how, .encode = asked.encode, .host = {.fuse = asked.fuse, .offload = bool{asked.link}}, .link = asked.link};
+    plan_options wanted{.how = how,
+                        .encode = asked.encode,
+                        .host = {.fuse = asked.fuse, .offload = bool{asked.link}},
+                        .link = asked.link};
     if (asked.budget)
         wanted.budget = asked.budget->bytes(footprint(g.snapshot, baseline_schedule(g.snapshot)).peak_bytes);
     wanted.max_overhead = max_overhead_of(asked);

@@ -49,10 +49,12 @@ inline std::string summary(const loaded_graph& g, const options& asked, const ve
     line("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
          100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
     if (r.link)
-        line("offload", "{} values, {} each way; the step waits for {:.2f} % of its time; copies leave for {:.0f} % of it, "
+        line("offload",
+             "{} values, {} each way; the step waits for {:.2f} % of its time; copies leave for {:.0f} % of "
+             "it, "
              "come back for {:.0f} %; {} of the host's memory",
-             r.offloaded_values, show_bytes(r.offloaded_bytes), 100 * r.stall_time_ratio, 100 * r.out_time_ratio,
-             100 * r.in_time_ratio, show_bytes(r.host_bytes));
+             r.offloaded_values, show_bytes(r.offloaded_bytes), 100 * r.stall_time_ratio,
+             100 * r.out_time_ratio, 100 * r.in_time_ratio, show_bytes(r.host_bytes));
     if (r.recompute_time_bound > 0)
         line("at least",
              "{:.2f} % (no plan within {} that runs each gradient once, in its order, recomputes for less)",

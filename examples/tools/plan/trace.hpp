@@ -83,7 +83,8 @@ inline void trace_schedule(json_out& out, const snapshot& s, const schedule& ste
         out.put(",\n{\"ph\":\"X\",\"name\":");
         out.text(s.name(step.node));
         out.put(",\"cat\":\"", step.fused ? "fused" : kinds[static_cast<std::size_t>(step.kind)],
-                "\",\"pid\":", process, ",\"tid\":", threads[static_cast<std::size_t>(step.kind)], ",\"ts\":");
+                "\",\"pid\":", process, ",\"tid\":", threads[static_cast<std::size_t>(step.kind)],
+                ",\"ts\":");
         out.number(times.microseconds(begin));
         out.put(",\"dur\":");
         out.number(times.microseconds(end - begin));
@@ -105,7 +106,8 @@ inline void trace_schedule(json_out& out, const snapshot& s, const schedule& ste
 } // namespace detail
 
 /// `link`: on which the plan moves values, if it moves any. O(steps + copies). Errors: as `liveness_analysis`.
-inline void write_trace(const byte_sink& sink, const snapshot& s, const schedule& steps, const link_model& link) {
+inline void write_trace(const byte_sink& sink, const snapshot& s, const schedule& steps,
+                        const link_model& link) {
     const run_times times = times_of(s);
     json_out out(sink);
     out.put("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");

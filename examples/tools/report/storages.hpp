@@ -45,8 +45,7 @@ inline void find_writes(const snapshot& s, const schedule& steps, storages& foun
     for (const auto t : steps.steps()) {
         if (steps[t].fused) continue;
         for (std::uint32_t k = 0; k < copy_count(s, steps[t]); ++k) {
-            const bool view =
-                runs_node(steps[t].kind) && s[s.output(steps[t].node, k)].view_of != no_input;
+            const bool view = runs_node(steps[t].kind) && s[s.output(steps[t].node, k)].view_of != no_input;
             const storage_id on = found.live.storage({t, k});
             if (!view && on.valid()) found.last_write[on.index()] = t;
         }

@@ -28,9 +28,11 @@ template <class Node>
 struct applied {
     std::vector<Node> clones;  ///< of the nodes that run again, those that are fused left out
     std::vector<Node> encodes; ///< nodes that pack a value into one bit per element
-    std::vector<Node> moved;   ///< nodes that run at another place than before
-    std::size_t erased = 0;    ///< dead nodes that are gone
-    std::size_t fused = 0;     ///< clones that have gone into their readers
+    std::vector<Node> offloads,
+        reloads;             ///< nodes that wait for a copy to the host's memory, or begin one back
+    std::vector<Node> moved; ///< nodes that run at another place than before
+    std::size_t erased = 0;  ///< dead nodes that are gone
+    std::size_t fused = 0;   ///< clones that have gone into their readers
 };
 
 namespace detail {
@@ -78,22 +80,16 @@ private:
             if (c.step >= t) mismatch(n, "reads a step that does not stand earlier");
         if (step.fused && step.kind != step_kind::recompute) mismatch(n, "is fused, but is no recomputation");
         if (step.fused && !host.fuse) lacks(n, "fuse", "recomputes a node inside its readers");
-        if (step.kind == step_kind::encode) {
-            if (!host.encode) lacks(n, "encode", "packs an output into one bit per element");
-            if (copies.size() != 1 || !value_at(copies[0]).valid()) mismatch(n, "encodes no value");
-            const value_id v = value_at(copies[0]);
-            if (steps_[copies[0].step].fused) mismatch(n, "is encoded, but fused");
-            if (s_[v].producer != n || step.bytes < encoded_bytes(s_[v].elements))
-                mismatch(n, "is encoded in another size");
-            return;
-        }
+        if (!runs_node(step.kind)) return check_single(t, host);
         const auto inputs = s_.inputs(n);
         if (copies.size() != inputs.size()) mismatch(n, "has another number of inputs");
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-            copy_id c = copies[i];
+            if (steps_[copies[i].step].kind == step_kind::offload)
+                mismatch(n, "reads what lies in the host's memory");
+            copy_id c = first_made(steps_, copies[i]);
             if (steps_[c.step].kind == step_kind::encode) {
                 if (c.output != 0 || !s_.one_bit(n, i)) mismatch(n, "cannot read an encoding");
-                c = steps_.inputs(c.step)[0];
+                c = first_made(steps_, steps_.inputs(c.step)[0]);
             }
             if (value_at(c) != inputs[i]) mismatch(n, "reads another value");
         }
@@ -107,11 +103,32 @@ private:
         }
     }
 
+    /// A step that runs no node.
+    void check_single(step_id t, const host_abilities& host) const {
+        const step_record& step = steps_[t];
+        const node_id n = step.node;
+        if (step.kind == step_kind::encode && !host.encode)
+            lacks(n, "encode", "packs an output into one bit per element");
+        if (step.kind != step_kind::encode && !host.offload)
+            lacks(n, "offload", "moves an output to the host's memory");
+        if (steps_.inputs(t).size() != 1) mismatch(n, "is packed or moved with another number of inputs");
+        const copy_id c = steps_.inputs(t)[0];
+        const step_record& maker = steps_[c.step];
+        const bool reloads = step.kind == step_kind::reload;
+        if (maker.fused) mismatch(n, "is packed or moved, but fused");
+        if (reloads != (maker.kind == step_kind::offload)) mismatch(n, "comes back without having left");
+        if (maker.node != n || (reloads && maker.bytes != step.bytes))
+            mismatch(n, "is moved in another size");
+        if (step.kind != step_kind::encode) return;
+        const value_id v = value_at(first_made(steps_, c));
+        if (!v.valid() || step.bytes < encoded_bytes(s_[v].elements))
+            mismatch(n, "is encoded in another size");
+    }
+
     /// The value that a copy is one of; `none()` for an encoding and for what does not exist.
     value_id value_at(copy_id c) const {
         const step_record& step = steps_[c.step];
-        if (step.kind == step_kind::encode || c.output >= s_.outputs(step.node).size())
-            return value_id::none();
+        if (!runs_node(step.kind) || c.output >= s_.outputs(step.node).size()) return value_id::none();
         return s_.output(step.node, c.output);
     }
 
@@ -252,11 +269,25 @@ private:
                     made_.encodes.push_back(of_step_.back());
                 }
                 break;
+            case step_kind::offload:
+            case step_kind::reload:
+                if constexpr (can_offload<G>) insert_move(t, before());
+                break;
             }
             if (next == order_.size() && !first_behind) first_behind = t;
         }
         // Copies behind the last node were put in front of it, there being no other handle to name.
         if (first_behind) move_before(handles_[order_.back()], of_step_[*first_behind]);
+    }
+
+    void insert_move([[maybe_unused]] step_id t, [[maybe_unused]] const node& before) {
+        if constexpr (can_offload<G>) {
+            const copy_id c = steps_.inputs(t)[0];
+            const bool leaves = steps_[t].kind == step_kind::offload;
+            of_step_.push_back(leaves ? traits::offload(graph_, handle(c), steps_[t].bytes, before)
+                                      : traits::reload(graph_, of_step_[c.step], before));
+            (leaves ? made_.offloads : made_.reloads).push_back(of_step_.back());
+        }
     }
 
     void redirect(step_id t) {
@@ -299,16 +330,17 @@ private:
 } // namespace detail
 
 /// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a node again,
-/// `encode` for every encoding, `move` for first runs at another place (as few as possible), `erase` for dead nodes
+/// `encode` for every encoding, `offload` and `reload` for what moves, `move` for first runs at another place (as few as possible), `erase` for dead nodes
 /// left out, `redirect` for readers of copies, `redirect_result` for results whose latest copy is a clone, and last
 /// `fuse` for clones that their readers recompute. Afterwards the host's order is exactly the order of the steps.
 ///
 /// All or nothing: everything is checked before the first change. (What the host's own functions throw on
 /// the way passes through, and leaves the graph as far as it got.)
 ///
-/// Laws for the host, beyond those of `graph_traits`: `clone` and `encode` put the new node directly in front
-/// of `before`, `move` likewise; the output of `encode` is fresh storage of
-/// `encoded_bytes(encodable_elements(value))` bytes, and its phase is forward, whatever it packs (a backward
+/// Laws for the host, beyond those of `graph_traits`: `clone`, `encode`, `offload` and `reload` put the new node directly
+/// in front of `before`, `move` likewise; the output of `encode` is fresh storage of
+/// `encoded_bytes(encodable_elements(value))` bytes, that of `offload` takes none, and that of `reload` is fresh storage
+/// of the bytes that left; their phase is forward, whatever they pack or move (a backward
 /// node would move the boundary at which the stash is counted); a reader redirected to an encoding no longer
 /// states that this input is read as one bit or written over in place; after `fuse` the clone is none of the nodes, and
 /// those that read it read its inputs as well as their own, and write over nothing in the place where they read it.

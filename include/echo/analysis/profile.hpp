@@ -105,8 +105,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
         if (!storage.resident && !there) continue;
         add(detail::structure_of(s, steps, storage), steps[storage.maker.step].node, storage.bytes);
     }
-    if (runs_node(steps[result.peak_step].kind))
-        add(data_structure::workspace, at, s[at].workspace);
+    if (runs_node(steps[result.peak_step].kind)) add(data_structure::workspace, at, s[at].workspace);
     out.by_structure = detail::sorted_rows(std::move(structures));
     out.by_layer = detail::sorted_rows(std::move(layers));
     out.by_op = detail::sorted_rows(std::move(ops));

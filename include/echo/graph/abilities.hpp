@@ -17,7 +17,8 @@ constexpr host_abilities abilities() noexcept {
             .move = can_move<G>,
             .encode = can_clone<G> && can_encode<G>,
             .erase = can_erase<G>,
-            .fuse = can_clone<G> && can_fuse<G>};
+            .fuse = can_clone<G> && can_fuse<G>,
+            .offload = can_offload<G>};
 }
 
 } // namespace echo

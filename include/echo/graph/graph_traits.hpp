@@ -36,6 +36,9 @@
 ///   redirect_result(G&, size_t result, value)       absent: nodes that make a result are not recomputed
 ///   move(G&, node, node before)                     absent: every first run stays where it is
 ///   encode(G&, value, node before) -> node          absent: nothing is encoded
+///   offload(G&, value, uint64_t bytes, node before) -> node
+///                                                   waits until the value's storage has left for the host's memory
+///   reload(G&, node offload, node before) -> node   begins to bring it back; without both, nothing is offloaded
 ///   fuse(G&, node)                                  a clone leaves the order, and all that read it compute it inside
 ///                                                   themselves, from what it reads; absent: nothing is fused
 ///   erase(G&, node)                                 absent: dead nodes stay

@@ -122,6 +122,19 @@ concept can_encode = requires(G& g, const node_of<G>& n, value_of<node_of<G>> v)
 };
 
 template <class G>
+concept has_offload = requires(G& g, const node_of<G>& n, value_of<node_of<G>> v) {
+    { graph_traits<G>::offload(g, v, std::uint64_t{}, n) } -> std::convertible_to<node_of<G>>;
+};
+
+template <class G>
+concept has_reload = requires(G& g, const node_of<G>& n) {
+    { graph_traits<G>::reload(g, n, n) } -> std::convertible_to<node_of<G>>;
+};
+
+template <class G>
+concept can_offload = has_offload<G> && has_reload<G> && has_redirect<G>;
+
+template <class G>
 concept can_fuse = requires(G& g, const node_of<G>& n) { graph_traits<G>::fuse(g, n); };
 
 template <class G>
@@ -180,6 +193,8 @@ concept can_set_outputs = requires(G& g, const node_of<G>& n, std::span<const te
     member(redirect_result, can_redirect_result, "redirect_result(G&, size_t result, value)") \
     member(move, can_move, "move(G&, node, node before)") \
     member(encode, can_encode, "encode(G&, value, node before) -> node") \
+    member(offload, has_offload, "offload(G&, value, uint64_t bytes, node before) -> node") \
+    member(reload, has_reload, "reload(G&, node offload, node before) -> node") \
     member(fuse, can_fuse, "fuse(G&, node)") \
     member(erase, can_erase, "erase(G&, node)") \
     member(gradient, can_differentiate, "gradient(G&, node, span<const optional<value>> dy) -> range of optional<value>") \

@@ -20,7 +20,8 @@ namespace echo::detail {
 
 /// Whether values may be moved, by what the host can do and what was asked for.
 inline bool may_offload(const plan_options& options) {
-    return options.how == strategy::budget && options.host.offload && bool{options.link} && !options.allocator;
+    return options.how == strategy::budget && options.host.offload && bool{options.link} &&
+           !options.allocator;
 }
 
 /// All must outlive it. Errors: a link without rates.
@@ -30,12 +31,12 @@ public:
         : evaluate_(evaluate), options_(options),
           offload_(evaluate.graph(), evaluate.facts(), options_.link) {}
 
-    /// `best`, or what does better: a plan of those known, or the graph's own order, with moves. Within the time that
+    /// `best`, or what does better: a plan of those known, or the one that recomputes nothing, with moves. Within the time that
     /// was asked for, or with the least time within the bytes. An offload for each plan known.
     [[nodiscard]] plan_outcome operator()(plan_outcome best, const std::vector<rated_decision>& known) {
-        const schedule found = best.steps; // `best` may change
-        improve(best, found);
-        improve(best, baseline_schedule(evaluate_.graph()));
+        const schedule found = best.steps;                                       // `best` may change
+        if (found != baseline_schedule(evaluate_.graph())) improve(best, found); // in which dead nodes run
+        improve(best, evaluate_(decision::nothing(evaluate_.graph())).steps());
         for (const rated_decision& each : known)
             if (each.recompute <= most_time(best)) improve(best, evaluate_(each.decided).steps());
         return best;
@@ -57,7 +58,7 @@ public:
                 found.push_back({moved.footprint.peak_bytes, times.part(recompute + moved.copies.stall)});
             }
         };
-        add(baseline_schedule(evaluate_.graph()), 0);
+        add(evaluate_(decision::nothing(evaluate_.graph())).steps(), 0);
         for (const rated_decision& each : known) add(evaluate_(each.decided).steps(), each.recompute);
         return found;
     }
@@ -78,9 +79,8 @@ private:
         const ticks most = most_time(best);
         if (recompute > most) return;
         offloaded moved = offload_(steps, has_budget() ? options_.budget : 0, most - recompute);
-        plan_outcome other{.figures = {moved.footprint, recompute},
-                           .steps = std::move(moved.steps),
-                           .copies = moved.copies};
+        plan_outcome other{
+            .figures = {moved.footprint, recompute}, .steps = std::move(moved.steps), .copies = moved.copies};
         const auto key = [&](const plan_outcome& of) {
             const std::uint64_t peak = of.figures.footprint.peak_bytes;
             return std::tuple(has_budget() ? std::max(peak, options_.budget) : peak, time_of(of), peak);

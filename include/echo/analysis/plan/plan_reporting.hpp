@@ -7,8 +7,8 @@
 #include <echo/analysis/plan/bound_of_plan.hpp>
 #include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
-#include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/plan/offload_choice.hpp>
+#include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
 #include <echo/analysis/plan/strategies/partition.hpp>
@@ -100,9 +100,8 @@ void report_dead_nodes(const snapshot& s, plan_report& report) {
 template <class = void>
 void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
                        const plan_outcome& made, const replayed& found, plan_report& report) {
-    const bool is_budget =
-        options.how == strategy::budget && options.budget != any_peak && !options.allocator &&
-                           !may_offload(options);
+    const bool is_budget = options.how == strategy::budget && options.budget != any_peak &&
+                           !options.allocator && !may_offload(options);
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
     const auto at = most_loaded(s, made.steps, found.load());
     const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
@@ -142,8 +141,8 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     std::optional<ticks> most;
     if (within_time) most = c.times.at_most(options.max_overhead);
     const replayed found = replay{}(s, made.steps);
-    report.lower_bound_bytes = bound_of_plan(s, c, options.how, options.encode, made.steps, found, most,
-                                             report.link);
+    report.lower_bound_bytes =
+        bound_of_plan(s, c, options.how, options.encode, made.steps, found, most, report.link);
     report_time_bound(s, c, options, made, found, report);
     report.budget_bytes = options.budget;
     if (std::max(report.peak_bytes, report.allocated_bytes) > report.budget_bytes)

@@ -113,8 +113,8 @@ private:
         };
         if (storage.resident) refuse(".offload", "leaves, though it lies on resident storage");
         if (bytes != storage.bytes)
-            refuse(".bytes", "is " + std::to_string(bytes) + ", but the storage has " +
-                                 std::to_string(storage.bytes));
+            refuse(".bytes",
+                   "is " + std::to_string(bytes) + ", but the storage has " + std::to_string(storage.bytes));
     }
 
     /// Whether its storage was written over after the copy was made.

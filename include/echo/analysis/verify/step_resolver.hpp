@@ -92,7 +92,8 @@ private:
         if (s_[v].producer != given_[at_].node) refuse(key, "takes " + shown(v));
         const bool packed = is_packed(sources[0]);
         if (kind == step_kind::reload) {
-            if (given_[sources[0].step].kind != step_kind::offload) refuse(key, "brings back what never left");
+            if (given_[sources[0].step].kind != step_kind::offload)
+                refuse(key, "brings back what never left");
             if (given_[at_].bytes != given_[sources[0].step].bytes)
                 refuse("bytes", "is " + std::to_string(given_[at_].bytes) + ", but " +
                                     std::to_string(given_[sources[0].step].bytes) + " left");

@@ -43,8 +43,8 @@ public:
         id_vector<node_id, std::uint64_t> made(s.node_count(), 0);
         id_set<value_id> held(s.value_count());
         for (const auto v : s.results())
-            if (const value_id base = rules_.base(v); rules_.is_gradient(s[base].producer) &&
-                                                      rules_.counts(base) && held.add(base))
+            if (const value_id base = rules_.base(v);
+                rules_.is_gradient(s[base].producer) && rules_.counts(base) && held.add(base))
                 made[s[base].producer] += s[base].bytes;
         std::uint64_t most = 0, results = 0;
         for (const auto n : s.nodes()) {

@@ -21,10 +21,11 @@ namespace echo::detail {
 
 /// A storage that no step uses between two steps, and what would leave of it in the meantime.
 struct absence {
-    copy_id content{};                 ///< the copy that leaves; what is read later is this, or views of it
+    copy_id content{};                  ///< the copy that leaves; what is read later is this, or views of it
     step_id used_before{}, used_next{}; ///< the steps between which nothing needs the storage
-    std::uint64_t bytes = 0;           ///< of the storage, which is moved as a whole
-    std::vector<step_id> views{};      ///< steps that look at the content: they run again where their views are read
+    std::uint64_t bytes = 0;            ///< of the storage, which is moved as a whole
+    std::vector<step_id>
+        views{}; ///< steps that look at the content: they run again where their views are read
 };
 
 /// Finds what can be away, of plans for one graph.
@@ -53,7 +54,8 @@ private:
     bool may_leave(storage_id i, std::uint64_t least) const {
         if (!i.valid()) return false;
         const storage_record& storage = (*live_)[i];
-        return !storage.resident && !storage.holds_result && storage.bytes >= least && storage.last_read.valid();
+        return !storage.resident && !storage.holds_result && storage.bytes >= least &&
+               storage.last_read.valid();
     }
 
     void find_uses(std::uint64_t least) {
@@ -70,12 +72,14 @@ private:
             step_id until = t;
             if (steps[t].fused)
                 for (std::uint32_t k = 0; k < copies; ++k)
-                    if (const step_id read = live_->last_read({t, k}); read.valid()) until = std::max(until, read);
+                    if (const step_id read = live_->last_read({t, k}); read.valid())
+                        until = std::max(until, read);
             for (const auto c : steps.inputs(t))
                 if (const auto i = live_->storage(c); may_leave(i, least)) visit(i, use{t, until, c, false});
             if (steps[t].fused) continue;
             for (std::uint32_t k = 0; k < copies; ++k)
-                if (const auto i = live_->storage({t, k}); may_leave(i, least)) visit(i, use{t, t, {t, k}, true});
+                if (const auto i = live_->storage({t, k}); may_leave(i, least))
+                    visit(i, use{t, t, {t, k}, true});
         }
     }
 
@@ -106,7 +110,9 @@ private:
             if (c.step <= before.back().by) needed.push_back(c);
         if (needed.empty()) return std::nullopt;
         const storage_record& storage = (*live_)[i];
-        absence away{.content = needed[0], .used_before = before.back().by, .used_next = next.by,
+        absence away{.content = needed[0],
+                     .used_before = before.back().by,
+                     .used_next = next.by,
                      .bytes = storage.bytes};
         if (needed.size() == 1 && bytes_of(needed[0]) == storage.bytes) return away;
         away.content = written_last(before);
@@ -139,6 +145,7 @@ private:
             if (!is_view(c) || steps_->inputs(c.step).size() != 1 || !c_.host.recompute) return false;
             const node_record& node = s_[step.node];
             if (node.kind != op_kind::view || node.rerun == rerun_kind::never || node.keep) return false;
+            if (c_.times.of_node[step.node] > 0) return false; // measured: it would have to be paid for
             away.views.push_back(c.step);
         }
         return true;

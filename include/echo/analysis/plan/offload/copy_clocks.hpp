@@ -20,11 +20,11 @@ namespace echo {
 
 /// What the copies of a plan cost.
 struct copy_figures {
-    std::size_t offloads = 0, reloads = 0;            ///< how many copies travel each way
-    std::uint64_t out_bytes = 0, in_bytes = 0;        ///< what they carry
-    std::uint64_t host_bytes = 0;                     ///< of the host's memory, at most at any time
-    ticks stall = 0;                                  ///< that the computation waits for them
-    ticks out_busy = 0, in_busy = 0;                  ///< how long copies travel each way
+    std::size_t offloads = 0, reloads = 0;     ///< how many copies travel each way
+    std::uint64_t out_bytes = 0, in_bytes = 0; ///< what they carry
+    std::uint64_t host_bytes = 0;              ///< of the host's memory, at most at any time
+    ticks stall = 0;                           ///< that the computation waits for them
+    ticks out_busy = 0, in_busy = 0;           ///< how long copies travel each way
 };
 
 namespace detail {

@@ -20,8 +20,8 @@ namespace echo::detail {
 /// An absence that is made use of. Its steps stand before steps of the schedule without it.
 struct move {
     absence of{};
-    step_id gone{};  ///< the copy has left before this step
-    step_id back{};  ///< the copy begins to come back before this step
+    step_id gone{};                  ///< the copy has left before this step
+    step_id back{};                  ///< the copy begins to come back before this step
     ticks out_from = 0, in_from = 0; ///< when it is expected to travel
     ticks out_takes = 0, in_takes = 0;
 };
@@ -32,8 +32,7 @@ public:
     step_mover(const snapshot& s, const schedule& steps)
         : s_(s), steps_(steps), first_copy_(steps.size() + 1, 0) {
         for (const auto t : steps.steps())
-            first_copy_[t.next()] =
-                first_copy_[t] + static_cast<std::uint32_t>(copy_count(s, steps[t]));
+            first_copy_[t.next()] = first_copy_[t] + static_cast<std::uint32_t>(copy_count(s, steps[t]));
         now_.resize(first_copy_[step_id(steps.size())]);
         gone_.assign(now_.size(), false);
     }
@@ -63,15 +62,13 @@ private:
         const auto [place, is_new] = on_host_.try_emplace(m.of.content, step_id{});
         if (!is_new) return;
         bring_back(m.of.content);
-        place->second = made_.add({.node = steps_[m.of.content.step].node,
-                                   .kind = step_kind::offload,
-                                   .bytes = m.of.bytes});
+        place->second = made_.add(
+            {.node = steps_[m.of.content.step].node, .kind = step_kind::offload, .bytes = m.of.bytes});
         made_.read(now_[at(m.of.content)]);
     }
     void reload(const move& m) {
-        const step_id t = made_.add({.node = steps_[m.of.content.step].node,
-                                     .kind = step_kind::reload,
-                                     .bytes = m.of.bytes});
+        const step_id t = made_.add(
+            {.node = steps_[m.of.content.step].node, .kind = step_kind::reload, .bytes = m.of.bytes});
         made_.read({on_host_.at(m.of.content), 0});
         now_[at(m.of.content)] = {t, 0};
         for (const auto view : m.of.views)
@@ -84,7 +81,8 @@ private:
     }
     void add(step_id t, const step_record& step) {
         const auto inputs = steps_.inputs(t);
-        const step_id made = made_.add(step, inputs.size(), [&](std::size_t k) { return now_[at(inputs[k])]; });
+        const step_id made =
+            made_.add(step, inputs.size(), [&](std::size_t k) { return now_[at(inputs[k])]; });
         for (std::uint32_t k = 0; k < copy_count(s_, step); ++k) {
             now_[at({t, k})] = {made, k};
             gone_[at({t, k})] = false;
@@ -102,8 +100,8 @@ private:
     const snapshot& s_;
     const schedule& steps_;
     id_vector<step_id, std::uint32_t> first_copy_;
-    std::vector<copy_id> now_; ///< by copy of the old schedule: where it is in the new one
-    std::vector<bool> gone_;   ///< likewise, whether it is a view of what was away
+    std::vector<copy_id> now_;           ///< by copy of the old schedule: where it is in the new one
+    std::vector<bool> gone_;             ///< likewise, whether it is a view of what was away
     std::map<copy_id, step_id> on_host_; ///< what left, by the step that waits for it
     std::vector<step_id> to_run_;
     schedule made_;

@@ -92,12 +92,15 @@ private:
         stalled_ = 0;
         host_bytes_ = 0;
         begin_.assign(steps.size() + 1, 0);
+        arrive_ = begin_;
         for (std::size_t i = 0; const auto t : steps.steps()) {
             const bool runs = runs_node(steps[t].kind) && !steps[t].fused;
-            begin_[i + 1] = begin_[i] + (runs ? c_.times.of_node[steps[t].node] : 0);
+            arrive_[i + 1] = begin_[i + 1] = begin_[i] + (runs ? c_.times.of_node[steps[t].node] : 0);
             ++i;
         }
     }
+    /// When the computation comes to step `t`, and begins it unless it waits.
+    ticks arrival(step_id t) const { return *(arrive_.begin() + t.index()); }
     ticks at(step_id t) const { return *(begin_.begin() + t.index()); }
     busy_times& way_in() { return link_.both_ways ? in_ : out_; }
     const busy_times& way_in() const { return link_.both_ways ? in_ : out_; }
@@ -138,7 +141,7 @@ private:
             shared.take(o.out_from, o.out_takes);
             way = &shared;
         }
-        const ticks soonest = at(peak.next()), next = at(a.used_next);
+        const ticks soonest = arrival(peak.next()), next = at(a.used_next);
         o.in_from = way->latest(next, o.in_takes);
         if (o.in_from < soonest) {
             o.in_from = way->earliest(soonest, o.in_takes);
@@ -158,8 +161,11 @@ private:
         }
         if (o.out_stall > 0) wait(peak_of(load), o.out_stall);
         if (o.in_stall > 0) wait(a.used_next, o.in_stall);
-        moves_.push_back({.of = a, .out_from = o.out_from, .in_from = o.in_from,
-                          .out_takes = o.out_takes, .in_takes = o.in_takes});
+        moves_.push_back({.of = a,
+                          .out_from = o.out_from,
+                          .in_from = o.in_from,
+                          .out_takes = o.out_takes,
+                          .in_takes = o.in_takes});
         if (o.stall() > 0) {
             take_all();
         } else {
@@ -176,6 +182,7 @@ private:
         const ticks from = at(t);
         stalled_ += by;
         for (auto each = begin_.begin() + t.index(); each != begin_.end(); ++each) *each += by;
+        for (auto each = arrive_.begin() + t.index() + 1; each != arrive_.end(); ++each) *each += by;
         for (move& m : moves_) {
             if (m.out_from >= from) m.out_from += by;
             if (m.in_from >= from) m.in_from += by;
@@ -190,15 +197,15 @@ private:
         }
     }
 
-    /// The first step that begins when the copy has left, and the last that begins before it has to come back.
+    /// The first step that begins when the copy has left, and the last that is come to before it has to come back.
     void place_steps(move& m) const {
-        const auto first = begin_.begin() + static_cast<std::ptrdiff_t>(m.of.used_before.index()) + 1;
-        const auto last = begin_.begin() + static_cast<std::ptrdiff_t>(m.of.used_next.index());
-        const auto gone = std::lower_bound(first, last, m.out_from + m.out_takes);
+        const auto first = static_cast<std::ptrdiff_t>(m.of.used_before.index()) + 1;
+        const auto last = static_cast<std::ptrdiff_t>(m.of.used_next.index());
+        const auto gone =
+            std::lower_bound(begin_.begin() + first, begin_.begin() + last, m.out_from + m.out_takes);
         m.gone = step_id(static_cast<std::size_t>(gone - begin_.begin()));
-        const auto back = std::upper_bound(gone, last + 1, m.in_from);
-        m.back = step_id(static_cast<std::size_t>(back - begin_.begin()) - 1);
-        if (m.back < m.gone) m.back = m.gone;
+        const auto back = std::upper_bound(arrive_.begin() + first, arrive_.begin() + last + 1, m.in_from);
+        m.back = std::max(m.gone, step_id(static_cast<std::size_t>(back - arrive_.begin()) - 1));
     }
     static void change(load_profile& load, const move& m, std::int64_t sign) {
         if (m.gone < m.back)
@@ -210,7 +217,8 @@ private:
         const auto peak = std::max(load.most(), static_cast<std::int64_t>(std::min(target, most_load)));
         for (std::size_t i = moves_.size(); i-- > 0;) {
             const move& m = moves_[i];
-            const bool shared = std::ranges::count(moves_, m.of.content, [](const move& o) { return o.of.content; }) > 1;
+            const bool shared =
+                std::ranges::count(moves_, m.of.content, [](const move& o) { return o.of.content; }) > 1;
             if (shared || m.gone >= m.back) continue;
             const auto most = load.most(m.gone.index(), m.back.index() - 1);
             if (most + static_cast<std::int64_t>(m.of.bytes) > peak) continue;
@@ -233,7 +241,8 @@ private:
     std::vector<bool> is_taken_;
     std::vector<move> moves_;
     std::vector<copy_id> on_host_; ///< what leaves, ascending
-    std::vector<ticks> begin_; ///< of each step, waits included; and of the end
+    std::vector<ticks> begin_;     ///< of each step, waits included; and of the end
+    std::vector<ticks> arrive_;    ///< likewise, of the wait before it
     busy_times out_, in_;
     ticks stalled_ = 0;
     std::uint64_t host_bytes_ = 0;
