@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-LONGEST = 350  # lines
+LONGEST = 400  # lines
 LAYERS = {"foundation": 0, "graph": 1, "analysis": 2}
 # The rooms of analysis/. A room sees itself and those with a lower number; what lies in no room is what hosts call.
 ROOMS = {"schedule": 0, "memory": 1, "plan/decision": 1, "plan/strategies": 2, "plan/bound": 2, "plan/moves": 2, "plan/offload": 2,

@@ -28,8 +28,8 @@ template <class Node>
 struct applied {
     std::vector<Node> clones;  ///< of the nodes that run again, those that are fused left out
     std::vector<Node> encodes; ///< nodes that pack a value into one bit per element
-    std::vector<Node> offloads,
-        reloads;             ///< nodes that wait for a copy to the host's memory, or begin one back
+    std::vector<Node> offloads; ///< nodes behind which a copy has left for the host's memory
+    std::vector<Node> reloads;  ///< nodes that begin to bring one back
     std::vector<Node> moved; ///< nodes that run at another place than before
     std::size_t erased = 0;  ///< dead nodes that are gone
     std::size_t fused = 0;   ///< clones that have gone into their readers
@@ -330,20 +330,21 @@ private:
 } // namespace detail
 
 /// Rewrites `g` so that, read again, it replays to the peak of `p`: `clone` for every step that runs a node again,
-/// `encode` for every encoding, `offload` and `reload` for what moves, `move` for first runs at another place (as few as possible), `erase` for dead nodes
-/// left out, `redirect` for readers of copies, `redirect_result` for results whose latest copy is a clone, and last
-/// `fuse` for clones that their readers recompute. Afterwards the host's order is exactly the order of the steps.
+/// `encode` for every encoding, `offload` and `reload` for what moves, `move` for first runs at another place (as few
+/// as possible), `erase` for dead nodes left out, `redirect` for readers of copies, `redirect_result` for results whose
+/// latest copy is a clone, and last `fuse` for clones that their readers recompute. Afterwards the host's order is
+/// exactly the order of the steps.
 ///
 /// All or nothing: everything is checked before the first change. (What the host's own functions throw on
 /// the way passes through, and leaves the graph as far as it got.)
 ///
-/// Laws for the host, beyond those of `graph_traits`: `clone`, `encode`, `offload` and `reload` put the new node directly
-/// in front of `before`, `move` likewise; the output of `encode` is fresh storage of
-/// `encoded_bytes(encodable_elements(value))` bytes, that of `offload` takes none, and that of `reload` is fresh storage
-/// of the bytes that left; their phase is forward, whatever they pack or move (a backward
-/// node would move the boundary at which the stash is counted); a reader redirected to an encoding no longer
-/// states that this input is read as one bit or written over in place; after `fuse` the clone is none of the nodes, and
-/// those that read it read its inputs as well as their own, and write over nothing in the place where they read it.
+/// Laws for the host, beyond those of `graph_traits`: `clone`, `encode`, `offload` and `reload` put the new node
+/// directly in front of `before`, `move` likewise; the output of `encode` is fresh storage of
+/// `encoded_bytes(encodable_elements(value))` bytes, that of `offload` takes none, and that of `reload` is fresh
+/// storage of the bytes that left; the phase of these three is forward, whatever they pack or move (a backward node would move
+/// the boundary at which the stash is counted); a reader redirected to an encoding no longer states that this input is
+/// read as one bit or written over in place; after `fuse` the clone is none of the nodes, and those that read it read
+/// its inputs as well as their own, and write over nothing in the place where they read it.
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.

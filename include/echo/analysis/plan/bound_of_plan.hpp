@@ -20,9 +20,9 @@
 
 namespace echo::detail {
 
-/// Of a `bound` on plans without moves: what is left where values may leave. While a step runs, no more can be away than
-/// has left before it and comes back behind it, within the time of the graph and of what was asked for (`most`; without
-/// it, there is no such limit). O(nodes + edges).
+/// Of a `bound` on plans without moves: what is left where values may leave. While a step runs, no more can be away
+/// than has left before it and comes back behind it, within the time of the graph and of what was asked for (`most`;
+/// without it, there is no such limit). O(nodes + edges).
 inline std::uint64_t bound_with_moves(const snapshot& s, const candidates& c, bool encode,
                                       std::uint64_t bound, const link_model& link,
                                       std::optional<ticks> most) {

@@ -31,8 +31,8 @@ public:
         : evaluate_(evaluate), options_(options),
           offload_(evaluate.graph(), evaluate.facts(), options_.link) {}
 
-    /// `best`, or what does better: a plan of those known, or the one that recomputes nothing, with moves. Within the time that
-    /// was asked for, or with the least time within the bytes. An offload for each plan known.
+    /// `best`, or what does better: a plan of those known, or the one that recomputes nothing, with moves. Within the
+    /// time that was asked for, or with the least time within the bytes. An offload for each plan known.
     [[nodiscard]] plan_outcome operator()(plan_outcome best, const std::vector<rated_decision>& known) {
         const schedule found = best.steps;                                       // `best` may change
         if (found != baseline_schedule(evaluate_.graph())) improve(best, found); // in which dead nodes run

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `schedule`: the steps of a plan as a value. A step runs a node, runs it again, packs a value into one bit per
-/// element, or moves a copy to the host's memory or back; each of its inputs names the step that made the copy it reads.
+/// element, or moves a copy to the host's memory or back; each of its inputs names the step that made the copy that it
+/// reads.
 #pragma once
 
 #include <echo/graph/id_vector.hpp>
@@ -114,7 +115,8 @@ std::size_t copy_count(const snapshot& s, const step_record& step) {
     return runs_node(step.kind) ? s.outputs(step.node).size() : 1;
 }
 
-/// The copy whose bits `c` holds, made by a step that is neither `offload` nor `reload`. O(moves of the copy).
+/// The copy whose bits `c` holds, made by a step that is neither `offload` nor `reload`. O(moves of the copy). Errors:
+/// none.
 template <class = void>
 copy_id first_made(const schedule& steps, copy_id c) {
     while (steps[c.step].kind == step_kind::offload || steps[c.step].kind == step_kind::reload)
@@ -122,13 +124,13 @@ copy_id first_made(const schedule& steps, copy_id c) {
     return c;
 }
 
-/// Whether the copy is in one bit per element. O(moves of the copy).
+/// Whether the copy is in one bit per element. O(moves of the copy). Errors: none.
 template <class = void>
 bool is_encoding(const schedule& steps, copy_id c) {
     return steps[first_made(steps, c).step].kind == step_kind::encode;
 }
 
-/// The value that a copy holds, be it encoded. O(moves of the copy).
+/// The value that a copy holds, be it encoded. O(moves of the copy). Errors: none.
 template <class = void>
 value_id held_value(const snapshot& s, const schedule& steps, copy_id c) {
     c = first_made(steps, c);

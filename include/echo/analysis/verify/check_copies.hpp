@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// `copy_check`: whether a plan waits for its copies as long as it says. Written from docs/formats.md ("Offload") alone.
+/// `check_copies`: how long a plan waits for its copies. Written from docs/formats.md ("Offload") alone.
 #pragma once
 
 #include <echo/analysis/plan/offload/link.hpp>
