@@ -58,6 +58,7 @@ def of_host(name):
 
 SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
            "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
+           "offload": lambda result: result["bars"],
            "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
            "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others"),
            "inductor": of_host("PyTorch under Inductor"), "scripts": of_host("PyTorch, training scripts")}
@@ -109,7 +110,25 @@ def ablation():
     return [measured(result), "", *lines]
 
 
-PLACES = {"bars": bars, "fused": fused, "ablation": ablation}
+def offload():
+    result = load("offload")
+    if result is None:
+        return ["Not measured yet."]
+
+    def time(value):
+        return "not met" if value is None else f"{value:.2f}"
+
+    lines = ["| graph | peak MB | recomputation | moves | both | bound | recomputes % | waits % | copies leave % | host MB | "
+             "for half: % | with moves | for 40 %: % | with moves |", "|---|" + "--:|" * 13]
+    for row in result["rows"]:
+        lines.append(f"| {row['graph']} | {row['baseline MB']:,.0f} | {row['recompute MB']:,.0f} | {row['offload MB']:,.0f} | "
+                     f"{row['both MB']:,.0f} | {row['bound MB']:,.0f} | {row['recompute %']:.2f} | {row['stall %']:.2f} | "
+                     f"{row['out %']:.0f} | {row['host MB']:,.0f} | {time(row['recompute for 50%'])} | {time(row['both for 50%'])} | "
+                     f"{time(row['recompute for 40%'])} | {time(row['both for 40%'])} |")
+    return [measured(result), "", *lines]
+
+
+PLACES = {"bars": bars, "fused": fused, "ablation": ablation, "offload": offload}
 
 
 def section(name):
