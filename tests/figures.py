@@ -88,6 +88,7 @@ def generated():
         "bench/run bars": lambda: bars.section("bars"),
         "bench/run fused": lambda: bars.section("fused"),
         "bench/run ablation": lambda: bars.section("ablation"),
+        "bench/run offload": lambda: bars.section("offload"),
         "bench/paper": lambda: paper.section(load("paper")),
         "bench/peers --markdown": peers.section,
         "bench/engine": lambda: engine.section(load("engine")),
