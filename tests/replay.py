@@ -368,8 +368,8 @@ class Replay:
     def check_reads(self, t):
         for position, copies in enumerate(self.reads[t]):
             for copy in copies:
-                storage = self.storage_of[copy]
-                if copy[0] < storage.written:
+                storage = self.storage_of.get(copy)  # what lies in the host's memory has none
+                if storage is not None and copy[0] < storage.written:
                     self.violations.append(f"{self.name(t)}: input {position}: reads output {copy[1]} of {self.name(copy[0])}, "
                                            f"which {self.name(storage.written)} has overwritten in place")
 
@@ -427,7 +427,7 @@ class Replay:
             return True
         others = [copies for position, copies in enumerate(self.reads[t]) if position != out.inplace]
         return (target.last_read <= t and not target.holds_result and target.bytes >= out.bytes
-                and not any(self.storage_of[copy] is target for copies in others for copy in copies)
+                and not any(self.storage_of.get(copy) is target for copies in others for copy in copies)
                 and not target.encoded and id(target) not in bound)
 
     def put(self, copy, storage):

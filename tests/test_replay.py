@@ -173,6 +173,30 @@ class Storage(Case):
         self.refused("all bits are needed", graph(X, a, node("backward", [1], 8), outputs=[2]), p)
         self.refused("names an encoding", g, plan([0, 1, encode(1), encode(2), reading(2, (2, 0))]))
 
+    def test_moves(self):
+        g = graph(X, node("forward", [0], 100), node("forward", [1], 10), node("backward", [2], 300),
+                  node("backward", [1, 3], 1), outputs=[4])
+        self.peak(g, own_order(g), 410)
+        away = plan([0, 1, 2, {"offload": [1, 0]}, 3, {"reload": 3}, reading(4, (5, 0), (4, 0))])
+        self.peak(g, away, 401)  # 300 + 100 + 1, where it is back; before, 10 + 300
+        self.refused("bytes is 99, the storage has 100", g, plan([0, 1, 2, {"offload": [1, 0], "bytes": 99}, 3, 4]))
+        self.refused("resident storage leaves", g, plan([0, 1, 2, {"offload": [0, 0]}, 3, 4]))
+        self.refused("lies in the host's memory", g, plan([0, 1, 2, {"offload": [1, 0]}, 3, reading(4, (3, 0), (4, 0))]))
+        self.refused("is no offload", g, plan([0, 1, 2, {"reload": 1}, 3, 4]))
+        self.refused("names what lies in the host's memory", g, plan([0, 1, 2, {"offload": [1, 0]}, {"offload": [3, 0]}, 3, 4]))
+        self.refused("stands beside", g, plan([0, 1, 2, {"offload": [1, 0], "node": 2}, 3, 4]))
+        self.refused("a rate is 0", g, {**away, "link": {"out_bytes_per_us": 0, "in_bytes_per_us": 1}})
+        link = {"out_bytes_per_us": 1, "in_bytes_per_us": 2}
+        timed = graph(X, *(node(p, i, b, kind="heavy", time_us=10) for p, i, b in (
+            ("forward", [0], 100), ("forward", [1], 10), ("backward", [2], 300), ("backward", [1, 3], 1))), outputs=[4])
+        report = {"baseline_peak_bytes": 410, "peak_bytes": 401, "offloaded_values": 1, "offloaded_bytes": 100, "host_bytes": 100}
+        # The copy travels from 10 to 110, 90 longer than node 2 runs; back from 120 to 170, and node 4 waits for that.
+        self.assertEqual([], self.refused("", timed, {**away, "link": link, "report": {**report, "stall_time_ratio": 140 / 40}}))
+        self.refused("stall_time_ratio is 3.0, the clocks give 3.5", timed,
+                     {**away, "link": link, "report": {**report, "stall_time_ratio": 3.0}})
+        self.refused("host_bytes is 99, the plan takes 100", timed,
+                     {**away, "link": {**link, "host_bytes": 99}, "report": {**report, "stall_time_ratio": 3.5}})
+
     def test_elements_without_a_shape(self):
         for facts, packed in (({"bytes": 132, "dtype": "f32"}, 8), ({"bytes": 132, "dtype": "i8"}, 20), ({"bytes": 129}, 8),
                               ({"bytes": 132, "dtype": "odd"}, 8), ({"bytes": 132, "dtype": "f32", "shape": [1]}, 4), ({"bytes": 0}, 0)):

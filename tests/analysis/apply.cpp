@@ -309,7 +309,7 @@ TEST_CASE("a plan made for another graph is refused before anything changes", "[
     nowhere.insert(nowhere.begin() + 5, {m::z, encode, {4}});
     nowhere[6].reads = {4};
     nowhere[7].reads = {6, 1};
-    CHECK_THAT(refusal(by_hand(nowhere), g), Contains("is encoded, but fused"));
+    CHECK_THAT(refusal(by_hand(nowhere), g), Contains("is packed or moved, but fused"));
     CHECK(refusal(by_hand(packed), g) == "applied");
 }
 

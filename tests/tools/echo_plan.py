@@ -197,7 +197,7 @@ class Plan(command.Command):
         for flag in ("--help", "-h"):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--strategy",
-                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--json", "--emit-plan", "--dot", "--trace",
+                         "--budget", "--max-overhead", "--fuse", "--no-encode", "--offload", "--host-budget", "--json", "--emit-plan", "--dot", "--trace",
                          "--report", "--memory-snapshot", "diff", "--compare", "--pareto", "--knee", "--max-bytes", *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
@@ -291,6 +291,34 @@ class Plan(command.Command):
             self.assertLess(a["recompute_time_ratio"], b["recompute_time_ratio"])
         self.assertLessEqual(found["lower_bound_bytes"], front[-1]["peak_bytes"])
         self.assertIn("overhead %", self.good(graph, "--pareto"))
+
+    def test_moves_to_the_hosts_memory(self):
+        graph, own = self.committed("resnet50_b64")
+        alone = json.loads(self.good(graph, "--json"))
+        plan = self.folder / "moves.json"
+        self.good(graph, "--offload", "25GB/s", "--emit-plan", plan)
+        verdict = replay.judge(own, json.loads(plan.read_text()))
+        self.assertEqual([], verdict.violations)
+        self.assertEqual([], verdict.unchecked)
+        moved = json.loads(plan.read_text())["report"]
+        self.assertLess(moved["peak_bytes"], alone["peak_bytes"])
+        self.assertLessEqual(moved["recompute_time_ratio"] + moved["stall_time_ratio"], 0.05)
+        self.assertLessEqual(moved["lower_bound_bytes"], moved["peak_bytes"])
+        self.assertEqual(json.loads(self.good(graph, "--plan", plan, "--json"))["stall_time_ratio"], moved["stall_time_ratio"])
+        self.assertIn("values", self.good(graph, "--plan", plan))
+        little = json.loads(self.good(graph, "--offload", "25 GB/s", "--host-budget", "100MB", "--json"))
+        self.assertLessEqual(little["host_bytes"], 100_000_000)
+        self.assertLess(moved["peak_bytes"], little["peak_bytes"])
+        trace = self.folder / "trace.json"
+        self.good(graph, "--offload", "25GB/s", "--trace", trace)
+        threads = [event.get("tid") for event in json.loads(trace.read_text())["traceEvents"]]
+        self.assertEqual(threads.count(3), moved["offloaded_values"])
+        self.assertGreaterEqual(threads.count(4), threads.count(3))
+        self.assertIn("nothing is moved", self.good(self.graph, "--offload", "1kB/s"))
+        for wrong in (["--offload", "0GB/s"], ["--offload", "25GB"], ["--offload", "fast"], ["--host-budget", "1GB"],
+                      ["--offload", "25GB/s", "--strategy", "min_cut"], ["--offload", "1GB/s", "--plan", plan]):
+            with self.subTest(wrong):
+                self.bad(2, graph, *wrong, words=(wrong[0],) if "--plan" not in wrong else ())
 
     def test_the_knee(self):
         for name, *more in (("more/squeezenet_b128",), ("mlp", "--fuse"), ("tiny_cnn", "--no-encode")):
@@ -666,7 +694,7 @@ class Plan(command.Command):
             "step 1, inputs: names step 99 which does not stand earlier; ": step(1, inputs=[[99, 0]]),
             "step 0, fused: ": step(0, fused=True),
             f"step {last}, encode: expected [step, output]; ": lambda p: p["schedule"].append({"encode": [0]}),
-            f"step {last}, node: missing; give node or encode": lambda p: p["schedule"].append({}),
+            f"step {last}, node: missing; give node, encode, offload or reload": lambda p: p["schedule"].append({}),
             f"stash: names step 999 of a schedule with {last}; ": lambda p: p.update(stash=[[999, 0]]),
             "align: is 0; ": lambda p: p["arena"].update(align=0),
             f"blocks: names step 999 of a schedule with {last}; ": lambda p: p["arena"]["blocks"][0].update(step=999),

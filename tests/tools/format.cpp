@@ -737,6 +737,51 @@ TEST_CASE("the inputs of a step are written only where they are not the latest c
     CHECK(read_plan_text(written, s).steps == first);
 }
 
+TEST_CASE("what is moved is written and read back") {
+    const auto s = echo::read(read_graph_text(trainable_graph));
+    const std::string forward = R"({"node": 0}, {"node": 1}, {"node": 2}, {"node": 3}, {"node": 4}, )";
+    const auto whole = [](const std::string& schedule, std::string_view more = "") {
+        return R"({"format": "echo-plan/1", "schedule": [)" + schedule + "]" + std::string(more) + "}";
+    };
+    const std::string text = whole(
+        forward + R"({"offload": [3, 0]}, {"node": 5}, {"node": 6}, {"reload": 5}, {"node": 7})",
+        R"(, "link": {"in_bytes_per_us": 12.5, "out_bytes_per_us": 25, "both_ways": false, "host_bytes": 99})");
+    const auto read = read_plan_text(text, s);
+    CHECK(read.link ==
+          echo::link_model{
+              .out_bytes_per_us = 25, .in_bytes_per_us = 12.5, .both_ways = false, .host_bytes = 99});
+    CHECK(read.steps[echo::step_id(5)].kind == echo::step_kind::offload);
+    CHECK(read.steps[echo::step_id(8)].kind == echo::step_kind::reload);
+    CHECK(read.steps[echo::step_id(8)].bytes == read.steps[echo::step_id(5)].bytes);
+    CHECK(read.steps[echo::step_id(8)].node == echo::node_id(3));
+    std::string written;
+    write_plan([&](std::string_view bytes) { written += bytes; }, s, read);
+    CHECK(read_plan_text(written, s).steps == read.steps);
+    CHECK(read_plan_text(written, s).link == read.link);
+
+    const auto refused = [&](const std::string& schedule, std::string_view more,
+                             std::initializer_list<std::string_view> words) {
+        try {
+            read_plan_text(whole(schedule, more), s);
+            FAIL("accepted: " << schedule);
+        } catch (const echo::error& e) {
+            for (const auto word : words)
+                CHECK_THAT(std::string(e.what()), Catch::Matchers::Contains(std::string(word)));
+        }
+    };
+    refused(forward + R"({"reload": 3})", "", {"step 5", "reload", "no offload"});
+    refused(forward + R"({"reload": 99})", "", {"step 5", "reload", "99"});
+    refused(forward + R"({"offload": [3, 0], "node": 5})", "", {"step 5", "offload", "beside"});
+    refused(forward + R"({"offload": [3, 0], "encode": [3, 0]})", "", {"step 5", "beside"});
+    refused(forward + R"({"offload": [3, 0]}, {"offload": [5, 0]})", "", {"step 6", "the host's memory"});
+    refused(forward + R"({"offload": [3, 0]}, {"reload": 5, "bytes": 7})", "", {"step 6", "bytes"});
+    refused(forward + R"({"offload": [3]})", "", {"step 5", "offload", "[step, output]"});
+    refused(forward + R"({"node": 5})", R"(, "link": {"in_bytes_per_us": 0, "out_bytes_per_us": 1})",
+            {"in_bytes_per_us", "above 0"});
+    refused(forward + R"({"node": 5})", R"(, "link": {"in_bytes_per_us": 1})",
+            {"out_bytes_per_us", "missing"});
+}
+
 TEST_CASE("what is fused is written and read back") {
     const auto s = echo::read(read_graph_text(trainable_graph));
     const std::string text = R"({"format": "echo-plan/1", "schedule": [
