@@ -194,9 +194,9 @@ struct instruments {
 
     const echo::snapshot& snapshot;
     echo::candidates c;
-    echo::anchor_finder<> anchors;
-    echo::min_cut<> solve;
-    echo::schedule_builder<> lay_out; // an evaluator would remember what it made
+    echo::anchor_finder anchors;
+    echo::min_cut solve;
+    echo::schedule_builder lay_out; // an evaluator would remember what it made
     echo::replay replay;
     echo::decision decided;
     echo::schedule steps;

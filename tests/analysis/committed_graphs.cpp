@@ -110,7 +110,7 @@ TEST_CASE(
         const auto s = read_committed(path);
         const auto c = echo::find_candidates(s);
         const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-        echo::evaluator<> evaluate(s, c);
+        echo::evaluator evaluate(s, c);
         auto decided = echo::decision::nothing(s);
         echo::min_cut(s, c)(needs, {}, decided);
         const auto cut = evaluate(decided);
@@ -219,11 +219,11 @@ TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
 TEST_CASE("progress rises through all passes", "[graphs]") {
     const auto s = read_committed(graph_path("more/inception_v3_b64"));
     const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    const echo::anchor_finder<> anchors(s, c);
+    echo::evaluator evaluate(s, c);
+    const echo::anchor_finder anchors(s, c);
     std::vector<double> told;
     const auto tell = [&](double part) { told.push_back(part); };
-    echo::budget_search<> search(evaluate, anchors, {.progress = tell});
+    echo::budget_search search(evaluate, anchors, {.progress = tell});
     static_cast<void>(search.cheapest(1'700'000'000));
     REQUIRE(told.size() > 1);
     CHECK(std::ranges::is_sorted(told));

@@ -30,7 +30,7 @@ struct stashes {
 
 stashes stashes_of(const echo::snapshot& s, bool encode = true) {
     const auto c = echo::find_candidates(s);
-    echo::schedule_builder<> lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     echo::replay judge;
     stashes found{};
     const auto of = [&](const echo::decision& chosen, std::size_t* again, std::size_t* encoded) {
@@ -43,7 +43,7 @@ stashes stashes_of(const echo::snapshot& s, bool encode = true) {
         }
         return judge(s, steps).footprint.stash_bytes;
     };
-    const echo::gradient_needs<> needs(s, c, encode);
+    const echo::gradient_needs needs(s, c, encode);
     const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
     auto cut = echo::decision::nothing(s);
     echo::min_cut(s, c)(when, {.encode = encode}, cut);
@@ -253,7 +253,7 @@ echo::snapshot recurrence(std::size_t steps) {
 namespace {
 
 /// Lines 12 to 28 of Algorithm 1 for one node, letter by letter, whatever it costs.
-bool releases_less(const echo::snapshot& s, const echo::node_groups<>& subgraphs, echo::node_id n) {
+bool releases_less(const echo::snapshot& s, const echo::node_groups& subgraphs, echo::node_id n) {
     std::set<value> allocated, released;
     for (const auto e : s.inputs(n))
         for (const auto& u : s.uses(e)) {
@@ -276,7 +276,7 @@ bool releases_less(const echo::snapshot& s, const echo::node_groups<>& subgraphs
 double visited_per_edge(const echo::snapshot& s) {
     const auto c = echo::find_candidates(s);
     const auto subgraphs = echo::partition(s, c);
-    echo::detail::printed_comparison<> compare(s, subgraphs);
+    echo::detail::printed_comparison compare(s, subgraphs);
     for (std::size_t g = 0; g < subgraphs.size(); ++g)
         for (const auto n : subgraphs.members(g)) static_cast<void>(compare.releases_less(n));
     return static_cast<double>(compare.visited()) / static_cast<double>(s.edge_count());
@@ -290,7 +290,7 @@ TEST_CASE("the printed comparison is that of the paper, whatever is wide", "[ech
     for (int graph = 0; graph < 300; ++graph) {
         const auto s = hosts::random_graph(d)(5 + d.below(40));
         const auto subgraphs = echo::partition(s, echo::find_candidates(s));
-        echo::detail::printed_comparison<> by_default(s, subgraphs), narrow(s, subgraphs, 0),
+        echo::detail::printed_comparison by_default(s, subgraphs), narrow(s, subgraphs, 0),
             some(s, subgraphs, 3);
         for (std::size_t g = 0; g < subgraphs.size(); ++g)
             for (const auto n : subgraphs.members(g)) {
@@ -336,7 +336,7 @@ TEST_CASE("the printed comparison takes time in step with the edges", "[echo_pas
 TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]") {
     const auto s = recurrence(40);
     const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
+    echo::evaluator evaluate(s, c);
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     const auto peak_at = [&](std::uint32_t distance) {
         auto decided = echo::decision::nothing(s);
@@ -365,8 +365,8 @@ TEST_CASE("what all anchor distances decide alike is replayed once", "[echo_pass
     const auto c = echo::find_candidates(s);
     const echo::plan_options options;
     REQUIRE(echo::anchor_finder(s, c)(echo::no_anchor).largest_span > 0); // there are several distances
-    echo::evaluator<> evaluate(s, c);
-    echo::detail::plan_progress<> progress({}, false);
+    echo::evaluator evaluate(s, c);
+    echo::detail::plan_progress progress({}, false);
     std::vector<std::string> notes;
     const auto plan =
         echo::detail::strategies(s, c, options, evaluate, progress).propose(echo::strategy::echo, notes);

@@ -49,7 +49,7 @@ echo::schedule fused(const echo::snapshot& s, const std::vector<int>& nodes,
     auto steps = steps_of(s, nodes);
     const auto judged = echo::replay{}(s, steps);
     const auto before = judged.footprint;
-    echo::fuser<>(s, c, limits)(steps, judged);
+    echo::fuser(s, c, limits)(steps, judged);
     const auto after = support::require_sound(s, steps);
     CHECK(after.peak_bytes <= before.peak_bytes);
     CHECK(echo::detail::checked_replay(s, steps, fuses).after.peak_bytes == after.peak_bytes);
@@ -180,7 +180,7 @@ TEST_CASE("with fusion and without it, a budget is met first, and then time coun
         of.figures.recompute = time;
         return of;
     };
-    const echo::detail::fusion_comparison<> compare(options);
+    const echo::detail::fusion_comparison compare(options);
     const auto low = outcome(90, 5), quick = outcome(95, 3), beyond = outcome(101, 0);
     CHECK(compare.takes(low, quick, 3));
     CHECK_FALSE(compare.takes(quick, low, 5));
@@ -287,7 +287,7 @@ TEST_CASE("what is packed is not fused", "[fusion]") {
     steps.read({echo::step_id(4), 0});
     steps.read({echo::step_id(7), 0});
     const auto c = echo::find_candidates(s, fuses);
-    echo::fuser<>(s, c)(steps, echo::replay{}(s, steps));
+    echo::fuser(s, c)(steps, echo::replay{}(s, steps));
     CHECK(shown(steps) == "0 1 2 3 4 2~ 3' 3\" 5");
 }
 
@@ -475,7 +475,7 @@ TEST_CASE("a gradient that took over what it reads has storage of its own", "[fu
 TEST_CASE("the same steps are fused every time", "[fusion]") {
     const attention a(2);
     const auto c = echo::find_candidates(a.s, fuses);
-    echo::fuser<> fuse(a.s, c);
+    echo::fuser fuse(a.s, c);
     const auto plain = echo::make_plan(a.s, {.how = echo::strategy::min_cut});
     echo::replay judge;
     std::vector<echo::schedule> all;

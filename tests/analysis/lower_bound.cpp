@@ -87,7 +87,7 @@ TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bo
         for (const auto n : s.nodes())
             if (s[n].phase == echo::phase::forward) most += c.times.of_node[n];
         most = most / 8 * static_cast<echo::ticks>(*support::numbers(5));
-        echo::budget_bound<> bounds(s, c, !no_encode);
+        echo::budget_bound bounds(s, c, !no_encode);
         const auto at = gradients(s);
         const auto bound = bounds.within(most, at);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
@@ -115,7 +115,7 @@ TEST_CASE("no schedule within a budget of bytes takes less time than its bound",
         const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
         const auto least = full_bound(s, c, !no_encode, true);
         const auto limit = least + (peak - least) / 8 * *support::numbers(8);
-        echo::budget_bound<> bounds(s, c, !no_encode);
+        echo::budget_bound bounds(s, c, !no_encode);
         const auto at = gradients(s);
         const auto bound = bounds.least_time(limit, at);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
@@ -147,7 +147,7 @@ TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
         const support::choices all(s, c, !no_encode);
         if (all.size() > 10) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder<> lay_out(s, c);
+        echo::schedule_builder lay_out(s, c);
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
         all.for_each(s, false, [&](const echo::decision& chosen) {
@@ -191,8 +191,8 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
         const support::choices all(s, c, !no_encode);
         if (all.size() > 7) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder<> lay_out(s, c);
-        echo::evaluator<> evaluate(s, c);
+        echo::schedule_builder lay_out(s, c);
+        echo::evaluator evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
         all.for_each(s, false, [&](const echo::decision& chosen) {
             const auto plan = evaluate(chosen);
@@ -259,7 +259,7 @@ TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
         const auto s = support::build(*support::recipes(30));
         const auto c = echo::find_candidates(s);
         const auto all = full_bound(s, c, true, heavy);
-        echo::lower_bound<> bound(s, c, true, heavy);
+        echo::lower_bound bound(s, c, true, heavy);
         const auto few = bound({}, 8);
         RC_ASSERT(few <= all);
         RC_ASSERT(bound({}, s.node_count()) <= all);
@@ -279,11 +279,11 @@ TEST_CASE("a cut is taken at the gradient that is named, the first of all too, a
     const auto s = g.finish({d});
     const auto c = echo::find_candidates(s);
     const std::vector<echo::node_id> first{s[d_loss].producer};
-    echo::lower_bound<> bound(s, c, true);
+    echo::lower_bound bound(s, c, true);
     CHECK(bound.working_sets() < 300);
     CHECK(bound(first) == 301);
     CHECK(bound(first, 0) == 301);
-    echo::budget_bound<> in_time(s, c, true);
+    echo::budget_bound in_time(s, c, true);
     CHECK(in_time.within(0, first, 0) == 0);
     CHECK(in_time.within(0, first, 1) > 0);
     CHECK(in_time.within(0, first) >= 300); // but for a thousandth
@@ -308,7 +308,7 @@ TEST_CASE("a bound on time is what must run again, but for a tick of those that 
     const echo::ticks tick = (c.times.total >> 32) + 1;
     REQUIRE(tick > 1);
     const auto least = [&](std::uint64_t limit) {
-        return echo::budget_bound<>(s, c, true).least_time(limit, gradients(s));
+        return echo::budget_bound(s, c, true).least_time(limit, gradients(s));
     };
     CHECK(least(peak) == 0);
     CHECK(least(peak - 1) == one);
@@ -334,7 +334,7 @@ TEST_CASE("one cut more is taken where most is held, however often it is asked f
     static_cast<void>(g.backward({d3, held}, 8)); // no one needs it, so it is not run
     const auto s = g.finish({loss, d3});
     const auto c = echo::find_candidates(s);
-    echo::lower_bound<> bound(s, c, true);
+    echo::lower_bound bound(s, c, true);
     REQUIRE(full_bound(s, c, true) > 1300);
     for (int i = 0; i < 3; ++i) CHECK(bound({}, 1) == full_bound(s, c, true));
 }
@@ -343,7 +343,7 @@ TEST_CASE("the same bound is found every time", "[lower_bound]") {
     support::check(1, [] {
         const auto s = support::build(*support::recipes(30));
         const auto c = echo::find_candidates(s);
-        echo::lower_bound<> bound(s, c, true);
+        echo::lower_bound bound(s, c, true);
         for (const std::size_t cuts : {1U, 2U, 3U}) {
             const auto once = bound({}, cuts), again = bound({}, cuts);
             RC_ASSERT(once == again);

@@ -32,7 +32,7 @@ recipe countable(recipe r) {
 
 struct stash_of {
     const echo::snapshot& s;
-    echo::schedule_builder<> lay_out;
+    echo::schedule_builder lay_out;
     echo::replay judge{};
     stash_of(const echo::snapshot& graph, const echo::candidates& c) : s(graph), lay_out(graph, c) {}
     std::uint64_t operator()(const echo::decision& chosen) {
@@ -78,7 +78,7 @@ TEST_CASE("no other strategy stashes less than the cut", "[min_cut]") {
         const auto c = echo::find_candidates(s, host);
         stash_of stash(s, c);
         const auto found = stash(cut(s, c, encode));
-        const echo::gradient_needs<> needs(s, c, encode);
+        const echo::gradient_needs needs(s, c, encode);
         const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
         RC_ASSERT(found <= stash(echo::decision::nothing(s)));
         RC_ASSERT(found <= stash(echo::mirror(s, c)));
@@ -102,10 +102,10 @@ struct solved {
 solved solve(const echo::snapshot& s, bool encode = true) {
     const auto c = echo::find_candidates(s);
     solved found{.chosen = echo::decision::nothing(s), .stash = 0, .cost_bytes = 0};
-    echo::min_cut<> solver(s, c);
+    echo::min_cut solver(s, c);
     solver(echo::anchor_finder(s, c)(echo::no_anchor), {.encode = encode}, found.chosen);
     found.cost_bytes = solver.cost_bytes();
-    echo::schedule_builder<> lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     const auto& steps = lay_out(found.chosen);
     for (const auto t : steps.steps()) {
         found.recomputes += steps[t].kind == echo::step_kind::recompute;
@@ -213,7 +213,7 @@ TEST_CASE("an all-light chain with one reader takes no quadratic time", "[min_cu
     const auto s = g.finish({loss, g.backward({g.seed(), x}, 1)});
     const auto c = echo::find_candidates(s);
     const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-    echo::min_cut<> solver(s, c);
+    echo::min_cut solver(s, c);
     auto chosen = echo::decision::nothing(s);
     for (const echo::time_price price : {echo::time_price{},
                                          {1, echo::ticks{1} << 50},

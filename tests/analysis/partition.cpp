@@ -13,9 +13,7 @@ namespace {
 
 using support::toy_graph;
 
-echo::node_groups<> groups_of(const echo::snapshot& s) {
-    return echo::partition(s, echo::find_candidates(s));
-}
+echo::node_groups groups_of(const echo::snapshot& s) { return echo::partition(s, echo::find_candidates(s)); }
 
 } // namespace
 
@@ -34,7 +32,7 @@ TEST_CASE("heavy ops separate", "[partition]") {
     CHECK(groups.members(2).size() == 2);
     CHECK(groups.largest() == 2);
     CHECK(groups.of(s[c].producer) == groups.of(s[d].producer));
-    CHECK(groups.of(s[data].producer) == echo::node_groups<>::none);
+    CHECK(groups.of(s[data].producer) == echo::node_groups::none);
 }
 
 TEST_CASE("a residual connection joins, a shared heavy input does not", "[partition]") {
@@ -116,7 +114,7 @@ TEST_CASE("as many subgraphs are rolled back at once as hold what is too much, a
     read.insert(read.end(), made.begin(), made.end());
     const auto s = g.finish({loss, g.backward(read, 8)});
     const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
+    echo::evaluator evaluate(s, c);
     const auto limit = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
     auto decided = echo::decision::nothing(s);
     for (const auto v : made) decided.again.insert(s[v].producer);

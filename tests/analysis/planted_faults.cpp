@@ -309,7 +309,7 @@ TEST_CASE("a recomputation that raises the peak is kept", "[planted_faults]") {
     const auto end = g.light({z}, 0);
     const auto s = g.finish({end, g.backward({g.heavy_backward({g.seed()}, 1000), z}, 8)});
     const auto c = echo::find_candidates(s);
-    echo::schedule_builder<> lay_out(s, c);
+    echo::schedule_builder lay_out(s, c);
     accepted(s, echo::make_plan(s, {.how = echo::strategy::mirror}));
     const auto p = reported(s, lay_out(echo::mirror(s, c))); // without roll-back
     CHECK_THAT(verdict(s, p), Contains("is more than the baseline's"));

@@ -91,7 +91,7 @@ inline echo::schedule everything_again(const echo::snapshot& s) {
     const auto c = echo::find_candidates(s);
     auto all = echo::decision::nothing(s);
     all.again = c.rerunnable;
-    echo::evaluator<> evaluate(s, c);
+    echo::evaluator evaluate(s, c);
     return evaluate(all).steps();
 }
 

@@ -36,7 +36,6 @@ struct applied {
 namespace detail {
 
 /// Refuses a plan that is not one for this graph: what `apply` relies on, not all that `verify` proves.
-template <class = void>
 class apply_check {
 public:
     apply_check(const snapshot& s, const schedule& steps) : s_(s), steps_(steps), run_(s.node_count()) {}
@@ -133,8 +132,7 @@ private:
 
 /// Marks a longest increasing subsequence of distinct numbers: the nodes that may stay where they are.
 /// O(n log n).
-template <class = void>
-std::vector<std::uint8_t> longest_increasing(std::span<const node_id> numbers) {
+inline std::vector<std::uint8_t> longest_increasing(std::span<const node_id> numbers) {
     constexpr std::size_t none = ~std::size_t{0};
     std::vector<std::size_t> tail, previous(numbers.size(), none); // tail[k]: smallest end of length k + 1
     for (std::size_t i = 0; i < numbers.size(); ++i) {

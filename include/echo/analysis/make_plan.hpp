@@ -15,7 +15,6 @@
 #include <echo/analysis/plan/strategies.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,8 +24,6 @@ namespace echo {
 
 namespace detail {
 
-/// A template so that only files that make plans compile it.
-template <class = void>
 class planner {
 public:
     planner(const snapshot& s, const plan_options& options)
@@ -42,7 +39,7 @@ public:
         plan_report report = report_own_order(best);
         const std::uint64_t own_peak = report.baseline_peak_bytes;
         search_for_better(without, best, report);
-        if (options_.allocator) spare_runs<>(s_, c_, options_).leave_out(best, own_peak);
+        if (options_.allocator) spare_runs(s_, c_, options_).leave_out(best, own_peak);
         report_plan(s_, c_, options_, best, report);
         return {options_.how, std::move(best.steps), options_.host, std::move(report)};
     }
@@ -78,9 +75,9 @@ private:
         explicit search(const planner& of)
             : evaluate(of.s_, of.c_), progress(of.options_.progress, of.options_.how == strategy::budget),
               strategies(of.s_, of.c_, of.options_, evaluate, progress) {}
-        evaluator<> evaluate;
-        plan_progress<> progress;
-        detail::strategies<> strategies;
+        evaluator evaluate;
+        plan_progress progress;
+        detail::strategies strategies;
     };
 
     /// Adds to `own` its figures.
@@ -110,7 +107,7 @@ private:
 
     /// Law 1, and no recomputation for nothing. What even an empty decision breaks (a dead node kept storage from being
     /// taken over) stays the baseline, which `best` is.
-    void keep_promise(evaluator<>& evaluate, evaluated_plan proposed, plan_outcome& best,
+    void keep_promise(evaluator& evaluate, evaluated_plan proposed, plan_outcome& best,
                       std::vector<std::string>& notes) const {
         const auto kept = roll_back(evaluate, std::move(proposed), best.figures.footprint.peak_bytes);
         if (kept.subgraphs > 0)
@@ -128,7 +125,7 @@ private:
     }
 
     /// Takes the plan without fusion, with what can be fused in it, where that is no worse than `best`.
-    void keep_to(evaluator<>& evaluate, const plan& without, plan_outcome& best,
+    void keep_to(evaluator& evaluate, const plan& without, plan_outcome& best,
                  std::vector<std::string>& notes) const {
         const auto fused = evaluate.fused(without.steps());
         plan_outcome other{.figures = fused.rated(), .steps = fused.steps()};
@@ -144,8 +141,7 @@ private:
 };
 
 /// Adds points to a front: of all, those stay that no other beats.
-template <class = void>
-void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
+inline void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
     points.insert(points.end(), more.begin(), more.end());
     std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
         if (a.recompute_time_ratio != b.recompute_time_ratio)
@@ -167,33 +163,32 @@ void join(std::vector<front_point>& points, const std::vector<front_point>& more
 /// the peak nor the recomputation is; with a budget, what it is asked for comes first, and then the other.
 /// With `budget`, some hundred replays of O(nodes + edges + steps), some thousand for graphs of up to 256 nodes
 /// (`plan_report::replays`); the other strategies, some ten cuts and replays.
-template <std::same_as<snapshot> Snapshot>
-plan make_plan(const Snapshot& s, const plan_options& options = {}) {
-    if (!options.host.fuse) return detail::planner<>(s, options).run();
+[[nodiscard]] inline plan make_plan(const snapshot& s, const plan_options& options = {}) {
+    if (!options.host.fuse) return detail::planner(s, options).run();
     detail::half_progress half{options.progress};
     plan_options asked = options;
     if (options.progress) asked.progress = half;
     asked.host.fuse = false;
-    const plan without = detail::planner<>(s, asked).run();
+    const plan without = detail::planner(s, asked).run();
     half.before = 0.5;
     asked.host.fuse = true;
-    return detail::planner<>(s, asked).run(&without);
+    return detail::planner(s, asked).run(&without);
 }
 
 /// The front of peak against recomputation, searched at `points` limits; `how`, `budget` and `max_overhead` are not
 /// read. `make_plan` with a point's peak as its budget gives a plan like it. Errors: as `make_plan`. Some ten
 /// cuts, and some replays of O(nodes + edges + steps) for each starting plan and limit.
-template <std::same_as<snapshot> Snapshot>
-plan_front front(const Snapshot& s, const plan_options& options = {}, std::size_t points = 24) {
+[[nodiscard]] inline plan_front front(const snapshot& s, const plan_options& options = {},
+                                      std::size_t points = 24) {
     plan_options asked = options;
     asked.how = strategy::budget;
-    if (!options.host.fuse) return detail::planner<>(s, asked).front(points);
+    if (!options.host.fuse) return detail::planner(s, asked).front(points);
     detail::half_progress half{options.progress};
     if (options.progress) asked.progress = half;
-    plan_front found = detail::planner<>(s, asked).front(points);
+    plan_front found = detail::planner(s, asked).front(points);
     half.before = 0.5;
     asked.host.fuse = false;
-    detail::join(found.points, detail::planner<>(s, asked).front(points).points);
+    detail::join(found.points, detail::planner(s, asked).front(points).points);
     return found;
 }
 

@@ -18,7 +18,6 @@
 #include <echo/analysis/schedule/load_sweep.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,8 +44,7 @@ struct memory_options {
 
 namespace detail {
 
-template <class = void>
-std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
+inline std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
     const std::uint64_t rest = bytes % granularity;
     const auto whole = checked_add(bytes, rest ? granularity - rest : 0);
     if (!whole) throw error({}, "granularity", "a block does not fit in 64 bits", "give a smaller one");
@@ -54,8 +52,7 @@ std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
 }
 
 /// Largest sum of bytes of storages that are not resident, over the steps. The bytes as they are: no padding.
-template <class = void>
-std::uint64_t largest_load(const liveness& live, std::size_t steps) {
+inline std::uint64_t largest_load(const liveness& live, std::size_t steps) {
     std::vector<std::uint64_t> loads;
     begin_loads(loads, steps);
     for (const auto i : live.storages())
@@ -64,9 +61,8 @@ std::uint64_t largest_load(const liveness& live, std::size_t steps) {
 }
 
 /// The offset of each copy, from that of its storage.
-template <class = void>
-void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
-                const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
+inline void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
+                       const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
     parts.offsets.reserve(live.copy_count());
     parts.first_copy.reserve(steps.size() + 1);
     for (const auto t : steps.steps()) {
@@ -79,9 +75,8 @@ void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
 }
 
 /// Blocks and arenas for capacities. Errors: no room for a block.
-template <class = void>
-void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
-                     const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
+inline void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
+                            const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
     std::uint64_t first = 0, sum = 0;
     for (const auto capacity : options.capacities) {
         const auto end = checked_add(first, capacity);
@@ -128,8 +123,8 @@ void place_in_arenas(const snapshot& s, const schedule& steps, const memory_opti
 /// `capacities` (the error names the largest storage left over), a `pool` together with `capacities`, and those of
 /// `liveness_analysis`.
 /// O(steps + copies + n log n) for n storages, and what the limit allows where the bound is not reached at once.
-template <std::same_as<snapshot> Snapshot>
-memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_options& options = {}) {
+[[nodiscard]] inline memory_plan plan_memory(const snapshot& s, const schedule& steps,
+                                             const memory_options& options = {}) {
     if (!options.granularity) throw error({}, "granularity", "is 0", "give 1 or more");
     if (!options.align) throw error({}, "align", "is 0", "give 1 or more");
     if (options.pool && !options.capacities.empty())
@@ -166,8 +161,8 @@ memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_o
 }
 
 /// The same for a plan's steps.
-template <std::same_as<snapshot> Snapshot>
-memory_plan plan_memory(const Snapshot& s, const plan& p, const memory_options& options = {}) {
+[[nodiscard]] inline memory_plan plan_memory(const snapshot& s, const plan& p,
+                                             const memory_options& options = {}) {
     return plan_memory(s, p.steps(), options);
 }
 

@@ -17,7 +17,6 @@ namespace echo {
 namespace detail {
 
 /// Compares a report with the replay.
-template <class = void>
 class report_check {
 public:
     report_check(const snapshot& s, const checked_schedule& c, const plan_report& report,
@@ -95,8 +94,7 @@ private:
 /// that `lower_bound_bytes` is a bound beyond lying not above the peak.
 /// Errors: the first rule broken, with the node, or the step or entry of the report, that breaks it.
 /// O(nodes + edges + steps + copies read).
-template <class = void>
-void verify(const snapshot& s, const plan& p, const device_model& device = {}) {
+inline void verify(const snapshot& s, const plan& p, const device_model& device = {}) {
     const auto checked = detail::checked_replay(s, p.steps(), p.host());
     detail::report_check(s, checked, p.report(), device)();
 }
@@ -105,8 +103,7 @@ void verify(const snapshot& s, const plan& p, const device_model& device = {}) {
 /// that no other storage live at the same time touches, and tells the same offset to all who ask.
 /// O(nodes + edges + steps + copies read + blocks log blocks). Errors: as above, and the block
 /// or the storage that breaks a rule of the arena.
-template <class = void>
-void verify(const snapshot& s, const plan& p, const memory_plan& m, const device_model& device = {}) {
+inline void verify(const snapshot& s, const plan& p, const memory_plan& m, const device_model& device = {}) {
     const auto checked = detail::checked_replay(s, p.steps(), p.host());
     detail::report_check(s, checked, p.report(), device)();
     detail::arena_check(s, checked, m)();

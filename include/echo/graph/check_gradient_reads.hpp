@@ -136,7 +136,8 @@ private:
 /// is positive. Errors: a gradient that makes other bytes each time; those of the engine's functions. One gradient per
 /// input and output of each forward node: O(inputs + outputs) runs of the engine.
 template <host_graph G>
-std::vector<wrong_gradient_reads<G>> check_gradient_reads(const G& g, const gradient_probe<G>& probe) {
+[[nodiscard]] std::vector<wrong_gradient_reads<G>> check_gradient_reads(const G& g,
+                                                                        const gradient_probe<G>& probe) {
     const detail::gradient_reads_check<G> check(g, probe);
     std::vector<wrong_gradient_reads<G>> wrong;
     for (auto&& n : graph_traits<G>::nodes(g)) {

@@ -14,7 +14,6 @@
 namespace echo {
 
 /// Lists by height. Every operation takes constant time, save `clear` and `lift_off`. Reusable: the memory is kept.
-template <class = void>
 class height_levels {
 public:
     /// No vertex.

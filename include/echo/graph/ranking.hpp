@@ -14,7 +14,6 @@
 namespace echo {
 
 /// Indices ordered by a key, among equal keys by a second one, then by index: a total order, so a deterministic one.
-template <class = void>
 class ranking {
 public:
     /// Room for so many entries, so that `add` takes no memory.

@@ -192,8 +192,8 @@ private:
     id_vector<node_id, node_of<G>> handles_;
     id_vector<node_id, op_facts> facts_;
     id_set<node_id> trainable_;
-    storage_writes<> written_{builder_};
-    output_placement<> placement_{builder_};
+    storage_writes written_{builder_};
+    output_placement placement_{builder_};
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;
@@ -205,7 +205,7 @@ private:
 /// node that reads what the facts exclude. O(nodes + edges) expected.
 template <class G>
     requires host_graph<G>
-snapshot read(const G& graph) {
+[[nodiscard]] snapshot read(const G& graph) {
     if constexpr (detail::can_be_read<G>) return detail::reader<G>(graph).run();
     return {}; // `host_graph` has said what is missing
 }

@@ -27,7 +27,6 @@ struct flow_arc {
 
 /// Each arc stands twice: at its end with what it can still carry, and at its beginning with what could be taken back.
 /// Reusable: `build` keeps the memory.
-template <class = void>
 class residual_network {
 public:
     /// From the arcs of a network of so many vertices; nothing flows yet. Arcs are turned round: the network is solved

@@ -19,7 +19,6 @@ namespace echo {
 namespace detail {
 
 /// What the gradient node of one op reads.
-template <class = void>
 class skeleton_reads {
 public:
     /// The gradient of an output, which is no value of the op itself. These come first.
@@ -58,14 +57,12 @@ private:
 };
 
 /// What the gradient node of one op makes: `tensors[i]` is the gradient of `of[i]`, an input of the op.
-template <class = void>
 struct skeleton_gradients {
     std::vector<tensor> tensors{};
     std::vector<value_id> of{};
 };
 
 /// Appends the backward skeleton to a snapshot of the forward pass.
-template <class = void>
 class skeleton_builder {
 public:
     /// As `add_backward_skeleton`, whose arguments must outlive it.
@@ -98,8 +95,8 @@ private:
     /// Adds the gradient node of an op where a gradient comes to it and one of its inputs can take it on.
     void differentiate(node_id n) {
         if (!is_reached(n)) return;
-        const skeleton_reads<> read = reads_of(n);
-        const skeleton_gradients<> made = gradients_of_inputs(n, read.first_gradient());
+        const skeleton_reads read = reads_of(n);
+        const skeleton_gradients made = gradients_of_inputs(n, read.first_gradient());
         if (made.tensors.empty()) return;
         const std::string layer(builder_.so_far().layer_name(builder_.so_far()[n].layer));
         const node_id g = add_gradient_node(n, layer, read, made);
@@ -114,11 +111,11 @@ private:
     }
 
     /// The gradients of the op's outputs, and the values that its facts name.
-    skeleton_reads<> reads_of(node_id n) const {
+    skeleton_reads reads_of(node_id n) const {
         const op_facts& facts = facts_[n];
         const auto inputs = builder_.so_far().inputs(n);
         const auto outputs = builder_.so_far().outputs(n);
-        skeleton_reads<> read;
+        skeleton_reads read;
         for (const auto y : outputs)
             if (gradient_[y].valid()) read.add_gradient(gradient_[y]);
         for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -132,9 +129,9 @@ private:
 
     /// A gradient for each input of the op that has one. The first lies where `dy` does, the first thing that the
     /// gradient node reads, if the op allows that and the sizes are the same.
-    skeleton_gradients<> gradients_of_inputs(node_id n, value_id dy) const {
+    skeleton_gradients gradients_of_inputs(node_id n, value_id dy) const {
         const snapshot& s = builder_.so_far();
-        skeleton_gradients<> made;
+        skeleton_gradients made;
         for (const auto input : s.inputs(n)) {
             const value_record& x = s[input];
             const bool differentiable = s[x.producer].phase == phase::forward || trainable_[x.producer];
@@ -152,8 +149,8 @@ private:
         return made;
     }
 
-    node_id add_gradient_node(node_id n, const std::string& layer, const skeleton_reads<>& read,
-                              const skeleton_gradients<>& made) {
+    node_id add_gradient_node(node_id n, const std::string& layer, const skeleton_reads& read,
+                              const skeleton_gradients& made) {
         const node_record& record = builder_.so_far()[n];
         const bool is_view = record.kind == op_kind::view && made.tensors[0].view_of;
         const std::string name = builder_.so_far().name(n) + ".gradient";
@@ -199,9 +196,8 @@ private:
 
 /// Appends the backward skeleton of the forward nodes in `builder`; `facts[n]` are those of node n,
 /// `trainable[n]` says whether the gradient of input node n is a result. O(nodes + edges).
-template <class = void>
-void add_backward_skeleton(snapshot_builder& builder, const id_vector<node_id, op_facts>& facts,
-                           const id_set<node_id>& trainable) {
+inline void add_backward_skeleton(snapshot_builder& builder, const id_vector<node_id, op_facts>& facts,
+                                  const id_set<node_id>& trainable) {
     detail::skeleton_builder(builder, facts, trainable).run();
 }
 

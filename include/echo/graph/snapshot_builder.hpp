@@ -38,8 +38,7 @@ struct node_description {
 /// out of range, an input node with inputs, bytes that do not fit, a time or FLOPs that is negative or not a
 /// number, an output in place on a resident storage that is smaller or that another output of the node is in place on.
 /// `add` is O(inputs + outputs) amortised, `finish` O(nodes + edges).
-template <class = void>
-class basic_snapshot_builder {
+class snapshot_builder {
 public:
     /// Adds the next node in execution order and gives its id. Errors: as the head of the class says.
     node_id add(const node_description& d) {
@@ -229,7 +228,5 @@ private:
     std::optional<std::size_t> host_nodes_;
     std::unordered_map<std::string, std::uint32_t> op_index_, layer_index_;
 };
-/// The one there is. A template so that only files that use it compile it.
-using snapshot_builder = basic_snapshot_builder<>;
 
 } // namespace echo

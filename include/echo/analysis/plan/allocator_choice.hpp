@@ -18,11 +18,9 @@ namespace echo {
 namespace detail {
 
 /// Chooses among the plans of a search by what the host's allocator takes. All must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class allocator_choice {
 public:
-    allocator_choice(evaluator<>& evaluate, const host_allocator& allocate, budget_search<>& search)
+    allocator_choice(evaluator& evaluate, const host_allocator& allocate, budget_search& search)
         : evaluate_(evaluate), allocate_(allocate), search_(search) {}
 
     /// The plan that takes least of those that recompute for at most `most`. The allocator is asked of the lowest
@@ -61,9 +59,9 @@ private:
         best_ = std::move(plan);
     }
 
-    evaluator<>& evaluate_;
+    evaluator& evaluate_;
     const host_allocator& allocate_;
-    budget_search<>& search_;
+    budget_search& search_;
     std::optional<evaluated_plan> best_;
     std::uint64_t least_ = 0; // bytes of the best
 };

@@ -9,8 +9,7 @@
 namespace echo {
 
 /// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps). Errors: none.
-template <class = void>
-id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
     id_vector<node_id, step_id> latest(s.node_count(), step_id::none());
     for (const auto t : steps.steps())
         if (steps[t].kind != step_kind::encode) latest[steps[t].node] = t;

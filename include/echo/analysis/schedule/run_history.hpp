@@ -11,8 +11,6 @@
 namespace echo {
 
 /// Its memory is used again for the next schedule.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class run_history {
 public:
     /// Replaces what it knew by the runs of `steps`. O(nodes + steps).

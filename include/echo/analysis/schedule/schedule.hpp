@@ -102,15 +102,13 @@ private:
 };
 
 /// Copies that a step makes: one of each output of its node, or one for an encode step.
-template <class = void>
-std::size_t copy_count(const snapshot& s, const step_record& step) {
+[[nodiscard]] inline std::size_t copy_count(const snapshot& s, const step_record& step) {
     return step.kind == step_kind::encode ? 1 : s.outputs(step.node).size();
 }
 
 /// Every node once in the host's order, each reading the only copy there is: what the host would run. O(nodes
 /// + edges). Errors: none.
-template <class = void>
-schedule baseline_schedule(const snapshot& s) {
+[[nodiscard]] inline schedule baseline_schedule(const snapshot& s) {
     schedule all;
     all.reserve(s.node_count(), s.edge_count());
     for (const auto n : s.nodes()) {

@@ -22,7 +22,6 @@
 namespace echo::detail {
 
 /// Checks the steps of a plan one by one. All that it is given must outlive it.
-template <class = void>
 class step_resolver {
 public:
     step_resolver(const snapshot& s, const schedule& given, const host_abilities& host,
@@ -39,7 +38,7 @@ public:
             at_ = t;
             const step_record& step = given_[t];
             if (step.node.index() >= s_.node_count())
-                throw error({}, step_key(t.index()), "names no node of the graph", step_refusal<>::advice());
+                throw error({}, step_key(t.index()), "names no node of the graph", step_refusal::advice());
             rules_.check(t);
             if (step.kind == step_kind::encode)
                 add_encode();
@@ -130,8 +129,8 @@ private:
 
     const snapshot& s_;
     const schedule& given_;
-    step_refusal<> refuse_;
-    step_rules<> rules_;
+    step_refusal refuse_;
+    step_rules rules_;
     step_id at_{};
     resolved_steps out_;
 };

@@ -20,7 +20,6 @@
 namespace echo {
 
 /// The rules for one snapshot, found once. O(nodes + edges) to build. Snapshot and candidates must outlive it.
-template <class = void>
 class schedule_rules {
 public:
     /// `heavy`: compute-heavy nodes may run again too. `encode`: values may be kept in one bit per element.

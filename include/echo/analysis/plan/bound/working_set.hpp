@@ -32,10 +32,9 @@ struct read_inside {
 };
 
 /// Counts working sets; scratch memory is kept between calls. The rules must outlive it.
-template <class = void>
 class working_set {
 public:
-    explicit working_set(const schedule_rules<>& rules) : rules_(rules), s_(rules.graph()) {
+    explicit working_set(const schedule_rules& rules) : rules_(rules), s_(rules.graph()) {
         share_of_.assign(s_.value_count(), none);
     }
 
@@ -117,7 +116,7 @@ private:
         return &shares_[at];
     }
 
-    const schedule_rules<>& rules_;
+    const schedule_rules& rules_;
     const snapshot& s_;
     std::vector<counted_storage> shares_;
     std::vector<read_inside> inside_;

@@ -15,7 +15,6 @@
 namespace echo {
 
 /// Plans in order: peaks fall, times rise.
-template <class = void>
 class known_plans {
 public:
     /// Keeps `t`, unless a known plan is as good in both; forgets what `t` beats. O(known).

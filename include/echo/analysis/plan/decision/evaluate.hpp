@@ -16,8 +16,7 @@
 namespace echo {
 
 /// Time of the steps that run a node again and are not fused. O(steps). Errors: none.
-template <class = void>
-ticks recompute_time(const candidates& c, const schedule& steps) {
+inline ticks recompute_time(const candidates& c, const schedule& steps) {
     ticks sum = 0;
     for (const auto t : steps.steps())
         if (steps[t].kind == step_kind::recompute && !steps[t].fused) sum += c.times.of_node[steps[t].node];
@@ -26,7 +25,6 @@ ticks recompute_time(const candidates& c, const schedule& steps) {
 
 /// Builds schedules, fuses if the host does, and replays. It remembers the last plans that are gone, so that one that
 /// is asked for again need not be made again. Snapshot and candidates must outlive it, and it the plans that it makes.
-template <class = void>
 class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
@@ -62,7 +60,7 @@ public:
 
     /// Which steps of a plan that this made run each node; as long as there is the plan. O(nodes + steps) for the first
     /// who asks.
-    const run_history<>& runs_of(const evaluated_plan& plan) const {
+    const run_history& runs_of(const evaluated_plan& plan) const {
         const detail::plan_data& data = plan.data();
         if (data.has_runs) return data.history;
         data.history.read_runs(s_, plan.steps());
@@ -70,7 +68,7 @@ public:
         return data.history;
     }
     /// The same, and which steps read each storage. O(nodes + steps + inputs) for the first who asks.
-    const copy_history<>& history_of(const evaluated_plan& plan) const {
+    const copy_history& history_of(const evaluated_plan& plan) const {
         static_cast<void>(runs_of(plan));
         const detail::plan_data& data = plan.data();
         if (!data.has_reads) data.history.read_reads(s_, c_.base, plan.steps(), plan.live());
@@ -115,9 +113,9 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    detail::plan_pool<> pool_;
-    schedule_builder<> build_;
-    fuser<> fuse_;
+    detail::plan_pool pool_;
+    schedule_builder build_;
+    fuser fuse_;
     replay replay_;
     std::size_t count_ = 0;
 };

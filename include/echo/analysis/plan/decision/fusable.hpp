@@ -45,8 +45,7 @@ struct fusion_facts {
 namespace detail {
 
 /// Whether all that reads `v` in the backward pass, through views too, may recompute it.
-template <class = void>
-bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
+inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
     std::size_t readers = 0;
     for (const use& u : s.uses(v)) {
         const node_id r = u.reader;
@@ -58,8 +57,7 @@ bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, st
     return true;
 }
 
-template <class = void>
-bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
+inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
     if (!s[n].may_fuse || !s[n].same_in_any_kernel() || s[n].workspace > 0 || s.outputs(n).empty())
         return false;
     const bool view = s[n].kind == op_kind::view;
@@ -75,10 +73,9 @@ bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
 } // namespace detail
 
 /// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges). Errors: none.
-template <class = void>
-fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
-                               const id_set<node_id>& hoistable, const id_set<value_id>& resident,
-                               bool host_fuses) {
+inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
+                                      const id_set<node_id>& hoistable, const id_set<value_id>& resident,
+                                      bool host_fuses) {
     fusion_facts f;
     f.fusable.assign(s.node_count());
     f.folds = f.reader = f.fusable;

@@ -19,8 +19,6 @@
 namespace echo {
 
 /// Looks at one step after the other of a schedule. Snapshot and candidates must outlive it; scratch memory is kept.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class fusion_group {
 public:
     fusion_group(const snapshot& s, const candidates& c, const fusion_limits& limits)

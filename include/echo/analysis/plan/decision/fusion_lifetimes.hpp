@@ -16,8 +16,6 @@
 namespace echo {
 
 /// Of the steps of one schedule, nothing of which is fused at first. All that is given must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class fusion_lifetimes {
 public:
     /// Of these very steps, replayed. O(steps + copies × log writes).

@@ -15,8 +15,6 @@
 namespace echo {
 
 /// Rewrites schedules of one snapshot, which must outlive it; scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class hoisted_views {
 public:
     explicit hoisted_views(const snapshot& s) : s_(s) {}

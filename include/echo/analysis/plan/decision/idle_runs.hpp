@@ -16,7 +16,6 @@ namespace echo {
 
 /// Removes idle runs from schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must
 /// outlive it.
-template <class = void>
 class idle_run_remover {
 public:
     /// For schedules of this snapshot.

@@ -27,8 +27,7 @@ namespace echo {
 namespace detail {
 
 /// Of each node the length of the longest chain of nodes that may run again, of which it is the end. O(nodes + edges).
-template <class = void>
-id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<node_id>& rerunnable) {
+inline id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<node_id>& rerunnable) {
     id_vector<node_id, std::uint32_t> depth(s.node_count(), 0);
     for (const auto n : s.nodes()) {
         if (!rerunnable[n]) continue;
@@ -39,8 +38,7 @@ id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<n
 }
 
 /// The nodes where an encoding may be made, or a view hoisted to make one of it. O(nodes + edges + values).
-template <class = void>
-id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates& c) {
+inline id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates& c) {
     id_set<node_id> packs(s.node_count());
     for (const auto v : s.values())
         if (c.packable[v]) packs.insert(c.packed_at[v].valid() ? c.packed_at[v] : s[v].producer);
@@ -54,7 +52,6 @@ id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates&
 } // namespace detail
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
-template <class = void>
 class schedule_builder {
 public:
     schedule_builder(const snapshot& s, const candidates& c)
@@ -239,8 +236,8 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    settled_decision<> settled_;
-    idle_run_remover<> remove_idle_;
+    settled_decision settled_;
+    idle_run_remover remove_idle_;
     id_vector<node_id, std::uint32_t> depth_; ///< node: as `chain_depths` says
     id_set<node_id> packs_;                   ///< as `where_encodings_may_be_made` says
     schedule steps_;

@@ -15,7 +15,6 @@ namespace echo {
 
 /// A decision, held against what may be done with each node. Its memory is used again for the next decision. Snapshot
 /// and candidates must outlive it.
-template <class = void>
 class settled_decision {
 public:
     /// Nothing is settled yet; what no decision changes is found. O(nodes + edges).

@@ -17,8 +17,6 @@ namespace echo {
 /// only it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
 /// first run that all its readers have above them or are. Where readers lie far apart in the tree, the recompute is
 /// counted for none. Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class rerun_savings {
 public:
     /// O(steps + inputs of those behind the forward pass).

@@ -11,8 +11,7 @@
 namespace echo {
 
 /// O(nodes + edges). Errors: none.
-template <class = void>
-decision mirror(const snapshot& s, const candidates& c) {
+inline decision mirror(const snapshot& s, const candidates& c) {
     decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {
         return c.rerunnable[n] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;
