@@ -1424,7 +1424,7 @@ TEST_CASE("both replays agree on random schedules, and on their arenas", "[diffe
         ++graphs;
         const auto before = echo::detail::replay_machine(s, own)();
         const auto dead = echo::detail::dead_nodes(s, before);
-        const auto live = echo::live_nodes(s);
+        const auto live = echo::detail::live_nodes(s);
         for (const auto n : s.nodes())
             if (!dead[n]) REQUIRE(live[n]);
         REQUIRE(before.resident_bytes == echo::resident_bytes(s));

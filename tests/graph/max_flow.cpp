@@ -19,7 +19,7 @@
 
 namespace {
 
-using echo::flow_network;
+using echo::detail::flow_network;
 using capacity = flow_network::capacity;
 
 struct network {
@@ -187,7 +187,7 @@ TEST_CASE("infinite capacities that meet are no more than infinite", "[max_flow]
 }
 
 TEST_CASE("levels are emptied up to the height above the number of vertices", "[max_flow]") {
-    echo::height_levels levels;
+    echo::detail::height_levels levels;
     levels.resize(3);
     for (const std::uint32_t height : {1U, 4U}) {
         levels.clear(3);
@@ -198,7 +198,7 @@ TEST_CASE("levels are emptied up to the height above the number of vertices", "[
         CHECK(levels.is_empty(height));
         levels.activate(1, height);
         CHECK(levels.take_highest() == 1);
-        CHECK(levels.take_highest() == echo::height_levels::none);
+        CHECK(levels.take_highest() == echo::detail::height_levels::none);
     }
 }
 

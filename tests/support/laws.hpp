@@ -121,10 +121,10 @@ inline void require_fusion_limits(const echo::snapshot& s, const echo::schedule&
             readers[i].insert(t.index());
             light += s[steps[echo::step_id(i)].node].kind == echo::op_kind::light;
         }
-        require(light <= echo::fusion_limits{}.inside, "too much is recomputed inside one step");
+        require(light <= echo::detail::fusion_limits{}.inside, "too much is recomputed inside one step");
     }
     for (const auto& all : readers)
-        require(all.size() <= echo::fusion_limits{}.readers, "a step is recomputed inside too many");
+        require(all.size() <= echo::detail::fusion_limits{}.readers, "a step is recomputed inside too many");
 }
 
 /// Law 10.

@@ -88,10 +88,10 @@ struct figures {
 namespace detail {
 
 inline echo::schedule everything_again(const echo::snapshot& s) {
-    const auto c = echo::find_candidates(s);
-    auto all = echo::decision::nothing(s);
+    const auto c = echo::detail::find_candidates(s);
+    auto all = echo::detail::decision::nothing(s);
     all.again = c.rerunnable;
-    echo::evaluator evaluate(s, c);
+    echo::detail::evaluator evaluate(s, c);
     return evaluate(all).steps();
 }
 

@@ -18,7 +18,7 @@ namespace echo {
 template <host_graph G>
     requires can_erase<G>
 std::size_t erase_dead_nodes(G& g) {
-    const auto live = live_nodes(read(std::as_const(g)));
+    const auto live = detail::live_nodes(read(std::as_const(g)));
     std::vector<node_of<G>> handles;
     for (auto&& n : graph_traits<G>::nodes(std::as_const(g))) handles.push_back(n);
     std::size_t erased = 0;

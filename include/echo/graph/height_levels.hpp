@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace echo {
+namespace echo::detail {
 
 /// Lists by height. Every operation takes constant time, save `clear` and `lift_off`. Reusable: the memory is kept.
 class height_levels {
@@ -85,4 +85,4 @@ private:
     std::uint32_t highest_ = 0, top_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

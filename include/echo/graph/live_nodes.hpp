@@ -9,8 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// Whether a node writes in place on storage that is resident, directly or through views and earlier writes
 /// of that kind. Where residency hangs on the order of execution (an output that is resident itself and in
@@ -35,8 +34,6 @@ inline id_set<node_id> resident_writers(const snapshot& s) {
     return writes;
 }
 
-} // namespace detail
-
 /// The nodes that are alive: a graph output, an `update` node or a node that writes in place on resident storage
 /// needs them, through inputs or control. The others are dead. Input nodes that nothing needs are dead too.
 /// O(nodes + edges). Errors: none.
@@ -54,4 +51,4 @@ inline id_set<node_id> resident_writers(const snapshot& s) {
     return live;
 }
 
-} // namespace echo
+} // namespace echo::detail

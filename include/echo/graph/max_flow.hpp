@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace echo {
+namespace echo::detail {
 
 /// A network whose terminals are implicit: every vertex has a capacity from the source and one to the sink.
 /// Reusable: `clear` keeps the memory.
@@ -65,4 +65,4 @@ private:
     push_relabel flow_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -16,7 +16,7 @@
 #include <limits>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// Pushes what vertices hold, their excess, to those through which it may drain. Reusable: the memory is kept.
 class push_relabel {
@@ -167,4 +167,4 @@ private:
     detail::large_vector<flow_capacity> excess_, drain_; // vertex: what it holds; what may drain from it
 };
 
-} // namespace echo
+} // namespace echo::detail

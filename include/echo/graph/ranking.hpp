@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Indices ordered by a key, among equal keys by a second one, then by index: a total order, so a deterministic one.
 class ranking {
@@ -65,4 +65,4 @@ private:
     std::vector<entry> entries_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// What an arc of a network carries at most, in whole units of the caller's.
 using flow_capacity = std::int64_t;
@@ -102,4 +102,4 @@ private:
     detail::large_vector<flow_vertex> by_component_, parent_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// What the gradient node of one op reads.
 class skeleton_reads {
@@ -192,8 +191,6 @@ private:
     id_set<value_id> wanted_;                ///< a result: its gradient comes from outside
 };
 
-} // namespace detail
-
 /// Appends the backward skeleton of the forward nodes in `builder`; `facts[n]` are those of node n,
 /// `trainable[n]` says whether the gradient of input node n is a result. O(nodes + edges).
 inline void add_backward_skeleton(snapshot_builder& builder, const id_vector<node_id, op_facts>& facts,
@@ -201,4 +198,4 @@ inline void add_backward_skeleton(snapshot_builder& builder, const id_vector<nod
     detail::skeleton_builder(builder, facts, trainable).run();
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -25,7 +25,7 @@ namespace echo {
 [[nodiscard]] inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule& steps) {
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
-    const auto latest = latest_runs(s, steps); // whose copies are the graph's outputs
+    const auto latest = detail::latest_runs(s, steps); // whose copies are the graph's outputs
 
     std::vector<copy_id> found;
     for (const auto t : steps.steps()) {

@@ -13,9 +13,7 @@
 #include <optional>
 #include <utility>
 
-namespace echo {
-
-namespace detail {
+namespace echo::detail {
 
 /// Chooses among the plans of a search by what the host's allocator takes. All must outlive it.
 class allocator_choice {
@@ -66,6 +64,4 @@ private:
     std::uint64_t least_ = 0; // bytes of the best
 };
 
-} // namespace detail
-
-} // namespace echo
+} // namespace echo::detail

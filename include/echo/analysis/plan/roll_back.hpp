@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
 /// copies made again, and kept values that only runs after the peak read. O(steps + copies).
@@ -43,8 +42,6 @@ inline std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan&
     }
     return sum;
 }
-
-} // namespace detail
 
 /// What a roll-back leaves, and how many subgraphs it has taken back.
 struct rolled_back {
@@ -83,4 +80,4 @@ struct rolled_back {
     return {std::move(plan), taken_back};
 }
 
-} // namespace echo
+} // namespace echo::detail

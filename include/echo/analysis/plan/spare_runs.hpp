@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// The same steps but for one recompute that is not fused: who read that copy reads the one before it. O(steps + copies
 /// read). Errors: none.
@@ -38,8 +38,6 @@ inline schedule without_run(const schedule& steps, step_id left_out) {
     }
     return made;
 }
-
-namespace detail {
 
 /// Leaves recomputations out one by one, the last of the pass first, where the allocator takes no more than before, or
 /// no more than the budget, and the peak stays within the baseline's and the budget. At most
@@ -76,6 +74,4 @@ private:
     const plan_options& options_;
 };
 
-} // namespace detail
-
-} // namespace echo
+} // namespace echo::detail

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// Step `by` reads a value that `content` made (not the view through which it may look), itself or inside it.
 struct storage_read {
@@ -57,4 +57,4 @@ private:
     read_walk walk_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -6,7 +6,7 @@
 #include <echo/analysis/schedule/schedule.hpp>
 #include <echo/graph/id_vector.hpp>
 
-namespace echo {
+namespace echo::detail {
 
 /// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps). Errors: none.
 [[nodiscard]] inline id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
@@ -16,4 +16,4 @@ namespace echo {
     return latest;
 }
 
-} // namespace echo
+} // namespace echo::detail

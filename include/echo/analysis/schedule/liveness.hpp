@@ -64,7 +64,7 @@ private:
     detail::large_vector<storage_id> of_copy_;
     id_vector<step_id, std::uint32_t> first_copy_;
     detail::large_vector<step_id> last_read_;
-    copy_ends ends_;
+    detail::copy_ends ends_;
 };
 
 namespace detail {

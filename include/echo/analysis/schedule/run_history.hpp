@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Its memory is used again for the next schedule.
 class run_history {
@@ -35,4 +35,4 @@ private:
     id_vector<step_id, step_id> earlier_; ///< the one that ran its node before
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -137,7 +137,7 @@ inline std::vector<std::uint64_t> best_fit(const timeline& line, bool backwards)
     const auto end = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].first : line[i].last;
     };
-    ranking by_start, by_end;
+    detail::ranking by_start, by_end;
     by_start.reserve(line.size());
     by_end.reserve(line.size());
     for (std::uint32_t i = 0; i < line.size(); ++i) {

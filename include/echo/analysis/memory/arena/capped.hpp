@@ -72,7 +72,7 @@ private:
     }
 
     std::vector<std::uint32_t> sorted(std::uint32_t order) const {
-        ranking by_weight;
+        echo::detail::ranking by_weight;
         by_weight.reserve(items_.size());
         for (std::uint32_t i = 0; i < items_.size(); ++i) {
             const interval& x = items_[i];

@@ -71,7 +71,7 @@ private:
     }
 
     void sort() {
-        ranking by_weight;
+        detail::ranking by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) by_weight.add(i, weight_[i], line_[i].bytes);
         order_ = by_weight.descending();

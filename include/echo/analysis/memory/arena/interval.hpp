@@ -28,7 +28,7 @@ struct interval {
 struct time_orders {
     /// Sorts by both. O(n log n).
     explicit time_orders(std::span<const interval> items) {
-        ranking by_start, by_end;
+        detail::ranking by_start, by_end;
         by_start.reserve(items.size());
         by_end.reserve(items.size());
         for (std::uint32_t i = 0; i < items.size(); ++i) {

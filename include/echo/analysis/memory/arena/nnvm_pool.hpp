@@ -44,7 +44,7 @@ public:
     /// Items must not be empty, and must outlive it. O(n log n).
     nnvm_blocks(std::span<const interval> items, std::uint64_t match_range)
         : rank_of_(items.size(), 0), match_range_(match_range), free_(items.size() + 2) {
-        ranking by_bytes;
+        echo::detail::ranking by_bytes;
         by_bytes.reserve(items.size());
         for (std::uint32_t i = 0; i < items.size(); ++i) by_bytes.add(i, ~items[i].bytes);
         sizes_.push_back(0); // always free: below all others, and never taken
@@ -117,7 +117,7 @@ private:
     std::vector<interval> used; // those of more than 0 bytes
     for (const auto& x : items)
         if (x.bytes) used.push_back(x);
-    ranking making;
+    echo::detail::ranking making;
     making.reserve(used.size());
     for (auto n = static_cast<std::uint32_t>(used.size()), k = 0U; k < n;
          ++k) { // equal ones from the last on

@@ -40,7 +40,7 @@ public:
     std::span<const std::uint32_t> next() {
         constexpr std::uint32_t octaves[] = {1, 4, 2};
         const std::uint32_t noise = turn_ < 4 ? 0 : octaves[turn_ / 4 % 3];
-        ranking by_weight;
+        detail::ranking by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) {
             const interval& x = line_[i];

@@ -95,7 +95,7 @@ private:
     }
 
     void sort() {
-        ranking by_life;
+        detail::ranking by_life;
         by_life.reserve(items_.size());
         for (std::uint32_t i = 0; i < items_.size(); ++i)
             by_life.add(i, ~(std::uint64_t{items_[i].first} << 32 | items_[i].last), ~items_[i].bytes);

@@ -21,7 +21,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Computes bounds for one snapshot. Snapshot and candidates must outlive it.
 class budget_bound {
@@ -174,4 +174,4 @@ private:
     std::size_t cuts_left_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

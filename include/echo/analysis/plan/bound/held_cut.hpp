@@ -30,7 +30,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the cut counts. A byte costs `byte`, a tick run again `tick`; both times their amounts over the whole graph
 /// stay below 2^58.
@@ -214,4 +214,4 @@ private:
     id_vector<node_id, vertex> run_, late_; ///< by value or by node: its vertex
 };
 
-} // namespace echo
+} // namespace echo::detail

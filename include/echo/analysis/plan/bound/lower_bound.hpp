@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Computes bounds for one snapshot. Snapshot and candidates must outlive it.
 class lower_bound {
@@ -137,4 +137,4 @@ private:
     std::vector<std::uint64_t> hopes_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -17,7 +17,7 @@
 #include <limits>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The rules for one snapshot, found once. O(nodes + edges) to build. Snapshot and candidates must outlive it.
 class schedule_rules {
@@ -140,4 +140,4 @@ private:
     id_lists<node_id, node_id> waiting_;
 };
 
-} // namespace echo
+} // namespace echo::detail

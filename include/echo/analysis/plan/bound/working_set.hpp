@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the working set of a step says about one storage that it reads.
 struct counted_storage {
@@ -123,4 +123,4 @@ private:
     id_vector<value_id, std::uint32_t> share_of_; ///< base value: its entry of `shares_`, or `none`
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with every starting plan brought down to the limit; those that come to recompute half as much again as the
 /// best of them are given up. `patient`: also those that come down slowly. O(starts) plans brought down, of some ten
@@ -49,4 +49,4 @@ namespace echo {
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

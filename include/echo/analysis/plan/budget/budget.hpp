@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What a search for budgets may do, and whom it tells how far it is.
 struct budget_options {
@@ -160,4 +160,4 @@ private:
     search_state state_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Snapshot, candidates, evaluator and anchors must outlive it.
 class cut_candidates {
@@ -53,4 +53,4 @@ private:
     std::vector<time_price> prices_;
 };
 
-} // namespace echo
+} // namespace echo::detail

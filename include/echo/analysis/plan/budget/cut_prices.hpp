@@ -19,9 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
-
-namespace detail {
+namespace echo::detail {
 
 /// 2^(k/16) in whole numbers of 2^-16.
 inline constexpr std::array<std::uint64_t, 16> powers_of_16ths{65536,  68438,  71468,  74632, 77936,  81386,
@@ -41,8 +39,6 @@ inline std::uint64_t exp2_of_16ths(int log) noexcept {
     return mul_div(powers_of_16ths[static_cast<std::size_t>(log % 16)], std::uint64_t{1} << (log / 16),
                    powers_of_16ths[0]);
 }
-
-} // namespace detail
 
 /// Prices of time from what one op in twenty makes faster down to a sixteenth of what all but one in twenty do (a chain
 /// takes several runs to make), evenly on a logarithmic scale, dearest first. A single price of 0 where no op may run
@@ -79,4 +75,4 @@ inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c
     return prices;
 }
 
-} // namespace echo
+} // namespace echo::detail

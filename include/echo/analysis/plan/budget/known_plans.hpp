@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Plans in order: peaks fall, times rise.
 class known_plans {
@@ -70,4 +70,4 @@ private:
     std::vector<rated_decision> plans_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with plans brought down as far as they go, or to the limit: first the lowest starts at once, then the
 /// lowest plan in small steps. Some hundred replays, of O(nodes + edges + steps) each. Errors: as `replay`.
@@ -90,4 +90,4 @@ namespace echo {
     return halve(m, std::move(state), most, missed, tuning::last_limit_parts);
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with a plan within the limit that recomputes less, if the way finds one. Evictions take what is cheapest
 /// at the peak as it stands, and what they took for one peak may be needless once something larger is gone. So the
@@ -30,4 +30,4 @@ namespace echo {
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// As a limit on recomputation: any time.
 inline constexpr ticks any_time = std::numeric_limits<ticks>::max();
@@ -100,4 +100,4 @@ private:
     double done_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with minimum cuts as starting plans: for several anchor distances and prices of time, with heavy ops and
 /// without; and the least peak that is proved. Of larger graphs only starts that no other beats, evenly many of them.
@@ -37,4 +37,4 @@ namespace echo {
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

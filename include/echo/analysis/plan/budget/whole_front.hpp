@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with plans at `count` limits, evenly from what costs nothing down to `low`: each starting plan goes on
 /// from limit to limit, and at each keeps again what fits. A few replays for each start and limit, of O(nodes + edges +
@@ -58,4 +58,4 @@ namespace echo {
     return learn_from_neighbours(m, std::move(state));
 }
 
-} // namespace echo
+} // namespace echo::detail

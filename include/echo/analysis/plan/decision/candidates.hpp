@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Facts for planning, by node or value index. Built once per snapshot, shared by all strategies.
 struct candidates {
@@ -76,8 +76,6 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
         }
     }
 }
-
-namespace detail {
 
 /// Finds the facts one after the other; each hangs on those before it.
 class candidate_finder {
@@ -277,12 +275,10 @@ private:
     id_vector<node_id, std::uint32_t> latest_;    ///< node: the last position at which it could be run
 };
 
-} // namespace detail
-
 /// O(nodes + edges).
 [[nodiscard]] inline candidates find_candidates(const snapshot& s, const host_abilities& host = {},
                                                 const device_model& device = {}) {
     return detail::candidate_finder(s, host, device).run();
 }
 
-} // namespace echo
+} // namespace echo::detail

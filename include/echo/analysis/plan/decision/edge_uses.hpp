@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Uses of one value.
 struct edge_use {
@@ -41,4 +41,4 @@ inline id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
     return all;
 }
 
-} // namespace echo
+} // namespace echo::detail

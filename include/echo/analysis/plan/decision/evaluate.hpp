@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Time of the steps that run a node again and are not fused. O(steps). Errors: none.
 inline ticks recompute_time(const candidates& c, const schedule& steps) {
@@ -120,4 +120,4 @@ private:
     std::size_t count_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

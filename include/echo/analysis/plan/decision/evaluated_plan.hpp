@@ -18,7 +18,7 @@
 #include <span>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the replay of a plan says of it in short.
 struct plan_figures {
@@ -38,8 +38,6 @@ struct rated_decision : plan_figures {
     /// What was decided.
     decision decided{};
 };
-
-namespace detail {
 
 /// What an evaluated plan holds.
 struct plan_data {
@@ -99,8 +97,6 @@ private:
     std::size_t kept_;
     std::list<plan_data> idle_; // the last that was given back first
 };
-
-} // namespace detail
 
 /// A decision carried out: its steps, where they belong, what is live when, and its figures. Moved, never copied; its
 /// memory goes back to the evaluator that made it, which must outlive it.
@@ -163,4 +159,4 @@ private:
     std::list<detail::plan_data> data_; // one, or none where it was moved away
 };
 
-} // namespace echo
+} // namespace echo::detail

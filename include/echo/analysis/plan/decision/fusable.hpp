@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// How far fusion goes. More ops in a kernel cost registers, more readers repeat work, more pointers are more loads.
 struct fusion_limits {
@@ -41,8 +41,6 @@ struct fusion_facts {
     id_set<node_id> reader;  ///< others may be recomputed inside it
     id_vector<node_id, std::uint64_t> work; ///< the most elements of anything that it reads or makes
 };
-
-namespace detail {
 
 /// Whether all that reads `v` in the backward pass, through views too, may recompute it.
 inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
@@ -69,8 +67,6 @@ inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input
     }
     return true;
 }
-
-} // namespace detail
 
 /// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges). Errors: none.
 inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
@@ -102,4 +98,4 @@ inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& 
     return f;
 }
 
-} // namespace echo
+} // namespace echo::detail

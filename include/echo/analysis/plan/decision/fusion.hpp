@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Snapshot and candidates must outlive it; scratch memory is kept between uses.
 class fuser {
@@ -66,4 +66,4 @@ private:
     hoisted_views hoist_;
 };
 
-} // namespace echo
+} // namespace echo::detail

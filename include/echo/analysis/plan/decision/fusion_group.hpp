@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Looks at one step after the other of a schedule. Snapshot and candidates must outlive it; scratch memory is kept.
 class fusion_group {
@@ -171,4 +171,4 @@ private:
     std::vector<copy_id> read_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Of the steps of one schedule, nothing of which is fused at first. All that is given must outlive it.
 class fusion_lifetimes {
@@ -109,4 +109,4 @@ private:
     step_id made_{0};                     // its step
 };
 
-} // namespace echo
+} // namespace echo::detail

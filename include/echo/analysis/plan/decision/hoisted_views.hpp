@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Rewrites schedules of one snapshot, which must outlive it; scratch memory is kept between uses.
 class hoisted_views {
@@ -79,4 +79,4 @@ private:
     std::vector<step_id> origins_;
 };
 
-} // namespace echo
+} // namespace echo::detail

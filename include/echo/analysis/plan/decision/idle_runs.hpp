@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Removes idle runs from schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must
 /// outlive it.
@@ -87,4 +87,4 @@ private:
     id_vector<step_id, step_id> number_;        ///< step: its number once what is idle is left out
 };
 
-} // namespace echo
+} // namespace echo::detail

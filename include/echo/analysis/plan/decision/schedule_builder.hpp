@@ -23,8 +23,7 @@
 #include <span>
 #include <utility>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// Of each node the length of the longest chain of nodes that may run again, of which it is the end. O(nodes + edges).
 inline id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<node_id>& rerunnable) {
@@ -48,8 +47,6 @@ inline id_set<node_id> where_encodings_may_be_made(const snapshot& s, const cand
     }
     return packs;
 }
-
-} // namespace detail
 
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
 class schedule_builder {
@@ -249,4 +246,4 @@ private:
     detail::large_vector<frame> stack_;
 };
 
-} // namespace echo
+} // namespace echo::detail

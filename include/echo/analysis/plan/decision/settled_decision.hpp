@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// A decision, held against what may be done with each node. Its memory is used again for the next decision. Snapshot
 /// and candidates must outlive it.
@@ -158,4 +158,4 @@ private:
     bool heavy_ = false;       ///< as chosen: heavy nodes may run twice
 };
 
-} // namespace echo
+} // namespace echo::detail

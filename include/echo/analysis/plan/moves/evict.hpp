@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// When to give up.
 struct eviction_options {
@@ -186,4 +186,4 @@ private:
     std::size_t priced_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

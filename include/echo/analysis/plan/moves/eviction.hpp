@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// A node of which a copy is given up. `storage`: what that frees; `from`, `to`: its last use before, the next one
 /// behind.
@@ -117,4 +117,4 @@ struct eviction_view {
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

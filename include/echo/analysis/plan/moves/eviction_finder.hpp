@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Copies that are live at a step without being used there.
 struct idle_copies {
@@ -139,4 +139,4 @@ private:
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// For whom something is made again, and what is known there.
 struct rerun_place {
@@ -125,4 +125,4 @@ private:
     id_set<node_id> is_demanded_, is_given_up_, is_kept_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// How much of a load lies above a limit, summed over steps.
 class excess_sums {
@@ -203,4 +203,4 @@ private:
     std::vector<node_id> sources_;
 };
 
-} // namespace echo
+} // namespace echo::detail

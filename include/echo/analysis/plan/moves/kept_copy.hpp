@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The copy of what `node` makes stays from its last use at `from` to the one at `to`.
 struct kept_copy {
@@ -102,4 +102,4 @@ inline void keep_copies(const snapshot& s, decision& decided, std::vector<kept_c
     });
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Remembers, of nodes with many inputs at one peak, those that may be missing.
 class missing_inputs {
@@ -69,4 +69,4 @@ private:
     std::vector<missing> known_; // by node; where others are put between, the values stay where they are
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo {
+namespace echo::detail {
 
 /// What taking a run off a plan saves: its own time, unless it is a late first run, and that of the recomputes which
 /// only it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
@@ -68,4 +68,4 @@ private:
     id_vector<step_id, ticks> saved_;
 };
 
-} // namespace echo
+} // namespace echo::detail

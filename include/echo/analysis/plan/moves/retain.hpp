@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Keeps copies in plans of one snapshot; scratch memory is kept between uses.
 class retainer {
@@ -151,4 +151,4 @@ private:
     std::vector<kept_gap> gaps_; // for the run looked at last
 };
 
-} // namespace echo
+} // namespace echo::detail

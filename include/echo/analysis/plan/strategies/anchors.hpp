@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// An anchor distance that no span exceeds.
 inline constexpr std::uint32_t no_anchor = std::numeric_limits<std::uint32_t>::max();
@@ -108,4 +108,4 @@ inline std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, s
     return all;
 }
 
-} // namespace echo
+} // namespace echo::detail

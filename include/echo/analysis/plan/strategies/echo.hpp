@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Which forward values the backward pass reads, and how.
 struct gradient_needs {
@@ -37,8 +37,6 @@ struct gradient_needs {
         }
     }
 };
-
-namespace detail {
 
 class echo_trimmer {
 public:
@@ -194,8 +192,6 @@ private:
     std::vector<value_id> dropped_, shared_;
 };
 
-} // namespace detail
-
 /// The paper's pass as its prose has it, with the anchors that `when` names. Each trimming step costs the
 /// edges it touches; rounds are repeated until nothing changes, in practice two or three times. Always ends:
 /// every round removes a node. Errors: none.
@@ -234,4 +230,4 @@ inline decision echo_as_printed(const snapshot& s, const candidates& c, const gr
     return out;
 }
 
-} // namespace echo
+} // namespace echo::detail

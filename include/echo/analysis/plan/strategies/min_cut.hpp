@@ -19,7 +19,7 @@
 #include <bit>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// What a run costs in the network. `run`: its price, `none` if the node may not run again (it may still run late);
 /// `held`: the price of what it makes, for as long as that is held; `allowed`: false for what is kept in any case.
@@ -287,4 +287,4 @@ private:
     flow_network::capacity cost_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -8,7 +8,7 @@
 
 #include <echo/analysis/plan/decision/schedule_builder.hpp>
 
-namespace echo {
+namespace echo::detail {
 
 /// O(nodes + edges). Errors: none.
 inline decision mirror(const snapshot& s, const candidates& c) {
@@ -33,4 +33,4 @@ inline decision mirror(const snapshot& s, const candidates& c) {
     return out;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Disjoint sets of nodes over a snapshot.
 class node_sets {
@@ -91,4 +91,4 @@ inline node_groups partition(const snapshot& s, const candidates& c) {
     });
 }
 
-} // namespace echo
+} // namespace echo::detail
