@@ -32,7 +32,7 @@ def name_of(head: list[str]) -> str:
     until = plain.index("=") if "=" in plain else len(plain)
     for at in range(1, until):
         if plain[at] == "()" and IDENTIFIER.match(plain[at - 1]) and plain[at - 1] != "requires":
-            return plain[at - 1]
+            return "" if plain[at - 2] == "::" else plain[at - 1]  # of a class that stands elsewhere
     depth, last = 0, ""
     for word in plain[:until]:
         depth += (word == "<") - (word == ">")
@@ -102,6 +102,7 @@ class Interface(unittest.TestCase):
             ("template <class T>\n    requires c<T>\n[[nodiscard]] inline std::vector<T> a(T x = {}) { return b(x); }", {"a"}),
             ("inline constexpr std::array<int, 2> a{1, 2};\nconstexpr bool b = f(1);", {"a", "b"}),
             ("template <>\nstruct a<int> { };", {"a"}),
+            ("inline int a::b() { return 1; }", set()),
             ("inline bool operator==(a, a) { return true; }", set()),
             ("namespace detail {\nstruct a { };\n}\nstruct b { };", {"b"}),
             ("static_assert(sizeof(int) == 4);", set()),

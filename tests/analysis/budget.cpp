@@ -477,6 +477,27 @@ TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     CHECK(told.back() <= 1);
 }
 
+TEST_CASE("planning ends where it is told to stop, and asks no more") {
+    const far_apart m;
+    int asked = 0, last = 3;
+    const auto stop = [&] { return ++asked == last; };
+    for (const auto how : {echo::strategy::min_cut, echo::strategy::budget})
+        for (const bool fuse : {false, true}) {
+            asked = 0;
+            try {
+                static_cast<void>(echo::make_plan(m.s, {.how = how, .host = {.fuse = fuse}, .stop = stop}));
+                FAIL("planned");
+            } catch (const echo::error& e) {
+                CHECK(e.key() == "stop");
+            }
+            CHECK(asked == last);
+        }
+    asked = 0;
+    CHECK_THROWS_AS(echo::front(m.s, {.stop = stop}), echo::error);
+    last = -1; // never
+    CHECK(echo::make_plan(m.s, {.stop = stop}).report().replays == echo::make_plan(m.s).report().replays);
+}
+
 TEST_CASE("a plan that comes back is the plan that was made, whatever was made in between", "[budget][law]") {
     std::size_t fusing = 0;
     support::check(1, [&] {

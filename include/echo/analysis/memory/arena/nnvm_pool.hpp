@@ -15,6 +15,7 @@
 #pragma once
 
 #include <echo/analysis/memory/arena/bit_row.hpp>
+#include <echo/analysis/memory/arena/nnvm_pool_options.hpp>
 #include <echo/analysis/memory/arena/place.hpp>
 #include <echo/analysis/memory/arena/timeline.hpp>
 #include <echo/graph/ranking.hpp>
@@ -27,13 +28,6 @@
 #include <vector>
 
 namespace echo::arena {
-
-/// What there is to choose.
-struct nnvm_pool {
-    std::uint64_t match_range = 16; ///< a block may be so many times as large as asked, or grow so many times
-                                    ///< larger; 0: no block is used twice
-    std::uint64_t overhead = 32;    ///< bytes beside those of each block
-};
 
 /// The blocks of a pool. Every size that a block ever has is that of an item, so sizes are known beforehand and free
 /// blocks are found by the rank of theirs: `take` is O(ranks in the match range / 64), `give` O(1).

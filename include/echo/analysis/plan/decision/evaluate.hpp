@@ -8,6 +8,8 @@
 #include <echo/analysis/plan/decision/fusion.hpp>
 #include <echo/analysis/plan/decision/schedule_builder.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/error.hpp>
+#include <echo/function_ref.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -29,12 +31,15 @@ class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
     evaluator& operator=(const evaluator&) = delete;
-    evaluator(const snapshot& s, const candidates& c)
-        : s_(s), c_(c), pool_(plans_kept(s)), build_(s, c), fuse_(s, c) {}
+    /// `stop`: see `plan_options::stop`.
+    evaluator(const snapshot& s, const candidates& c, function_ref<bool()> stop = {})
+        : s_(s), c_(c), stop_(stop), pool_(plans_kept(s)), build_(s, c), fuse_(s, c) {}
 
     /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes +
-    /// values). Errors: as `replay`.
+    /// values). Errors: as `replay`, and that it was stopped.
     [[nodiscard]] evaluated_plan operator()(const decision& decided) {
+        if (stop_ && stop_())
+            throw error({}, "stop", "planning was stopped", "plan again without a stop, or for less");
         ++count_;
         if (auto known = pool_.find(decided); !known.empty()) return {pool_, std::move(known)};
         evaluated_plan plan(pool_, pool_.take());
@@ -113,6 +118,7 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
+    function_ref<bool()> stop_;
     detail::plan_pool pool_;
     schedule_builder build_;
     fuser fuse_;
