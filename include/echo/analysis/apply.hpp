@@ -313,7 +313,8 @@ private:
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.
-template <rewritable_graph G>
+template <detail::checked_host_graph G>
+    requires rewritable_graph<G>
 applied<node_of<G>> apply(const plan& p, G& g) {
     return detail::apply_run<G>(p.steps(), g).run();
 }

@@ -10,7 +10,7 @@ namespace echo {
 
 /// The abilities that follow from the optional functions of `graph_traits<G>`, for plans that go through
 /// `apply`.
-template <host_graph G>
+template <detail::checked_host_graph G>
 [[nodiscard]] constexpr host_abilities abilities() noexcept {
     return {.recompute = can_clone<G>,
             .recompute_results = can_redirect_result<G>,

@@ -23,7 +23,7 @@
 namespace echo {
 namespace detail {
 
-template <host_graph G>
+template <checked_host_graph G>
 class reader {
     using traits = graph_traits<G>;
 
@@ -204,10 +204,10 @@ private:
 /// Reads a host graph. Errors: everything `snapshot_builder` refuses, a node listed twice, a host gradient
 /// node that reads what the facts exclude. O(nodes + edges) expected.
 template <class G>
-    requires host_graph<G>
+    requires detail::checked_host_graph<G>
 [[nodiscard]] snapshot read(const G& graph) {
     if constexpr (detail::can_be_read<G>) return detail::reader<G>(graph).run();
-    return {}; // `host_graph` has said what is missing
+    return {}; // `checked_host_graph` has said what is missing
 }
 
 } // namespace echo
