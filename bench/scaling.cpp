@@ -19,6 +19,12 @@
 #include "format/read_file.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/decision/decision.hpp>
+#include <echo/analysis/plan/decision/schedule_builder.hpp>
+#include <echo/analysis/plan/strategies/anchors.hpp>
+#include <echo/analysis/plan/strategies/min_cut.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 #include <echo/vocabulary/aten.hpp>

@@ -7,6 +7,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/strategies/echo.hpp>
 #include <echo/analysis/verify.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/graph/snapshot_builder.hpp>

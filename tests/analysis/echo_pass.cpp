@@ -5,9 +5,13 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/plan_progress.hpp>
+#include <echo/analysis/plan/strategies.hpp>
 #include <echo/analysis/plan/strategies/echo.hpp>
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -7,6 +7,9 @@
 
 #include <echo/analysis/fused_profile.hpp>
 #include <echo/analysis/plan/decision/fusion.hpp>
+#include <echo/analysis/plan/join_fronts.hpp>
+#include <echo/analysis/plan/plan_outcome.hpp>
+#include <echo/analysis/verify/checked_replay.hpp>
 
 #include <catch2/catch.hpp>
 

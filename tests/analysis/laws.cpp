@@ -8,6 +8,7 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/fused_profile.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
 
 #include <algorithm>
 

@@ -9,7 +9,9 @@
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan/bound/budget_bound.hpp>
 #include <echo/analysis/plan/bound/lower_bound.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/verify.hpp>
+#include <echo/analysis/verify/checked_replay.hpp>
 
 namespace {
 

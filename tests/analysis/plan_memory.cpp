@@ -5,6 +5,18 @@
 #include "support/interval_sets.hpp"
 #include "support/sanitized.hpp"
 
+#include <echo/analysis/memory/arena/anytime.hpp>
+#include <echo/analysis/memory/arena/best_fit.hpp>
+#include <echo/analysis/memory/arena/capped.hpp>
+#include <echo/analysis/memory/arena/greedy.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
+#include <echo/analysis/memory/arena/search_orders.hpp>
+#include <echo/analysis/memory/arena/section_search.hpp>
+#include <echo/analysis/memory/arena/sections.hpp>
+#include <echo/analysis/memory/arena/skyline.hpp>
+#include <echo/analysis/memory/arena/timeline.hpp>
+#include <echo/analysis/memory/arena/valleys.hpp>
+#include <echo/analysis/memory/arena/window_tree.hpp>
 #include <echo/analysis/plan_memory.hpp>
 
 #include <catch2/catch.hpp>

@@ -5,6 +5,7 @@
 #include "support/laws.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
 

@@ -8,6 +8,12 @@
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 #include <echo/analysis/verify.hpp>
+#include <echo/analysis/verify/check_arena.hpp>
+#include <echo/analysis/verify/checked_replay.hpp>
+#include <echo/analysis/verify/neighbour_set.hpp>
+#include <echo/analysis/verify/replay_machine.hpp>
+#include <echo/analysis/verify/resolved_steps.hpp>
+#include <echo/analysis/verify/step_resolver.hpp>
 #include <echo/graph/dead_nodes.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 

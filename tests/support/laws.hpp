@@ -8,7 +8,9 @@
 
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/fusable.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/analysis/verify.hpp>
 
 #include <algorithm>

@@ -8,6 +8,9 @@
 #include "workloads.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/decision/decision.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/profile.hpp>
 #include <echo/graph/read.hpp>

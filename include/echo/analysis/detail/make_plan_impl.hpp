@@ -3,7 +3,9 @@
 /// What `make_plan` and `front` do: the planner of one host. `echo::core` compiles it once.
 #pragma once
 
+#include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/join_fronts.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/plan/plan_options.hpp>
 #include <echo/analysis/plan/plan_outcome.hpp>
@@ -138,20 +140,6 @@ private:
     const plan_options& options_;
     candidates c_;
 };
-
-/// Adds points to a front: of all, those stay that no other beats.
-inline void join(std::vector<front_point>& points, const std::vector<front_point>& more) {
-    points.insert(points.end(), more.begin(), more.end());
-    std::sort(points.begin(), points.end(), [](const front_point& a, const front_point& b) {
-        if (a.recompute_time_ratio != b.recompute_time_ratio)
-            return a.recompute_time_ratio < b.recompute_time_ratio;
-        return a.peak_bytes < b.peak_bytes;
-    });
-    std::size_t kept = 0;
-    for (const front_point& p : points)
-        if (kept == 0 || p.peak_bytes < points[kept - 1].peak_bytes) points[kept++] = p;
-    points.resize(kept);
-}
 
 } // namespace detail
 

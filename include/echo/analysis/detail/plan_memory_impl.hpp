@@ -8,6 +8,7 @@
 #include <echo/analysis/memory/memory_options.hpp>
 #include <echo/analysis/memory/memory_plan.hpp>
 #include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/schedule/liveness.hpp>
 #include <echo/analysis/schedule/load_sweep.hpp>
 

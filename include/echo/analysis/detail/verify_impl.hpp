@@ -6,6 +6,7 @@
 #include <echo/analysis/memory/memory_plan.hpp>
 #include <echo/analysis/plan/decision/cost.hpp>
 #include <echo/analysis/plan/plan.hpp>
+#include <echo/analysis/verify.hpp>
 #include <echo/analysis/verify/check_arena.hpp>
 #include <echo/analysis/verify/checked_replay.hpp>
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <echo/graph/id_vector.hpp>
+#include <echo/graph/skeleton.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 
 #include <algorithm>
