@@ -158,7 +158,7 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
 }
 
 TEST_CASE("where a budget is not met, what is largest at the peak is named", "[budget]") {
-    const std::uint64_t workspace = GENERATE(0, 199, 201);
+    const std::uint64_t workspace = GENERATE(0U, 199U, 201U);
     toy_graph g;
     const auto data = g.input(5000); // resident: no plan can give it up
     const auto small = g.heavy({data}, 90), large = g.heavy({small}, 200), other = g.heavy({large}, 100);

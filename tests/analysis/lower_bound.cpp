@@ -317,7 +317,7 @@ TEST_CASE("a bound on time is what must run again, but for a tick of those that 
     CHECK(least(peak) == 0);
     CHECK(least(peak - 1) == one);
     for (const echo::ticks runs : {1, 2})
-        for (const std::uint64_t room : {0, 1, 2}) {
+        for (const std::uint64_t room : {0U, 1U, 2U}) {
             const auto bound = least(peak - static_cast<std::uint64_t>(runs) * map + room);
             CAPTURE(runs, room, bound, one, tick);
             CHECK(bound <= runs * one);
