@@ -1,40 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""What including <echo/echo.hpp> costs, against <boost/graph/adjacency_list.hpp>: the same compiler, in turns."""
-import resource
+"""What the files of tests/include_cost.py pay, and one that includes <boost/graph/adjacency_list.hpp>: processor seconds
+and memory of g++ -O2, in turns.
+"""
 import statistics
-import subprocess
+import sys
 
 import results
 
-HEADERS = ("echo/echo.hpp", "boost/graph/adjacency_list.hpp")
-ROUNDS = 7
+sys.path.insert(0, str(results.ROOT / "tests"))
+import include_cost  # noqa: E402
 
-
-def seconds(header):
-    """The processor time of compiling the header alone: other work on the machine does not count."""
-    before = spent()
-    subprocess.run(["g++", "-fsyntax-only", "-std=c++20", f"-I{results.ROOT / 'include'}", "-xc++", "-"],
-                   input=f"#include <{header}>\n", text=True, check=True)
-    return spent() - before
-
-
-def spent():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+BOOST = "#include <boost/graph/adjacency_list.hpp>\n"
+FILES = {"the standard library alone": (include_cost.YARDSTICK, ()), "Boost.Graph's adjacency_list": (BOOST, ()),
+         **include_cost.UNITS}
+ROUNDS = 3
 
 
 def main():
-    for header in HEADERS:  # fills the file cache
-        seconds(header)
-    times = {header: [] for header in HEADERS}
+    costs = {name: [] for name in FILES}
     for _ in range(ROUNDS):
-        for header in HEADERS:
-            times[header].append(seconds(header))
-    medians = {header: statistics.median(values) for header, values in times.items()}
-    rows = [{"header": header, "median s": round(medians[header], 3), "least s": round(min(times[header]), 3),
-             "most s": round(max(times[header]), 3)} for header in HEADERS]
-    results.write("include-cost", rows, ratio=round(medians[HEADERS[0]] / medians[HEADERS[1]], 3), rounds=ROUNDS)
+        for name, (text, options) in FILES.items():
+            costs[name].append(include_cost.cost("g++", text, options))
+    rows = []
+    for name, found in costs.items():
+        seconds = [s for s, _ in found]
+        rows.append({"file": name, "median s": round(statistics.median(seconds), 3), "least s": round(min(seconds), 3),
+                     "most s": round(max(seconds), 3), "MB": round(max(megabytes for _, megabytes in found))})
+    results.write("include-cost", rows, rounds=ROUNDS)
 
 
 if __name__ == "__main__":

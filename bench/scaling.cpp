@@ -19,6 +19,12 @@
 #include "format/read_file.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/decision/decision.hpp>
+#include <echo/analysis/plan/decision/schedule_builder.hpp>
+#include <echo/analysis/plan/strategies/anchors.hpp>
+#include <echo/analysis/plan/strategies/min_cut.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/graph/snapshot_builder.hpp>
 #include <echo/vocabulary/aten.hpp>
@@ -178,12 +184,12 @@ void empty_caches() {
 
 struct instruments {
     explicit instruments(const echo::snapshot& s)
-        : snapshot(s), c(echo::find_candidates(s)), anchors(s, c), solve(s, c), lay_out(s, c),
-          decided(echo::decision::nothing(s)) {}
+        : snapshot(s), c(echo::detail::find_candidates(s)), anchors(s, c), solve(s, c), lay_out(s, c),
+          decided(echo::detail::decision::nothing(s)) {}
 
     cut_time one(std::uint32_t distance) {
         const double start = now_us();
-        const echo::backward_needs needs = anchors(distance);
+        const echo::detail::backward_needs needs = anchors(distance);
         const double asked = now_us();
         solve(needs, {}, decided);
         const double cut = now_us();
@@ -193,12 +199,12 @@ struct instruments {
     }
 
     const echo::snapshot& snapshot;
-    echo::candidates c;
-    echo::anchor_finder<> anchors;
-    echo::min_cut<> solve;
-    echo::schedule_builder<> lay_out; // an evaluator would remember what it made
+    echo::detail::candidates c;
+    echo::detail::anchor_finder anchors;
+    echo::detail::min_cut solve;
+    echo::detail::schedule_builder lay_out; // an evaluator would remember what it made
     echo::replay replay;
-    echo::decision decided;
+    echo::detail::decision decided;
     echo::schedule steps;
     echo::id_vector<echo::step_id, echo::node_id> homes;
     echo::replayed replayed;
@@ -215,7 +221,8 @@ void measure_cut(const echo::snapshot& s) {
     const std::size_t memory = most_allocated - before;
 
     // All distances in turn, so that a moment when the machine is busy strikes none of them alone.
-    const auto distances = echo::anchor_distances(with.anchors(echo::no_anchor).largest_span, 10);
+    const auto distances =
+        echo::detail::anchor_distances(with.anchors(echo::detail::no_anchor).largest_span, 10);
     std::vector<cut_time> least(distances.size(), {.cut = std::numeric_limits<double>::infinity()});
     const double begun = now_us();
     for (int round = 0; round < 4 || now_us() - begun < 1e6; ++round)

@@ -45,13 +45,17 @@ def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
             return
         done.add(header)
         depth = 0
-        text = []
+        text = [f"// ---- {header}"]
         for number, line in enumerate(
             (include / header).read_text(encoding="utf-8").splitlines(), 1
         ):
             directive = line.strip().replace(" ", "")
             depth += directive.startswith("#if") - directive.startswith("#endif")
             found = INCLUDE.match(line)
+            if found and found[1].endswith("_impl.hpp"):  # at the end, unless echo::core has it
+                body.extend(text[:-1])
+                add(found[1])
+                return
             if NOT_TWICE.match(line):
                 continue
             if not found or (depth and not found[1].startswith("echo/")):
@@ -64,7 +68,7 @@ def amalgamate(include: pathlib.Path, headers: list[str]) -> str:
                 add(found[1])
             else:
                 outside.add(found[1])
-        body.extend([f"// ---- {header}", *text])
+        body.extend(text)
 
     for header in headers:
         add(header)

@@ -9,8 +9,14 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/echo COMPONE
 
 # find_package(echo), where ever the prefix is moved to.
 install(TARGETS echo echo-cuda EXPORT echo-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(independent ARCH_INDEPENDENT)
+if(ECHO_INSTALL_CORE)
+  set(independent "")
+  install(TARGETS echo-core EXPORT echo-core-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  install(EXPORT echo-core-targets NAMESPACE echo:: DESTINATION ${package_dir} COMPONENT dev)
+endif()
 install(EXPORT echo-targets NAMESPACE echo:: DESTINATION ${package_dir} COMPONENT dev)
-write_basic_package_version_file(echo-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+write_basic_package_version_file(echo-config-version.cmake COMPATIBILITY SameMinorVersion ${independent})
 install(FILES packaging/echo-config.cmake ${PROJECT_BINARY_DIR}/echo-config-version.cmake
   DESTINATION ${package_dir} COMPONENT dev)
 

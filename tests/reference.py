@@ -49,8 +49,8 @@ def said(text: str) -> list[str]:
         return run.warnings_of(include, pathlib.Path(folder) / "out")
 
 
-# Folders whose functions are what ops compute, rows of a vocabulary, or made for a device.
-ASIDE = {"ops", "symbol", "vocabulary", "kernel", "cuda"}
+# Folders whose functions are what ops compute, rows of a vocabulary, made for a device, or declared elsewhere.
+ASIDE = {"ops", "symbol", "vocabulary", "kernel", "cuda", "detail"}
 NO_FUNCTION = re.compile(
     r"[/#{})\s]|$|(namespace|template|requires|class|struct|enum|using|concept|static_assert|union"
     r"|public|private|protected)\b"
@@ -87,9 +87,10 @@ def silent_functions(text: str) -> list[tuple[str, str]]:
             end += 1
         head = " ".join(lines[at : end + 1])
         name = re.search(r"(\w+)\(", head)
-        if not name or re.search(r"\bconstexpr\b|\boperator\b|[;}]\s*(//.*)?$", head):
+        elsewhere = "ECHO_INLINE" in head and head.rstrip().endswith(";")
+        if not name or (re.search(r"\bconstexpr\b|\boperator\b|[;}]\s*(//.*)?$", head) and not elsewhere):
             continue
-        body = next((k for k, one in enumerate(lines[end + 1 :]) if one.startswith("}")), 0)
+        body = 2 if elsewhere else next((k for k, one in enumerate(lines[end + 1 :]) if one.startswith("}")), 0)
         told = told_of(lines, at)
         if body > 1 and not COST.search(told):
             found.append((name[1], "cost"))
@@ -120,6 +121,8 @@ class Functions(unittest.TestCase):
             ),
             (f"/// Words. O(1). Errors: none.\ninline int f(int x) {body}", []),
             ("/// Words.\ninline int f(int x) {\n    return x;\n}\n", []),
+            ("/// Words.\nECHO_INLINE int f(int x,\n      int y);\n", ["cost", "errors"]),
+            ("/// Words. O(1). Errors: none.\nECHO_INLINE int f(int x);\n", []),
             ("/// Words.\ninline int f(int x) { return x; }\n", []),
             (f"namespace detail {{\ninline int f(int x) {body}}} // namespace detail\n", []),
             (f"/// Words.\nconstexpr int f(int x) {body}", []),

@@ -167,7 +167,6 @@ ANALYSIS = [
         "What may be done with the snapshot's nodes and values.",
     ),
     (r"static constexpr [\w:]+ (?:none|nobody|nowhere) =", "Stands for: there is none."),
-    (r"explicit operator bool\(\) const", "Whether there is one."),
     (r"std::size_t size\(\) const", "How many there are. O(1)."),
     (r"bool empty\(\) const", "Whether there is none. O(1)."),
     (r"progress_callback progress\{\};", "Called now and then with the part done, 0 to 1."),

@@ -8,6 +8,7 @@
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/analysis/verify.hpp>
 #include <echo/error.hpp>
 #include <echo/fwd.hpp>

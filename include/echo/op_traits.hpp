@@ -78,7 +78,7 @@ constexpr std::string_view type_name() {
 
 /// The facts of an op type. A constant. Errors: at compile time only.
 template <described Op>
-constexpr op_facts facts_of() noexcept {
+[[nodiscard]] constexpr op_facts facts_of() noexcept {
     using traits = op_traits<Op>;
     op_facts facts;
     if constexpr (requires { Op::name; })
@@ -106,7 +106,7 @@ template <template <class...> class Variant, described... Op>
     requires requires(const Variant<Op...>& v) {
         { v.index() } -> std::convertible_to<std::size_t>;
     }
-constexpr op_facts facts_of(const Variant<Op...>& op) {
+[[nodiscard]] constexpr op_facts facts_of(const Variant<Op...>& op) {
     constexpr op_facts alternatives[] = {facts_of<Op>()...};
     const std::size_t index = op.index();
     if (index >= sizeof...(Op)) throw error({}, "op", "the variant holds no op", "give the node an op");

@@ -55,9 +55,9 @@ struct far_apart {
 };
 
 /// Of two plans of the same steps.
-bool have_same_history(const echo::evaluator<>& one, const echo::evaluated_plan& a,
-                       const echo::evaluator<>& other, const echo::evaluated_plan& b) {
-    const echo::copy_history<>&known = one.history_of(a), &made = other.history_of(b);
+bool have_same_history(const echo::detail::evaluator& one, const echo::detail::evaluated_plan& a,
+                       const echo::detail::evaluator& other, const echo::detail::evaluated_plan& b) {
+    const echo::detail::copy_history &known = one.history_of(a), &made = other.history_of(b);
     for (const auto t : a.steps().steps())
         if (known.earlier(t) != made.earlier(t)) return false;
     for (const auto i : a.live().storages())
@@ -72,9 +72,9 @@ bool have_same_history(const echo::evaluator<>& one, const echo::evaluated_plan&
 
 TEST_CASE("a copy is there until it is forgotten", "[budget]") {
     const far_apart m;
-    const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder<> lay(m.s, c);
-    auto decided = echo::decision::nothing(m.s);
+    const auto c = echo::detail::find_candidates(m.s);
+    echo::detail::schedule_builder lay(m.s, c);
+    auto decided = echo::detail::decision::nothing(m.s);
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 8");
     decided.forget(m.at(m.a), m.at(m.d2));
     CHECK(text(lay(decided)) == "0 1 2 3 4 5 6 7 2' 8");
@@ -91,9 +91,9 @@ TEST_CASE("a copy is there until it is forgotten", "[budget]") {
 
 TEST_CASE("what will be needed can be made early", "[budget]") {
     const far_apart m;
-    const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder<> lay(m.s, c);
-    auto decided = echo::decision::nothing(m.s);
+    const auto c = echo::detail::find_candidates(m.s);
+    echo::detail::schedule_builder lay(m.s, c);
+    auto decided = echo::detail::decision::nothing(m.s);
     decided.forget(m.at(m.a), m.at(m.d1));
     decided.make_early(m.at(m.a), echo::node_id(4));
     CHECK(text(lay(decided)) == "0 1 2 3 4 2' 5 6 7 8"); // there was a copy then: nothing to make
@@ -107,9 +107,9 @@ TEST_CASE("what will be needed can be made early", "[budget]") {
 
 TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const far_apart m;
-    const auto c = echo::find_candidates(m.s);
-    echo::schedule_builder<> lay(m.s, c);
-    auto decided = echo::decision::nothing(m.s);
+    const auto c = echo::detail::find_candidates(m.s);
+    echo::detail::schedule_builder lay(m.s, c);
+    auto decided = echo::detail::decision::nothing(m.s);
     decided.again.insert(m.at(m.a));
     decided.make_early(m.at(m.a), echo::node_id(4));
     decided.forget(m.at(m.a), m.at(m.d1)); // the copy made early; another is made for d1
@@ -119,14 +119,15 @@ TEST_CASE("what is forgotten before anybody reads it is not made", "[budget]") {
     const auto x = g.heavy({g.input(1)}, 100), mask = g.light({x}, 100), loss = g.light({x}, 0); // 0 1 2 3
     const auto d = g.backward({g.backward({loss}, 8), x, mask}, 8);                              // 4 5
     const auto s = g.finish({loss, d});
-    const auto facts = echo::find_candidates(s), bound = echo::find_candidates(s, {.move = false});
-    auto late = echo::decision::nothing(s);
+    const auto facts = echo::detail::find_candidates(s),
+               bound = echo::detail::find_candidates(s, {.move = false});
+    auto late = echo::detail::decision::nothing(s);
     late.forget(s[mask].producer, s[d].producer);
-    const auto steps =
-        echo::schedule_builder(s, facts)(late); // only gradients read the mask: its first run is the late one
+    const auto steps = echo::detail::schedule_builder(s, facts)(
+        late); // only gradients read the mask: its first run is the late one
     CHECK(text(steps) == "0 1 3 4 2 5");
     CHECK(steps[echo::step_id(4)].kind == echo::step_kind::run);
-    CHECK(text(echo::schedule_builder(s, bound)(late)) == "0 1 2 3 4 2' 5");
+    CHECK(text(echo::detail::schedule_builder(s, bound)(late)) == "0 1 2 3 4 2' 5");
 }
 
 TEST_CASE("views are forgotten with what they look at", "[budget]") {
@@ -136,10 +137,10 @@ TEST_CASE("views are forgotten with what they look at", "[budget]") {
     const auto d1 = g.backward({g.seed(), seen, x}, 8);                                 // 5 6
     const auto d2 = g.backward({d1, seen, x}, 8);                                       // 7
     const auto s = g.finish({loss, d2});
-    const auto c = echo::find_candidates(s);
-    auto decided = echo::decision::nothing(s);
+    const auto c = echo::detail::find_candidates(s);
+    auto decided = echo::detail::decision::nothing(s);
     decided.forget(s[a].producer, s[d2].producer);
-    CHECK(text(echo::schedule_builder(s, c)(decided)) == "0 1 2 3 4 5 6 2' 3' 7");
+    CHECK(text(echo::detail::schedule_builder(s, c)(decided)) == "0 1 2 3 4 5 6 2' 3' 7");
 }
 
 TEST_CASE("between two readers far apart a map is made twice where that pays", "[budget]") {
@@ -157,7 +158,7 @@ TEST_CASE("between two readers far apart a map is made twice where that pays", "
 }
 
 TEST_CASE("where a budget is not met, what is largest at the peak is named", "[budget]") {
-    const std::uint64_t workspace = GENERATE(0, 199, 201);
+    const std::uint64_t workspace = GENERATE(0U, 199U, 201U);
     toy_graph g;
     const auto data = g.input(5000); // resident: no plan can give it up
     const auto small = g.heavy({data}, 90), large = g.heavy({small}, 200), other = g.heavy({large}, 100);
@@ -181,11 +182,11 @@ namespace {
 
 /// An evaluator, and moves.
 struct moves_of {
-    moves_of(const echo::snapshot& s, const echo::candidates& c) : evaluate(s, c) {}
+    moves_of(const echo::snapshot& s, const echo::detail::candidates& c) : evaluate(s, c) {}
 
-    echo::evaluator<> evaluate;
-    echo::evictor<> evict{evaluate};
-    echo::retainer<> retain{evaluate};
+    echo::detail::evaluator evaluate;
+    echo::detail::evictor evict{evaluate};
+    echo::detail::retainer retain{evaluate};
 };
 
 } // namespace
@@ -196,13 +197,13 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
         const bool large = *support::numbers(4) == 0; // no whole front is searched there
         const auto s = large ? support::numbered_graph(*support::numbers(1000), 450)
                              : support::build(*support::recipes());
-        const auto c = echo::find_candidates(s);
-        const echo::anchor_finder<> anchors(s, c);
-        echo::evaluator<> evaluate(s, c);
-        echo::search_moves<> m(evaluate, {}, {}, echo::tuning::most_work);
-        echo::search_state state;
-        state.start_from(evaluate(echo::decision::nothing(s)).rated());
-        const auto least_peak = [](const echo::search_state& of) {
+        const auto c = echo::detail::find_candidates(s);
+        const echo::detail::anchor_finder anchors(s, c);
+        echo::detail::evaluator evaluate(s, c);
+        echo::detail::search_moves m(evaluate, {}, {}, echo::detail::tuning::most_work);
+        echo::detail::search_state state;
+        state.start_from(evaluate(echo::detail::decision::nothing(s)).rated());
+        const auto least_peak = [](const echo::detail::search_state& of) {
             return of.known.lowest().footprint.peak_bytes;
         };
         const auto pass = [&](const char* name, const auto& run) {
@@ -215,25 +216,32 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
                 is_same = before[i].decided == state.known.all()[i].decided;
             improved[name] += !is_same;
         };
-        using echo::search_state;
-        pass("cuts",
-             [&](search_state given) { return echo::start_from_cuts(m, std::move(given), anchors, true); });
+        using echo::detail::search_state;
+        pass("cuts", [&](search_state given) {
+            return echo::detail::start_from_cuts(m, std::move(given), anchors, true);
+        });
         const std::uint64_t high = state.known.all().front().footprint.peak_bytes;
         const std::uint64_t limit = high - (high - least_peak(state)) / 2;
         const auto most = c.times.at_most(0.1);
-        pass("starts", [&](search_state given) { return echo::bring_starts(m, std::move(given), limit); });
+        pass("starts",
+             [&](search_state given) { return echo::detail::bring_starts(m, std::move(given), limit); });
         pass("nearest", [&](search_state given) {
-            return echo::bring_nearest(m, std::move(given), limit - limit / 64);
+            return echo::detail::bring_nearest(m, std::move(given), limit - limit / 64);
         });
-        pass("recreate", [&](search_state given) { return echo::recreate(m, std::move(given), limit); });
-        pass("retain",
-             [&](search_state given) { return echo::retain_below(m, std::move(given), limit + limit / 64); });
-        pass("lower", [&](search_state given) { return echo::lower_within(m, std::move(given), most); });
-        pass("polish", [&](search_state given) { return echo::polish(m, std::move(given), most, 0); });
-        pass("descend", [&](search_state given) { return echo::descend(m, std::move(given), 0); });
-        pass("front", [&](search_state given) { return echo::follow_front(m, std::move(given), limit, 10); });
+        pass("recreate",
+             [&](search_state given) { return echo::detail::recreate(m, std::move(given), limit); });
+        pass("retain", [&](search_state given) {
+            return echo::detail::retain_below(m, std::move(given), limit + limit / 64);
+        });
+        pass("lower",
+             [&](search_state given) { return echo::detail::lower_within(m, std::move(given), most); });
+        pass("polish",
+             [&](search_state given) { return echo::detail::polish(m, std::move(given), most, 0); });
+        pass("descend", [&](search_state given) { return echo::detail::descend(m, std::move(given), 0); });
+        pass("front",
+             [&](search_state given) { return echo::detail::follow_front(m, std::move(given), limit, 10); });
         pass("neighbours",
-             [&](search_state given) { return echo::learn_from_neighbours(m, std::move(given)); });
+             [&](search_state given) { return echo::detail::learn_from_neighbours(m, std::move(given)); });
         for (const auto& plan : state.known.all()) {
             const auto again = evaluate(plan.decided);
             support::require(again.peak_bytes() == plan.footprint.peak_bytes &&
@@ -260,9 +268,9 @@ TEST_CASE("what is read in one bit from the peak on is encoded, which takes no t
     SECTION("not if one of them does") { others = true; }
     const auto of_bits = g.backward({left, y, x}, 0, {1});
     const auto s = g.finish({loss, others ? g.backward({of_bits, y}, 0) : of_bits});
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     moves_of m(s, c);
-    const auto nothing = echo::decision::nothing(s);
+    const auto nothing = echo::detail::decision::nothing(s);
     const auto plain = m.evaluate(nothing).peak_bytes();
     const auto led = m.evict(m.evaluate(nothing), plain - 3000, {});
     CHECK(led.met);
@@ -276,7 +284,7 @@ TEST_CASE("what is read in one bit from the peak on is encoded, which takes no t
 
 TEST_CASE("the least peak within some recomputation", "[budget]") {
     const far_apart m;
-    const auto c = echo::find_candidates(m.s);
+    const auto c = echo::detail::find_candidates(m.s);
     const double one = c.times.part(c.times.of_node[m.at(m.a)]);
     const auto at = [&](double overhead) {
         return echo::make_plan(m.s, {.how = echo::strategy::budget, .max_overhead = overhead}).report();
@@ -294,7 +302,7 @@ TEST_CASE("a load profile is what its changes sum to", "[budget]") {
         const auto count = 1 + *support::numbers(40);
         std::vector<std::uint64_t> load(count);
         for (auto& bytes : load) bytes = 1000 + *support::numbers(1000);
-        echo::load_profile profile(load);
+        echo::detail::load_profile profile(load);
         std::vector<std::int64_t> now(load.begin(), load.end());
         for (int i = 0; i < 12; ++i) {
             const auto first = *support::numbers(count), last = *support::numbers(count);
@@ -317,7 +325,7 @@ TEST_CASE("room under a limit is what the loads leave", "[budget]") {
         const auto count = 1 + *support::numbers(40), limit = 1000 + *support::numbers(1200);
         std::vector<std::uint64_t> load(count);
         for (auto& bytes : load) bytes = 1000 + *support::numbers(1000);
-        echo::room_under room(limit, load);
+        echo::detail::room_under room(limit, load);
         for (int i = 0; i < 12; ++i) {
             const auto first = *support::numbers(count);
             const auto last = first + *support::numbers(count - first);
@@ -334,7 +342,7 @@ TEST_CASE("room under a limit is what the loads leave", "[budget]") {
 
 TEST_CASE("who takes some of a ranking takes what is first in all of it", "[budget]") {
     support::check(1, [] {
-        echo::ranking<> all, some;
+        echo::detail::ranking all, some;
         const auto count = static_cast<std::uint32_t>(*support::numbers(40));
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::uint64_t key = *support::numbers(6), second = *support::numbers(2);
@@ -452,15 +460,16 @@ TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     const auto tell = [&](double part) { told.push_back(part); };
     for (const std::uint64_t budget : {std::uint64_t{409}, std::uint64_t{1}, echo::any_peak}) {
         told.clear();
-        echo::make_plan(
-            m.s, {.how = echo::strategy::budget, .budget = budget, .max_overhead = 0.5, .progress = tell});
+        static_cast<void>(echo::make_plan(
+            m.s, {.how = echo::strategy::budget, .budget = budget, .max_overhead = 0.5, .progress = tell}));
         REQUIRE(told.size() > 1);
         CHECK(told.front() == 0);
         CHECK(std::adjacent_find(told.begin(), told.end(), std::greater_equal<>()) == told.end());
         CHECK(told.back() < 1);
     }
     told.clear(); // a plan without fusion, and one with it: each is half of the whole
-    echo::make_plan(m.s, {.how = echo::strategy::min_cut, .host = {.fuse = true}, .progress = tell});
+    static_cast<void>(
+        echo::make_plan(m.s, {.how = echo::strategy::min_cut, .host = {.fuse = true}, .progress = tell}));
     REQUIRE(told.size() > 1);
     CHECK(told.front() == 0);
     CHECK(std::find(told.begin(), told.end(), 0.5) != told.end());
@@ -468,23 +477,44 @@ TEST_CASE("progress rises from 0 and stays below 1", "[budget]") {
     CHECK(told.back() <= 1);
 }
 
+TEST_CASE("planning ends where it is told to stop, and asks no more") {
+    const far_apart m;
+    int asked = 0, last = 3;
+    const auto stop = [&] { return ++asked == last; };
+    for (const auto how : {echo::strategy::min_cut, echo::strategy::budget})
+        for (const bool fuse : {false, true}) {
+            asked = 0;
+            try {
+                static_cast<void>(echo::make_plan(m.s, {.how = how, .host = {.fuse = fuse}, .stop = stop}));
+                FAIL("planned");
+            } catch (const echo::error& e) {
+                CHECK(e.key() == "stop");
+            }
+            CHECK(asked == last);
+        }
+    asked = 0;
+    CHECK_THROWS_AS(echo::front(m.s, {.stop = stop}), echo::error);
+    last = -1; // never
+    CHECK(echo::make_plan(m.s, {.stop = stop}).report().replays == echo::make_plan(m.s).report().replays);
+}
+
 TEST_CASE("a plan that comes back is the plan that was made, whatever was made in between", "[budget][law]") {
     std::size_t fusing = 0;
     support::check(1, [&] {
         const auto s = support::numbered_graph(*rc::gen::inRange(0u, 1000u), 450);
         const bool fuse = *rc::gen::arbitrary<bool>();
-        const auto c = echo::find_candidates(s, {.fuse = fuse});
+        const auto c = echo::detail::find_candidates(s, {.fuse = fuse});
         fusing += fuse;
-        echo::evaluator<> evaluate(s, c);
-        echo::retainer<> retain(evaluate);
+        echo::detail::evaluator evaluate(s, c);
+        echo::detail::retainer retain(evaluate);
         // Of more decisions than are kept, so that some come back, and some of the memory is used again.
         for (int i = 0; i < 100; ++i) {
-            auto decided = echo::decision::nothing(s);
+            auto decided = echo::detail::decision::nothing(s);
             const auto number = *rc::gen::inRange<std::size_t>(0, 64);
             std::size_t bit = 0;
             for (const auto n : s.nodes())
                 if (c.rerunnable[n]) decided.again[n] = number >> (bit++ % 6) & 1;
-            echo::evaluator<> fresh(s, c);
+            echo::detail::evaluator fresh(s, c);
             const auto known = evaluate(decided), made = fresh(decided);
             RC_ASSERT(known.decided() == decided);
             RC_ASSERT(known.steps() == made.steps());
@@ -494,7 +524,7 @@ TEST_CASE("a plan that comes back is the plan that was made, whatever was made i
             RC_ASSERT(have_same_history(evaluate, known, fresh, made));
             // What is known of the room in a plan is of that plan and of that limit.
             const auto limit = known.peak_bytes() + *rc::gen::inRange<std::uint64_t>(0, 3) * 100;
-            echo::retainer<> again(fresh);
+            echo::detail::retainer again(fresh);
             const auto more = retain(evaluate(decided), limit), as_much = again(fresh(decided), limit);
             RC_ASSERT(more.decided() == as_much.decided());
         }
@@ -507,9 +537,9 @@ TEST_CASE("what could be kept runs for a node behind the forward pass, and only 
     std::size_t found = 0, left_out = 0;
     support::check(1, [&] {
         const auto s = support::build(*support::recipes());
-        const auto c = echo::find_candidates(s, {.fuse = *rc::gen::arbitrary<bool>()});
-        echo::evaluator<> evaluate(s, c);
-        auto decided = echo::decision::nothing(s);
+        const auto c = echo::detail::find_candidates(s, {.fuse = *rc::gen::arbitrary<bool>()});
+        echo::detail::evaluator evaluate(s, c);
+        auto decided = echo::detail::decision::nothing(s);
         for (const auto n : s.nodes()) {
             decided.again[n] = c.rerunnable[n] && *rc::gen::arbitrary<bool>();
             if (c.rerunnable[n] && c.first_late.index() < s.node_count() && *rc::gen::inRange(0, 4) == 0)
@@ -522,11 +552,11 @@ TEST_CASE("what could be kept runs for a node behind the forward pass, and only 
                 decided.make_early(
                     f.node, echo::node_id(*rc::gen::inRange<std::size_t>(f.at.index(), s.node_count())));
         const auto plan = evaluate(decided);
-        const auto late = echo::late_steps(c, plan);
+        const auto late = echo::detail::late_steps(c, plan);
         RC_ASSERT(plan.homes().size() == plan.steps().size());
         RC_ASSERT(std::ranges::is_sorted(plan.homes().values()));
         for (const auto t : plan.steps().steps())
-            if (echo::can_be_retained(s, plan, t)) {
+            if (echo::detail::can_be_retained(s, plan, t)) {
                 ++found;
                 RC_ASSERT(!late.empty() && t >= late[0]);
             }
@@ -544,11 +574,11 @@ TEST_CASE("a plan of a large graph that comes back has its own history", "[budge
     value gradient = g.seed();
     for (std::size_t i = maps.size(); i-- > 0;) gradient = g.backward({gradient, maps[i]}, 8);
     const auto s = g.finish({last, gradient});
-    const auto c = echo::find_candidates(s);
-    const auto nothing = echo::decision::nothing(s);
+    const auto c = echo::detail::find_candidates(s);
+    const auto nothing = echo::detail::decision::nothing(s);
     auto all = nothing;
     for (const auto n : s.nodes()) all.again[n] = c.rerunnable[n];
-    echo::evaluator<> evaluate(s, c), fresh(s, c);
+    echo::detail::evaluator evaluate(s, c), fresh(s, c);
     const auto kept = evaluate(all);
     static_cast<void>(evaluate.history_of(kept));
     for (const bool again : {false, false, true, false})
@@ -559,11 +589,11 @@ TEST_CASE("a plan of a large graph that comes back has its own history", "[budge
 
 TEST_CASE("a limit that costs nothing is not searched for", "[budget]") {
     const far_apart m;
-    const auto c = echo::find_candidates(m.s);
-    const echo::anchor_finder<> anchors(m.s, c);
+    const auto c = echo::detail::find_candidates(m.s);
+    const echo::detail::anchor_finder anchors(m.s, c);
     const auto replays_for = [&](std::uint64_t limit) {
-        echo::evaluator<> evaluate(m.s, c);
-        echo::budget_search<> search(evaluate, anchors, {});
+        echo::detail::evaluator evaluate(m.s, c);
+        echo::detail::budget_search search(evaluate, anchors, {});
         CHECK(search.cheapest(limit).peak_bytes() <= limit);
         return evaluate.count();
     };
@@ -575,12 +605,12 @@ TEST_CASE(
     "[budget]") {
     for (const std::uint64_t number : {12U, 13U, 17U, 21U, 22U}) {
         const auto s = support::numbered_graph(number, 450);
-        const auto c = echo::find_candidates(s);
-        const echo::anchor_finder<> anchors(s, c);
-        echo::evaluator<> evaluate(s, c);
-        const auto lowest = echo::budget_search(evaluate, anchors, {}).cheapest(1);
+        const auto c = echo::detail::find_candidates(s);
+        const echo::detail::anchor_finder anchors(s, c);
+        echo::detail::evaluator evaluate(s, c);
+        const auto lowest = echo::detail::budget_search(evaluate, anchors, {}).cheapest(1);
         REQUIRE(lowest.peak_bytes() > 1);
-        const auto asked = echo::budget_search(evaluate, anchors, {}).cheapest(lowest.peak_bytes());
+        const auto asked = echo::detail::budget_search(evaluate, anchors, {}).cheapest(lowest.peak_bytes());
         CAPTURE(number);
         CHECK(lowest.recompute() <= asked.recompute() + std::max(asked.recompute(), c.times.total) / 50);
     }
@@ -617,9 +647,9 @@ TEST_CASE("prices of time fall, whatever the ops make in their time", "[budget]"
                 {.kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure, .time_us = times * time}, {x},
                 {{.bytes = 1}});
         const auto s = g.finish({x, g.backward({g.seed(), x}, 8)});
-        const auto prices = echo::cut_prices(s, echo::find_candidates(s), 4);
+        const auto prices = echo::detail::cut_prices(s, echo::detail::find_candidates(s), 4);
         REQUIRE(prices.size() == 4);
-        const auto rate = [](const echo::time_price& p) {
+        const auto rate = [](const echo::detail::time_price& p) {
             return static_cast<double>(p.bytes) / static_cast<double>(p.time);
         };
         for (std::size_t i = 0; i < prices.size(); ++i) {
@@ -631,9 +661,9 @@ TEST_CASE("prices of time fall, whatever the ops make in their time", "[budget]"
 }
 
 TEST_CASE("a gap relieves all steps above the limit by what goes, even those a byte above it", "[budget]") {
-    echo::excess_sums<> sums;
+    echo::detail::excess_sums sums;
     sums.read(std::vector<std::uint64_t>{30, 11, 11, 10}, 30, 10);
-    const echo::evicted_copy gap{{}, {}, echo::step_id(0), echo::step_id(3)};
+    const echo::detail::evicted_copy gap{{}, {}, echo::step_id(0), echo::step_id(3)};
     CHECK(sums.relieved(gap, 1) == 2);
     CHECK(sums.relieved(gap, 100) == 2); // no more than lies above
 }
@@ -661,10 +691,10 @@ struct small_of_large {
 
 TEST_CASE("what is there only to make something smaller of it need not be there", "[budget]") {
     const small_of_large m(400);
-    const auto c = echo::find_candidates(m.s);
-    echo::evaluator<> evaluate(m.s, c);
-    echo::evictor evict(evaluate);
-    auto decided = echo::decision::nothing(m.s);
+    const auto c = echo::detail::find_candidates(m.s);
+    echo::detail::evaluator evaluate(m.s, c);
+    echo::detail::evictor evict(evaluate);
+    auto decided = echo::detail::decision::nothing(m.s);
     decided.again.insert(m.at(m.a));
     REQUIRE(text(evaluate(decided).steps()) == "0 1 2 3 4 5 6 2' 7");
     const auto found = evict(evaluate(decided), 600, {});
@@ -680,7 +710,7 @@ struct written_over {
     toy_graph g;
     echo::value_id source, scaled, kept, peak;
     echo::snapshot s;
-    echo::candidates c;
+    echo::detail::candidates c;
 
     written_over() {
         source = g.heavy({g.input(1)}, 100);
@@ -692,7 +722,7 @@ struct written_over {
         const auto loss = g.heavy({peak}, 1), d = g.backward({loss}, 10);
         const auto end = g.backward({g.backward({d, kept}, 10), source}, 10);
         s = g.finish({loss, end});
-        c = echo::find_candidates(s);
+        c = echo::detail::find_candidates(s);
     }
     echo::node_id at(echo::value_id v) const { return s[v].producer; }
 };
@@ -702,10 +732,10 @@ struct written_over {
 TEST_CASE("what is written over in place has to be kept or made again with what is written on it",
           "[budget]") {
     const written_over m;
-    echo::evaluator<> evaluate(m.s, m.c);
-    auto nothing = evaluate(echo::decision::nothing(m.s));
+    echo::detail::evaluator evaluate(m.s, m.c);
+    auto nothing = evaluate(echo::detail::decision::nothing(m.s));
     const std::uint64_t limit = nothing.peak_bytes() - 100;
-    const auto found = echo::evictor(evaluate)(std::move(nothing), limit, {.rounds = 1});
+    const auto found = echo::detail::evictor(evaluate)(std::move(nothing), limit, {.rounds = 1});
     CHECK(found.met); // both at once: the one alone would keep the other in its place
     CHECK(found.plan.decided().again[m.at(m.kept)]);
     CHECK(found.plan.decided().again[m.at(m.scaled)]);
@@ -731,13 +761,13 @@ TEST_CASE("what would be written over takes room of its own where it is kept", "
     const auto loss = g.heavy({g.heavy({kept}, 500)}, 1);
     const auto end = g.backward({g.backward({g.backward({loss}, 10), kept}, 10), scaled}, 10);
     const auto s = g.finish({loss, g.backward({end, source}, 10)});
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    auto again = echo::decision::nothing(s);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::evaluator evaluate(s, c);
+    auto again = echo::detail::decision::nothing(s);
     again.again.insert(s[scaled].producer);
     auto plan = evaluate(again);
-    REQUIRE(plan.peak_bytes() < evaluate(echo::decision::nothing(s)).peak_bytes());
-    echo::retainer retain(evaluate);
+    REQUIRE(plan.peak_bytes() < evaluate(echo::detail::decision::nothing(s)).peak_bytes());
+    echo::detail::retainer retain(evaluate);
     const std::uint64_t limit = plan.peak_bytes();
     const auto replays = evaluate.count();
     CHECK(retain(std::move(plan), limit).recompute() > 0);
@@ -752,11 +782,11 @@ TEST_CASE("what the backward pass writes over can be given up before", "[budget]
         g.add({.phase = echo::phase::backward, .kind = echo::op_kind::light, .rerun = echo::rerun_kind::pure},
               {kept, d}, {{.bytes = 100, .inplace = 0}});
     const auto s = g.finish({loss, g.backward({over}, 10)});
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    auto nothing = evaluate(echo::decision::nothing(s));
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::evaluator evaluate(s, c);
+    auto nothing = evaluate(echo::detail::decision::nothing(s));
     const std::uint64_t limit = nothing.peak_bytes() - 100;
-    CHECK(echo::evictor(evaluate)(std::move(nothing), limit, {}).met);
+    CHECK(echo::detail::evictor(evaluate)(std::move(nothing), limit, {}).met);
 }
 
 namespace {
@@ -785,18 +815,18 @@ TEST_CASE("what is decided of many at once is what is decided of each in turn", 
     std::vector<echo::node_id> forward, backward;
     for (const auto n : s.nodes()) (echo::runs_after_forward(s[n].phase) ? backward : forward).push_back(n);
     support::check(1, [&] {
-        auto one = echo::decision::nothing(s), all = one;
+        auto one = echo::detail::decision::nothing(s), all = one;
         const auto drawn = [](const auto& from) {
             return from[*support::numbers(static_cast<unsigned>(from.size()))];
         };
         for (int round = 0; round < 3; ++round) {
-            std::vector<echo::turn> forgotten;
+            std::vector<echo::detail::turn> forgotten;
             for (std::size_t i = *support::numbers(12); i > 0; --i)
                 forgotten.push_back({drawn(forward), drawn(backward)});
-            for (const echo::turn& t : forgotten) one.forget(t.node, t.at);
+            for (const echo::detail::turn& t : forgotten) one.forget(t.node, t.at);
             all.forget_all(forgotten);
             RC_ASSERT(all == one);
-            std::vector<echo::kept_copy> kept; // of each node one gap at most, in any order
+            std::vector<echo::detail::kept_copy> kept; // of each node one gap at most, in any order
             for (const auto n : forward) {
                 const auto from = *support::numbers(2) ? n : drawn(backward), to = drawn(backward);
                 if (*support::numbers(2) == 0 || from >= to) continue;
@@ -805,8 +835,8 @@ TEST_CASE("what is decided of many at once is what is decided of each in turn", 
                 one.again.insert(n);
                 all.again.insert(n);
             }
-            for (const auto& copy : kept) echo::keep_copy(s, one, copy);
-            echo::keep_copies(s, all, kept);
+            for (const auto& copy : kept) echo::detail::keep_copy(s, one, copy);
+            echo::detail::keep_copies(s, all, kept);
             RC_ASSERT(all == one);
         }
     });
@@ -814,9 +844,9 @@ TEST_CASE("what is decided of many at once is what is decided of each in turn", 
 
 TEST_CASE("of a large graph no more is tried once its nodes times the replays come to so many", "[budget]") {
     const auto s = layers(2800);
-    REQUIRE(echo::search_effort::of(s).is_reduced);
-    const auto c = echo::find_candidates(s);
-    const echo::anchor_finder<> anchors(s, c);
+    REQUIRE(echo::detail::search_effort::of(s).is_reduced);
+    const auto c = echo::detail::find_candidates(s);
+    const echo::detail::anchor_finder anchors(s, c);
     const auto most = c.times.total / 50;
     struct done {
         std::uint64_t peak;
@@ -824,18 +854,18 @@ TEST_CASE("of a large graph no more is tried once its nodes times the replays co
         bool spent;
     };
     const auto lowest = [&](std::size_t work) {
-        echo::evaluator<> evaluate(s, c);
-        echo::budget_search<> search(evaluate, anchors, {.most_work = work});
+        echo::detail::evaluator evaluate(s, c);
+        echo::detail::budget_search search(evaluate, anchors, {.most_work = work});
         const auto found = search.lowest(most);
         CHECK(found.recompute() <= most);
         return done{found.peak_bytes(), evaluate.count(), search.is_spent()};
     };
-    const done whole = lowest(echo::tuning::most_work), little = lowest(1);
+    const done whole = lowest(echo::detail::tuning::most_work), little = lowest(1);
     CHECK(!whole.spent);
     CHECK(little.spent);
     CHECK(little.peak >= whole.peak);
     // As much work as lies half-way between the two leads part of the way.
-    const done half = lowest((whole.replays + little.replays) / 2 * echo::search_effort::of(s).size);
+    const done half = lowest((whole.replays + little.replays) / 2 * echo::detail::search_effort::of(s).size);
     CHECK(half.spent);
     CHECK(little.replays < half.replays);
     CHECK(half.replays < whole.replays);

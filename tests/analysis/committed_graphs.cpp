@@ -7,6 +7,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/strategies/echo.hpp>
 #include <echo/analysis/verify.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/graph/snapshot_builder.hpp>
@@ -108,13 +109,14 @@ TEST_CASE(
     for (const auto& path : paths) {
         CAPTURE(path);
         const auto s = read_committed(path);
-        const auto c = echo::find_candidates(s);
-        const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-        echo::evaluator<> evaluate(s, c);
-        auto decided = echo::decision::nothing(s);
-        echo::min_cut(s, c)(needs, {}, decided);
+        const auto c = echo::detail::find_candidates(s);
+        const auto needs = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor);
+        echo::detail::evaluator evaluate(s, c);
+        auto decided = echo::detail::decision::nothing(s);
+        echo::detail::min_cut(s, c)(needs, {}, decided);
         const auto cut = evaluate(decided);
-        const auto pass = evaluate(echo::echo_pass(s, c, echo::gradient_needs(s, c, true), needs));
+        const auto pass =
+            evaluate(echo::detail::echo_pass(s, c, echo::detail::gradient_needs(s, c, true), needs));
         CHECK(cut.footprint().stash_bytes <= pass.footprint().stash_bytes);
 
         const auto best = echo::make_plan(s, {.how = echo::strategy::min_cut}).report();
@@ -218,12 +220,12 @@ TEST_CASE("a limit costs no more than the limits below it", "[graphs]") {
 
 TEST_CASE("progress rises through all passes", "[graphs]") {
     const auto s = read_committed(graph_path("more/inception_v3_b64"));
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
-    const echo::anchor_finder<> anchors(s, c);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::evaluator evaluate(s, c);
+    const echo::detail::anchor_finder anchors(s, c);
     std::vector<double> told;
     const auto tell = [&](double part) { told.push_back(part); };
-    echo::budget_search<> search(evaluate, anchors, {.progress = tell});
+    echo::detail::budget_search search(evaluate, anchors, {.progress = tell});
     static_cast<void>(search.cheapest(1'700'000'000));
     REQUIRE(told.size() > 1);
     CHECK(std::ranges::is_sorted(told));

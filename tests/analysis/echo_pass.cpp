@@ -5,9 +5,13 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
+#include <echo/analysis/plan/plan_progress.hpp>
+#include <echo/analysis/plan/strategies.hpp>
 #include <echo/analysis/plan/strategies/echo.hpp>
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -29,11 +33,11 @@ struct stashes {
 };
 
 stashes stashes_of(const echo::snapshot& s, bool encode = true) {
-    const auto c = echo::find_candidates(s);
-    echo::schedule_builder<> lay_out(s, c);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::schedule_builder lay_out(s, c);
     echo::replay judge;
     stashes found{};
-    const auto of = [&](const echo::decision& chosen, std::size_t* again, std::size_t* encoded) {
+    const auto of = [&](const echo::detail::decision& chosen, std::size_t* again, std::size_t* encoded) {
         const auto& steps = lay_out(chosen);
         for (const auto t : steps.steps()) {
             const bool recompute = steps[t].kind == echo::step_kind::recompute;
@@ -43,13 +47,13 @@ stashes stashes_of(const echo::snapshot& s, bool encode = true) {
         }
         return judge(s, steps).footprint.stash_bytes;
     };
-    const echo::gradient_needs<> needs(s, c, encode);
-    const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
-    auto cut = echo::decision::nothing(s);
-    echo::min_cut(s, c)(when, {.encode = encode}, cut);
+    const echo::detail::gradient_needs needs(s, c, encode);
+    const auto when = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor);
+    auto cut = echo::detail::decision::nothing(s);
+    echo::detail::min_cut(s, c)(when, {.encode = encode}, cut);
     found.baseline = judge(s, echo::baseline_schedule(s)).footprint.stash_bytes;
-    found.printed = of(echo::echo_as_printed(s, c, needs), nullptr, nullptr);
-    found.echo = of(echo::echo_pass(s, c, needs, when), &found.echo_again, &found.echo_encoded);
+    found.printed = of(echo::detail::echo_as_printed(s, c, needs), nullptr, nullptr);
+    found.echo = of(echo::detail::echo_pass(s, c, needs, when), &found.echo_again, &found.echo_encoded);
     found.min_cut = of(cut, &found.cut_again, nullptr);
     return found;
 }
@@ -253,7 +257,7 @@ echo::snapshot recurrence(std::size_t steps) {
 namespace {
 
 /// Lines 12 to 28 of Algorithm 1 for one node, letter by letter, whatever it costs.
-bool releases_less(const echo::snapshot& s, const echo::node_groups<>& subgraphs, echo::node_id n) {
+bool releases_less(const echo::snapshot& s, const echo::detail::node_groups& subgraphs, echo::node_id n) {
     std::set<value> allocated, released;
     for (const auto e : s.inputs(n))
         for (const auto& u : s.uses(e)) {
@@ -274,9 +278,9 @@ bool releases_less(const echo::snapshot& s, const echo::node_groups<>& subgraphs
 
 /// Edges that the comparison looks at for all nodes of the graph's subgraphs, per edge of the graph.
 double visited_per_edge(const echo::snapshot& s) {
-    const auto c = echo::find_candidates(s);
-    const auto subgraphs = echo::partition(s, c);
-    echo::detail::printed_comparison<> compare(s, subgraphs);
+    const auto c = echo::detail::find_candidates(s);
+    const auto subgraphs = echo::detail::partition(s, c);
+    echo::detail::printed_comparison compare(s, subgraphs);
     for (std::size_t g = 0; g < subgraphs.size(); ++g)
         for (const auto n : subgraphs.members(g)) static_cast<void>(compare.releases_less(n));
     return static_cast<double>(compare.visited()) / static_cast<double>(s.edge_count());
@@ -289,8 +293,8 @@ TEST_CASE("the printed comparison is that of the paper, whatever is wide", "[ech
     std::size_t less = 0, compared = 0;
     for (int graph = 0; graph < 300; ++graph) {
         const auto s = hosts::random_graph(d)(5 + d.below(40));
-        const auto subgraphs = echo::partition(s, echo::find_candidates(s));
-        echo::detail::printed_comparison<> by_default(s, subgraphs), narrow(s, subgraphs, 0),
+        const auto subgraphs = echo::detail::partition(s, echo::detail::find_candidates(s));
+        echo::detail::printed_comparison by_default(s, subgraphs), narrow(s, subgraphs, 0),
             some(s, subgraphs, 3);
         for (std::size_t g = 0; g < subgraphs.size(); ++g)
             for (const auto n : subgraphs.members(g)) {
@@ -335,20 +339,20 @@ TEST_CASE("the printed comparison takes time in step with the edges", "[echo_pas
 
 TEST_CASE("anchors keep a recurrence from being rebuilt at once", "[echo_pass]") {
     const auto s = recurrence(40);
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::evaluator evaluate(s, c);
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     const auto peak_at = [&](std::uint32_t distance) {
-        auto decided = echo::decision::nothing(s);
-        echo::min_cut(s, c)(echo::anchor_finder(s, c)(distance), {}, decided);
+        auto decided = echo::detail::decision::nothing(s);
+        echo::detail::min_cut(s, c)(echo::detail::anchor_finder(s, c)(distance), {}, decided);
         return evaluate(decided).peak_bytes();
     };
     std::uint64_t best = ~std::uint64_t{0};
-    const auto spans = echo::anchor_finder(s, c)(echo::no_anchor).largest_span;
+    const auto spans = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor).largest_span;
     REQUIRE(spans >= 39);
-    for (const auto d : echo::anchor_distances(spans, 10)) best = std::min(best, peak_at(d));
+    for (const auto d : echo::detail::anchor_distances(spans, 10)) best = std::min(best, peak_at(d));
     CHECK(best < before.peak_bytes);
-    CHECK(best < peak_at(echo::no_anchor)); // the whole chain at once costs more than pieces of it
+    CHECK(best < peak_at(echo::detail::no_anchor)); // the whole chain at once costs more than pieces of it
     for (const auto how : {echo::strategy::echo, echo::strategy::min_cut}) {
         const auto p = echo::make_plan(s, {.how = how});
         CHECK(p.report().peak_bytes <= best);
@@ -362,11 +366,12 @@ TEST_CASE("what all anchor distances decide alike is replayed once", "[echo_pass
     auto d = g.backward({g.seed(), g.light({x, y}, 0)}, 8);
     for (const auto v : {y, x, y, x}) d = g.heavy_backward({d, v}, 8); // needed far apart, none of it light
     const auto s = g.finish({d});
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     const echo::plan_options options;
-    REQUIRE(echo::anchor_finder(s, c)(echo::no_anchor).largest_span > 0); // there are several distances
-    echo::evaluator<> evaluate(s, c);
-    echo::detail::plan_progress<> progress({}, false);
+    REQUIRE(echo::detail::anchor_finder(s, c)(echo::detail::no_anchor).largest_span >
+            0); // there are several distances
+    echo::detail::evaluator evaluate(s, c);
+    echo::detail::plan_progress progress({}, false);
     std::vector<std::string> notes;
     const auto plan =
         echo::detail::strategies(s, c, options, evaluate, progress).propose(echo::strategy::echo, notes);

@@ -25,7 +25,7 @@ TEST_CASE("every read of a value is counted on its side, position by position") 
     const auto first = add(echo::phase::backward, {y, x, square}, {2});
     const auto last = add(echo::phase::update, {first, x});
     const auto s = std::move(b).finish();
-    const auto uses = echo::edge_uses(s);
+    const auto uses = echo::detail::edge_uses(s);
 
     const auto& of_x = uses[x];
     CHECK(of_x.forward == 2);

@@ -7,6 +7,9 @@
 
 #include <echo/analysis/fused_profile.hpp>
 #include <echo/analysis/plan/decision/fusion.hpp>
+#include <echo/analysis/plan/join_fronts.hpp>
+#include <echo/analysis/plan/plan_outcome.hpp>
+#include <echo/analysis/verify/checked_replay.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -44,12 +47,12 @@ echo::schedule steps_of(const echo::snapshot& s, const std::vector<int>& nodes) 
 
 /// The steps, fused; both replays and the definition agree on what is left, and nothing is worse.
 echo::schedule fused(const echo::snapshot& s, const std::vector<int>& nodes,
-                     echo::fusion_limits limits = {}) {
-    const auto c = echo::find_candidates(s, fuses);
+                     echo::detail::fusion_limits limits = {}) {
+    const auto c = echo::detail::find_candidates(s, fuses);
     auto steps = steps_of(s, nodes);
     const auto judged = echo::replay{}(s, steps);
     const auto before = judged.footprint;
-    echo::fuser<>(s, c, limits)(steps, judged);
+    echo::detail::fuser(s, c, limits)(steps, judged);
     const auto after = support::require_sound(s, steps);
     CHECK(after.peak_bytes <= before.peak_bytes);
     CHECK(echo::detail::checked_replay(s, steps, fuses).after.peak_bytes == after.peak_bytes);
@@ -148,10 +151,10 @@ TEST_CASE("nothing is fused for a host that does not fuse", "[fusion]") {
     const attention a(2);
     for (const auto how : echo::all_strategies)
         CHECK(echo::make_plan(a.s, {.how = how}).report().fused_nodes == 0);
-    const auto c = echo::find_candidates(a.s);
+    const auto c = echo::detail::find_candidates(a.s);
     CHECK(c.fusion.fusable == echo::id_set<echo::node_id>(a.s.node_count()));
     CHECK(c.rerun == c.times.of_node);
-    const auto able = echo::find_candidates(a.s, fuses);
+    const auto able = echo::detail::find_candidates(a.s, fuses);
     CHECK(able.fusion.fusable[a.s[a.tanh[0]].producer]);
     CHECK(able.fusion.folds[a.s[a.tanh[0]].producer]);
     CHECK_FALSE(able.fusion.fusable[a.s[a.score[0]].producer]); // it shrinks what it reads
@@ -163,7 +166,7 @@ TEST_CASE("what a view shows folds only if the readers of the view may take it i
         const auto a = g.light({g.heavy({g.input(8)}, 400)}, 400), seen = g.view(a), seed = g.seed();
         const auto d = heavy ? g.heavy_backward({seed, seen}, 400) : g.backward({seed, seen}, 400);
         const auto s = g.finish({d});
-        const auto c = echo::find_candidates(s, fuses);
+        const auto c = echo::detail::find_candidates(s, fuses);
         for (const auto v : {a, seen}) {
             CHECK(c.fusion.fusable[s[v].producer]);
             CHECK(c.fusion.folds[s[v].producer] == !heavy);
@@ -180,7 +183,7 @@ TEST_CASE("with fusion and without it, a budget is met first, and then time coun
         of.figures.recompute = time;
         return of;
     };
-    const echo::detail::fusion_comparison<> compare(options);
+    const echo::detail::fusion_comparison compare(options);
     const auto low = outcome(90, 5), quick = outcome(95, 3), beyond = outcome(101, 0);
     CHECK(compare.takes(low, quick, 3));
     CHECK_FALSE(compare.takes(quick, low, 5));
@@ -286,8 +289,8 @@ TEST_CASE("what is packed is not fused", "[fusion]") {
     steps.add({.node = echo::node_id(5)});
     steps.read({echo::step_id(4), 0});
     steps.read({echo::step_id(7), 0});
-    const auto c = echo::find_candidates(s, fuses);
-    echo::fuser<>(s, c)(steps, echo::replay{}(s, steps));
+    const auto c = echo::detail::find_candidates(s, fuses);
+    echo::detail::fuser(s, c)(steps, echo::replay{}(s, steps));
     CHECK(shown(steps) == "0 1 2 3 4 2~ 3' 3\" 5");
 }
 
@@ -474,8 +477,8 @@ TEST_CASE("a gradient that took over what it reads has storage of its own", "[fu
 
 TEST_CASE("the same steps are fused every time", "[fusion]") {
     const attention a(2);
-    const auto c = echo::find_candidates(a.s, fuses);
-    echo::fuser<> fuse(a.s, c);
+    const auto c = echo::detail::find_candidates(a.s, fuses);
+    echo::detail::fuser fuse(a.s, c);
     const auto plain = echo::make_plan(a.s, {.how = echo::strategy::min_cut});
     echo::replay judge;
     std::vector<echo::schedule> all;

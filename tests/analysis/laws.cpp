@@ -8,6 +8,7 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/fused_profile.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ void cover_graph(const echo::snapshot& s, const support::definition& before) {
          control = false, several = false, inside = false, late = false, resident = false, zero = false,
          kept = false, timed = false;
     bool backward = false;
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     for (const auto n : s.nodes()) {
         const auto& node = s[n];
         if (node.phase == echo::phase::input) continue;

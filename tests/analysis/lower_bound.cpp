@@ -9,7 +9,9 @@
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan/bound/budget_bound.hpp>
 #include <echo/analysis/plan/bound/lower_bound.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/verify.hpp>
+#include <echo/analysis/verify/checked_replay.hpp>
 
 namespace {
 
@@ -23,14 +25,14 @@ std::vector<echo::node_id> gradients(const echo::snapshot& s) {
 }
 
 /// The bound with cuts at every backward node.
-std::uint64_t full_bound(const echo::snapshot& s, const echo::candidates& c, bool encode,
+std::uint64_t full_bound(const echo::snapshot& s, const echo::detail::candidates& c, bool encode,
                          bool heavy = false) {
-    return echo::lower_bound(s, c, encode, heavy)(gradients(s));
+    return echo::detail::lower_bound(s, c, encode, heavy)(gradients(s));
 }
 
 /// Whether all its schedules can be searched.
 bool is_tiny(const echo::snapshot& s) {
-    const auto live = echo::live_nodes(s);
+    const auto live = echo::detail::live_nodes(s);
     std::size_t steps = 0;
     for (const auto n : s.nodes()) steps += live[n] && s[n].phase != echo::phase::input;
     return support::every_schedule::can_search(s) && steps <= 12;
@@ -43,7 +45,7 @@ TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
     support::check(20, [&](bool no_encode, bool heavy) {
         const auto s = support::build(*support::recipes(5));
         if (!is_tiny(s)) return;
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::detail::find_candidates(s);
         const auto bound = full_bound(s, c, !no_encode, heavy);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = heavy});
         const bool below = bound > 0 && all.least_time(bound - 1).has_value();
@@ -55,7 +57,7 @@ TEST_CASE("no schedule at all lies below the bound", "[lower_bound]") {
         const auto is_beaten = [&](std::uint64_t other) {
             return other > bound && all.least_time(other - 1).has_value();
         };
-        const auto at_once = echo::find_candidates(s, {.move = false});
+        const auto at_once = echo::detail::find_candidates(s, {.move = false});
         tiny.of("beaten: nothing runs late", is_beaten(full_bound(s, at_once, !no_encode, heavy)));
         if (!no_encode) tiny.of("beaten: no encodings", is_beaten(full_bound(s, c, false, heavy)));
         if (heavy)
@@ -82,12 +84,12 @@ TEST_CASE("no schedule within a budget of time lies below its bound", "[lower_bo
     support::check(20, [&](bool no_encode) {
         const auto s = support::build(*support::recipes(5));
         if (!is_tiny(s)) return;
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::detail::find_candidates(s);
         echo::ticks most = 0;
         for (const auto n : s.nodes())
             if (s[n].phase == echo::phase::forward) most += c.times.of_node[n];
         most = most / 8 * static_cast<echo::ticks>(*support::numbers(5));
-        echo::budget_bound<> bounds(s, c, !no_encode);
+        echo::detail::budget_bound bounds(s, c, !no_encode);
         const auto at = gradients(s);
         const auto bound = bounds.within(most, at);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
@@ -111,11 +113,11 @@ TEST_CASE("no schedule within a budget of bytes takes less time than its bound",
     support::check(20, [&](bool no_encode) {
         const auto s = support::build(*support::recipes(5));
         if (!is_tiny(s)) return;
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::detail::find_candidates(s);
         const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
         const auto least = full_bound(s, c, !no_encode, true);
         const auto limit = least + (peak - least) / 8 * *support::numbers(8);
-        echo::budget_bound<> bounds(s, c, !no_encode);
+        echo::detail::budget_bound bounds(s, c, !no_encode);
         const auto at = gradients(s);
         const auto bound = bounds.least_time(limit, at);
         support::every_schedule all(s, {.encode = !no_encode, .heavy = true});
@@ -143,19 +145,19 @@ TEST_CASE("no schedule within a budget of bytes takes less time than its bound",
 TEST_CASE("no choice at all lies below the bound", "[lower_bound]") {
     support::check(20, [](bool no_encode) {
         const auto s = support::build(*support::recipes(9));
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::detail::find_candidates(s);
         const support::choices all(s, c, !no_encode);
         if (all.size() > 10) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder<> lay_out(s, c);
+        echo::detail::schedule_builder lay_out(s, c);
         echo::replay judge;
         std::uint64_t least = ~std::uint64_t{0};
-        all.for_each(s, false, [&](const echo::decision& chosen) {
+        all.for_each(s, false, [&](const echo::detail::decision& chosen) {
             least = std::min(least, judge(s, lay_out(chosen)).footprint.peak_bytes);
         });
         seen.of("tight", bound == least);
         seen.of("within a tenth", bound * 10 >= least * 9);
-        seen.of("more than the largest working set", bound > echo::lower_bound(s, c, !no_encode)({}));
+        seen.of("more than the largest working set", bound > echo::detail::lower_bound(s, c, !no_encode)({}));
         RC_LOG() << "bound " << bound << ", least peak " << least << '\n';
         RC_ASSERT(bound <= least);
     });
@@ -187,14 +189,14 @@ TEST_CASE("no fused plan lies below the bound for hosts that fuse", "[lower_boun
     support::coverage fused;
     support::check(10, [&](bool no_encode) {
         const auto s = support::build(*support::recipes(9));
-        const auto c = echo::find_candidates(s, {.fuse = true});
+        const auto c = echo::detail::find_candidates(s, {.fuse = true});
         const support::choices all(s, c, !no_encode);
         if (all.size() > 7) return;
         const auto bound = full_bound(s, c, !no_encode);
-        echo::schedule_builder<> lay_out(s, c);
-        echo::evaluator<> evaluate(s, c);
+        echo::detail::schedule_builder lay_out(s, c);
+        echo::detail::evaluator evaluate(s, c);
         std::uint64_t least = ~std::uint64_t{0}, plain = least;
-        all.for_each(s, false, [&](const echo::decision& chosen) {
+        all.for_each(s, false, [&](const echo::detail::decision& chosen) {
             const auto plan = evaluate(chosen);
             const auto& steps = lay_out(chosen);
             least = std::min({least, plan.peak_bytes(), least_fused(s, steps)});
@@ -213,7 +215,9 @@ namespace {
 
 using support::toy_graph;
 
-std::uint64_t bound_of(const echo::snapshot& s) { return full_bound(s, echo::find_candidates(s), true); }
+std::uint64_t bound_of(const echo::snapshot& s) {
+    return full_bound(s, echo::detail::find_candidates(s), true);
+}
 std::uint64_t best_of(const echo::snapshot& s) {
     return echo::make_plan(s, {.how = echo::strategy::min_cut}).report().peak_bytes;
 }
@@ -257,9 +261,9 @@ TEST_CASE("few cuts find what cuts everywhere find", "[lower_bound]") {
     support::coverage found;
     support::check(2, [&](bool heavy) {
         const auto s = support::build(*support::recipes(30));
-        const auto c = echo::find_candidates(s);
+        const auto c = echo::detail::find_candidates(s);
         const auto all = full_bound(s, c, true, heavy);
-        echo::lower_bound<> bound(s, c, true, heavy);
+        echo::detail::lower_bound bound(s, c, true, heavy);
         const auto few = bound({}, 8);
         RC_ASSERT(few <= all);
         RC_ASSERT(bound({}, s.node_count()) <= all);
@@ -277,13 +281,13 @@ TEST_CASE("a cut is taken at the gradient that is named, the first of all too, a
     auto d = d_loss;
     for (const auto v : {z, y, x}) d = g.heavy_backward({d, v}, 10);
     const auto s = g.finish({d});
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     const std::vector<echo::node_id> first{s[d_loss].producer};
-    echo::lower_bound<> bound(s, c, true);
+    echo::detail::lower_bound bound(s, c, true);
     CHECK(bound.working_sets() < 300);
     CHECK(bound(first) == 301);
     CHECK(bound(first, 0) == 301);
-    echo::budget_bound<> in_time(s, c, true);
+    echo::detail::budget_bound in_time(s, c, true);
     CHECK(in_time.within(0, first, 0) == 0);
     CHECK(in_time.within(0, first, 1) > 0);
     CHECK(in_time.within(0, first) >= 300); // but for a thousandth
@@ -302,18 +306,18 @@ TEST_CASE("a bound on time is what must run again, but for a tick of those that 
     const auto loss = timed(50, {a, b}, 0);
     const auto d = g.heavy_backward({g.heavy_backward({g.seed(), loss}, 2 * map)}, 8);
     const auto s = g.finish({g.backward({g.backward({d, a}, 8), b}, 8)});
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     const auto one = c.times.of_node[s[a].producer];
     const auto peak = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes; // with both maps
     const echo::ticks tick = (c.times.total >> 32) + 1;
     REQUIRE(tick > 1);
     const auto least = [&](std::uint64_t limit) {
-        return echo::budget_bound<>(s, c, true).least_time(limit, gradients(s));
+        return echo::detail::budget_bound(s, c, true).least_time(limit, gradients(s));
     };
     CHECK(least(peak) == 0);
     CHECK(least(peak - 1) == one);
     for (const echo::ticks runs : {1, 2})
-        for (const std::uint64_t room : {0, 1, 2}) {
+        for (const std::uint64_t room : {0U, 1U, 2U}) {
             const auto bound = least(peak - static_cast<std::uint64_t>(runs) * map + room);
             CAPTURE(runs, room, bound, one, tick);
             CHECK(bound <= runs * one);
@@ -333,8 +337,8 @@ TEST_CASE("one cut more is taken where most is held, however often it is asked f
     const auto d3 = g.heavy_backward({g.heavy_backward({d2}, 400)}, 8);
     static_cast<void>(g.backward({d3, held}, 8)); // no one needs it, so it is not run
     const auto s = g.finish({loss, d3});
-    const auto c = echo::find_candidates(s);
-    echo::lower_bound<> bound(s, c, true);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::lower_bound bound(s, c, true);
     REQUIRE(full_bound(s, c, true) > 1300);
     for (int i = 0; i < 3; ++i) CHECK(bound({}, 1) == full_bound(s, c, true));
 }
@@ -342,8 +346,8 @@ TEST_CASE("one cut more is taken where most is held, however often it is asked f
 TEST_CASE("the same bound is found every time", "[lower_bound]") {
     support::check(1, [] {
         const auto s = support::build(*support::recipes(30));
-        const auto c = echo::find_candidates(s);
-        echo::lower_bound<> bound(s, c, true);
+        const auto c = echo::detail::find_candidates(s);
+        echo::detail::lower_bound bound(s, c, true);
         for (const std::size_t cuts : {1U, 2U, 3U}) {
             const auto once = bound({}, cuts), again = bound({}, cuts);
             RC_ASSERT(once == again);

@@ -32,17 +32,18 @@ recipe countable(recipe r) {
 
 struct stash_of {
     const echo::snapshot& s;
-    echo::schedule_builder<> lay_out;
+    echo::detail::schedule_builder lay_out;
     echo::replay judge{};
-    stash_of(const echo::snapshot& graph, const echo::candidates& c) : s(graph), lay_out(graph, c) {}
-    std::uint64_t operator()(const echo::decision& chosen) {
+    stash_of(const echo::snapshot& graph, const echo::detail::candidates& c) : s(graph), lay_out(graph, c) {}
+    std::uint64_t operator()(const echo::detail::decision& chosen) {
         return judge(s, lay_out(chosen)).footprint.stash_bytes;
     }
 };
 
-echo::decision cut(const echo::snapshot& s, const echo::candidates& c, bool encode) {
-    auto chosen = echo::decision::nothing(s);
-    echo::min_cut(s, c)(echo::anchor_finder(s, c)(echo::no_anchor), {.encode = encode}, chosen);
+echo::detail::decision cut(const echo::snapshot& s, const echo::detail::candidates& c, bool encode) {
+    auto chosen = echo::detail::decision::nothing(s);
+    echo::detail::min_cut(s, c)(echo::detail::anchor_finder(s, c)(echo::detail::no_anchor),
+                                {.encode = encode}, chosen);
     return chosen;
 }
 
@@ -55,13 +56,14 @@ TEST_CASE("no choice at all stashes less than the cut", "[min_cut]") {
     support::check(20, [](bool no_encode) {
         const bool encode = !no_encode;
         const auto s = support::build(countable(*support::recipes(10)));
-        const auto c = echo::find_candidates(s, host);
+        const auto c = echo::detail::find_candidates(s, host);
         const support::choices all(s, c, encode);
         if (all.size() > 10) return;
         stash_of stash(s, c);
         std::uint64_t least = ~std::uint64_t{0};
-        all.for_each(s, false, [&](const echo::decision& chosen) { least = std::min(least, stash(chosen)); });
-        const auto found = stash(cut(s, c, encode)), nothing = stash(echo::decision::nothing(s));
+        all.for_each(s, false,
+                     [&](const echo::detail::decision& chosen) { least = std::min(least, stash(chosen)); });
+        const auto found = stash(cut(s, c, encode)), nothing = stash(echo::detail::decision::nothing(s));
         seen.of("less than keeping everything", found < nothing);
         seen.of("six choices or more", all.size() >= 6);
         RC_LOG() << "cut " << found << ", least " << least << ", nothing made again " << nothing << '\n';
@@ -75,15 +77,15 @@ TEST_CASE("no other strategy stashes less than the cut", "[min_cut]") {
     support::check(50, [](bool no_encode) {
         const bool encode = !no_encode;
         const auto s = support::build(countable(*support::recipes(30)));
-        const auto c = echo::find_candidates(s, host);
+        const auto c = echo::detail::find_candidates(s, host);
         stash_of stash(s, c);
         const auto found = stash(cut(s, c, encode));
-        const echo::gradient_needs<> needs(s, c, encode);
-        const auto when = echo::anchor_finder(s, c)(echo::no_anchor);
-        RC_ASSERT(found <= stash(echo::decision::nothing(s)));
-        RC_ASSERT(found <= stash(echo::mirror(s, c)));
-        RC_ASSERT(found <= stash(echo::echo_as_printed(s, c, needs)));
-        RC_ASSERT(found <= stash(echo::echo_pass(s, c, needs, when)));
+        const echo::detail::gradient_needs needs(s, c, encode);
+        const auto when = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor);
+        RC_ASSERT(found <= stash(echo::detail::decision::nothing(s)));
+        RC_ASSERT(found <= stash(echo::detail::mirror(s, c)));
+        RC_ASSERT(found <= stash(echo::detail::echo_as_printed(s, c, needs)));
+        RC_ASSERT(found <= stash(echo::detail::echo_pass(s, c, needs, when)));
     });
 }
 
@@ -93,19 +95,19 @@ using support::toy_graph;
 using value = toy_graph::value;
 
 struct solved {
-    echo::decision chosen;
+    echo::detail::decision chosen;
     std::uint64_t stash;
     std::size_t recomputes = 0, encodes = 0;
     double cost_bytes;
 };
 
 solved solve(const echo::snapshot& s, bool encode = true) {
-    const auto c = echo::find_candidates(s);
-    solved found{.chosen = echo::decision::nothing(s), .stash = 0, .cost_bytes = 0};
-    echo::min_cut<> solver(s, c);
-    solver(echo::anchor_finder(s, c)(echo::no_anchor), {.encode = encode}, found.chosen);
+    const auto c = echo::detail::find_candidates(s);
+    solved found{.chosen = echo::detail::decision::nothing(s), .stash = 0, .cost_bytes = 0};
+    echo::detail::min_cut solver(s, c);
+    solver(echo::detail::anchor_finder(s, c)(echo::detail::no_anchor), {.encode = encode}, found.chosen);
     found.cost_bytes = solver.cost_bytes();
-    echo::schedule_builder<> lay_out(s, c);
+    echo::detail::schedule_builder lay_out(s, c);
     const auto& steps = lay_out(found.chosen);
     for (const auto t : steps.steps()) {
         found.recomputes += steps[t].kind == echo::step_kind::recompute;
@@ -211,14 +213,14 @@ TEST_CASE("an all-light chain with one reader takes no quadratic time", "[min_cu
     for (std::size_t i = 0; i < 40000; ++i) x = g.light({x}, 1000 + i % 11);
     const auto loss = g.light({x}, 0);
     const auto s = g.finish({loss, g.backward({g.seed(), x}, 1)});
-    const auto c = echo::find_candidates(s);
-    const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-    echo::min_cut<> solver(s, c);
-    auto chosen = echo::decision::nothing(s);
-    for (const echo::time_price price : {echo::time_price{},
-                                         {1, echo::ticks{1} << 50},
-                                         {1, echo::ticks{1} << 40},
-                                         {1, echo::ticks{1} << 30}}) {
+    const auto c = echo::detail::find_candidates(s);
+    const auto needs = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor);
+    echo::detail::min_cut solver(s, c);
+    auto chosen = echo::detail::decision::nothing(s);
+    for (const echo::detail::time_price price : {echo::detail::time_price{},
+                                                 {1, echo::ticks{1} << 50},
+                                                 {1, echo::ticks{1} << 40},
+                                                 {1, echo::ticks{1} << 30}}) {
         CAPTURE(price.bytes, price.time);
         CHECK(support::processor_seconds([&] { solver(needs, {.price = price}, chosen); }) < 1);
         CHECK(solver.cost_bytes() <= 1010);

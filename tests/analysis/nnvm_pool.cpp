@@ -6,6 +6,8 @@
 #include "support/toy_graph.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/memory/arena/nnvm_pool.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
 #include <echo/analysis/memory/nnvm_sharing.hpp>
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/verify.hpp>

@@ -13,8 +13,8 @@ namespace {
 
 using support::toy_graph;
 
-echo::node_groups<> groups_of(const echo::snapshot& s) {
-    return echo::partition(s, echo::find_candidates(s));
+echo::detail::node_groups groups_of(const echo::snapshot& s) {
+    return echo::detail::partition(s, echo::detail::find_candidates(s));
 }
 
 } // namespace
@@ -34,7 +34,7 @@ TEST_CASE("heavy ops separate", "[partition]") {
     CHECK(groups.members(2).size() == 2);
     CHECK(groups.largest() == 2);
     CHECK(groups.of(s[c].producer) == groups.of(s[d].producer));
-    CHECK(groups.of(s[data].producer) == echo::node_groups<>::none);
+    CHECK(groups.of(s[data].producer) == echo::detail::node_groups::none);
 }
 
 TEST_CASE("a residual connection joins, a shared heavy input does not", "[partition]") {
@@ -71,8 +71,8 @@ TEST_CASE("one subgraph for each of many layers, and none of an empty graph", "[
 TEST_CASE("groups are disjoint, connected and complete", "[partition]") {
     support::check(10, [] {
         const auto s = support::build(*support::recipes(20));
-        const auto c = echo::find_candidates(s);
-        const auto groups = echo::partition(s, c);
+        const auto c = echo::detail::find_candidates(s);
+        const auto groups = echo::detail::partition(s, c);
         std::size_t members = 0;
         std::set<echo::node_id> first;
         for (std::uint32_t g = 0; g < groups.size(); ++g) {
@@ -115,15 +115,15 @@ TEST_CASE("as many subgraphs are rolled back at once as hold what is too much, a
     std::vector<toy_graph::value> read{g.heavy_backward({g.heavy_backward({g.seed()}, 5000)}, 8)};
     read.insert(read.end(), made.begin(), made.end());
     const auto s = g.finish({loss, g.backward(read, 8)});
-    const auto c = echo::find_candidates(s);
-    echo::evaluator<> evaluate(s, c);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::evaluator evaluate(s, c);
     const auto limit = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
-    auto decided = echo::decision::nothing(s);
+    auto decided = echo::detail::decision::nothing(s);
     for (const auto v : made) decided.again.insert(s[v].producer);
     auto plan = evaluate(decided);
     REQUIRE(plan.peak_bytes() == limit + 4 * 900 - 90);
     const auto before = evaluate.count();
-    const auto kept = echo::roll_back(evaluate, std::move(plan), limit);
+    const auto kept = echo::detail::roll_back(evaluate, std::move(plan), limit);
     CHECK(evaluate.count() == before + 1);
     CHECK(kept.subgraphs == 4);
     CHECK(kept.plan.peak_bytes() == limit - 90);

@@ -5,6 +5,18 @@
 #include "support/interval_sets.hpp"
 #include "support/sanitized.hpp"
 
+#include <echo/analysis/memory/arena/anytime.hpp>
+#include <echo/analysis/memory/arena/best_fit.hpp>
+#include <echo/analysis/memory/arena/capped.hpp>
+#include <echo/analysis/memory/arena/greedy.hpp>
+#include <echo/analysis/memory/arena/place.hpp>
+#include <echo/analysis/memory/arena/search_orders.hpp>
+#include <echo/analysis/memory/arena/section_search.hpp>
+#include <echo/analysis/memory/arena/sections.hpp>
+#include <echo/analysis/memory/arena/skyline.hpp>
+#include <echo/analysis/memory/arena/timeline.hpp>
+#include <echo/analysis/memory/arena/valleys.hpp>
+#include <echo/analysis/memory/arena/window_tree.hpp>
 #include <echo/analysis/plan_memory.hpp>
 
 #include <catch2/catch.hpp>
@@ -190,7 +202,7 @@ TEST_CASE("the load is what is alive at the worst time", "[plan_memory]") {
     rc::prop("for all intervals", [] {
         const auto items = *some_intervals(40, 1000);
         RC_ASSERT(echo::arena::peak_load(items) == load_by_definition(items));
-        const echo::arena::timeline<> line(items, 1);
+        const echo::arena::timeline line(items, 1);
         RC_ASSERT(line.load() == load_by_definition(items));
     });
 }
@@ -228,7 +240,7 @@ TEST_CASE("the order of the input does not change the arena", "[plan_memory]") {
 TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory]") {
     rc::prop("for all intervals", [](bool backwards) {
         const auto items = *some_intervals(40, 1000);
-        const echo::arena::timeline<> line(items, 16);
+        const echo::arena::timeline line(items, 16);
         const intervals padded(line.items().begin(), line.items().end());
         const auto at = echo::arena::best_fit(line, backwards);
         RC_ASSERT(overlap(padded, at) == "");
@@ -239,18 +251,18 @@ TEST_CASE("the free list alone keeps the law, either way in time", "[plan_memory
 TEST_CASE("the tree finds the best item within a window", "[plan_memory]") {
     std::mt19937_64 engine(1);
     for (int round = 0; round < 100; ++round) {
-        const echo::arena::timeline<> line(random_intervals(engine, 1 + engine() % 60, 30, 9), 1);
+        const echo::arena::timeline line(random_intervals(engine, 1 + engine() % 60, 30, 9), 1);
         std::vector<std::uint32_t> order(line.size());
         for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
         std::shuffle(order.begin(), order.end(), engine);
-        echo::arena::window_tree<> tree(line);
+        echo::arena::window_tree tree(line);
         tree.fill(order);
         std::vector<bool> left(line.size(), true);
         for (std::size_t removed = 0; removed <= line.size(); ++removed) {
             auto first = static_cast<std::uint32_t>(engine() % line.times());
             auto last = static_cast<std::uint32_t>(engine() % line.times());
             if (last < first) std::swap(first, last);
-            auto expected = echo::arena::window_tree<>::none;
+            auto expected = echo::arena::window_tree::none;
             for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
                 const auto& x = line[order[rank]];
                 if (left[order[rank]] && x.first >= first && x.last <= last)
@@ -271,11 +283,11 @@ TEST_CASE("the tree goes to the best item without looking at the others", "[plan
     constexpr std::uint32_t count = 1024;
     intervals items;
     for (std::uint32_t i = 0; i < count; ++i) items.push_back({0, 0, 1 + i});
-    const echo::arena::timeline<> line(items, 1);
+    const echo::arena::timeline line(items, 1);
     for (const bool last_is_best : {false, true}) {
         std::vector<std::uint32_t> order(count);
         for (std::uint32_t i = 0; i < count; ++i) order[i] = last_is_best ? count - 1 - i : i;
-        echo::arena::window_tree<> tree(line);
+        echo::arena::window_tree tree(line);
         tree.fill(order);
         CHECK(tree.best(0, 0) == 0);
         CHECK(tree.visits() <= 4 * 10); // some nodes on each of ten levels
@@ -284,7 +296,7 @@ TEST_CASE("the tree goes to the best item without looking at the others", "[plan
 
 TEST_CASE("free neighbours are joined, whichever of them is free first", "[plan_memory]") {
     for (const bool in_turn : {true, false}) {
-        echo::arena::free_list<> free;
+        echo::arena::free_list free;
         const auto a = free.take(8), b = free.take(8);
         free.take(1); // stays in use behind them
         free.give(in_turn ? a : b);
@@ -295,7 +307,7 @@ TEST_CASE("free neighbours are joined, whichever of them is free first", "[plan_
 
 TEST_CASE("of the free blocks that fit, one of nearly the smallest size is taken", "[plan_memory]") {
     for (const bool small_first : {true, false}) {
-        echo::arena::free_list<> free;
+        echo::arena::free_list free;
         const auto small = free.take(100);
         free.take(1); // so that they are no neighbours
         const auto large = free.take(120);
@@ -308,15 +320,15 @@ TEST_CASE("of the free blocks that fit, one of nearly the smallest size is taken
 }
 
 TEST_CASE("a moment that no item covers is no obstacle where no wall stands", "[plan_memory]") {
-    const echo::arena::timeline<> line(intervals{{0, 0, 2}, {0, 0, 4}, {1, 1, 4}, {2, 2, 2}, {2, 2, 4}}, 1);
-    echo::arena::sections<> state(line);
+    const echo::arena::timeline line(intervals{{0, 0, 2}, {0, 0, 4}, {1, 1, 4}, {2, 2, 2}, {2, 2, 4}}, 1);
+    echo::arena::sections state(line);
     state.clear(line.load());
     for (const std::uint32_t of_four_bytes : {1U, 2U, 4U}) state.put(of_four_bytes);
-    echo::arena::valleys<> valleys(line);
+    echo::arena::valleys valleys(line);
     valleys.clear(line.load(), {});
-    echo::arena::valleys<>::question asked;
+    echo::arena::valleys::question asked;
     // Two items are left, at the first and at the last moment, on a floor of one height.
-    REQUIRE(valleys.settle(state, 0, 2, asked) == echo::arena::valleys<>::finding::open);
+    REQUIRE(valleys.settle(state, 0, 2, asked) == echo::arena::valleys::finding::open);
     CHECK(asked.moment == 0);
     CHECK(state.floor(1) == 4);
 }
@@ -324,23 +336,23 @@ TEST_CASE("a moment that no item covers is no obstacle where no wall stands", "[
 TEST_CASE("the work of the exact search counts stretches, items and moments", "[plan_memory]") {
     intervals items;
     for (std::uint32_t i = 0; i < 10; ++i) items.push_back({i, i, 1});
-    const echo::arena::timeline<> line(items, 1);
-    echo::arena::sections<> state(line);
+    const echo::arena::timeline line(items, 1);
+    echo::arena::sections state(line);
     state.clear(1);
-    echo::arena::valleys<> valleys(line);
+    echo::arena::valleys valleys(line);
     valleys.clear(1, {});
-    echo::arena::valleys<>::question asked;
-    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys<>::finding::open);
+    echo::arena::valleys::question asked;
+    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys::finding::open);
     CHECK(state.work() == 1 + 10 + 10);
-    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys<>::finding::open);
+    REQUIRE(valleys.settle(state, 0, 9, asked) == echo::arena::valleys::finding::open);
     CHECK(state.work() == 1 + 10 + 10 + 1); // what was found is kept
 }
 
 TEST_CASE("searches end when their work is done", "[plan_memory]") {
     std::mt19937_64 engine(1);
     constexpr std::uint64_t unlimited = ~std::uint64_t{0};
-    const echo::arena::timeline<> few(random_intervals(engine, 100, 60, 1000), 1);
-    echo::arena::greedy_placer<> greedy(few);
+    const echo::arena::timeline few(random_intervals(engine, 100, 60, 1000), 1);
+    echo::arena::greedy_placer greedy(few);
     greedy.run(0, 1, unlimited);
     const auto once = greedy.work();
     REQUIRE(once > 0);
@@ -348,10 +360,10 @@ TEST_CASE("searches end when their work is done", "[plan_memory]") {
     CHECK(greedy.work() >= 10 * once);
     CHECK(greedy.work() < 14 * once); // a skyline takes no more than three times another
 
-    const echo::arena::timeline<> many(random_intervals(engine, 4500, 100, 1000), 1);
+    const echo::arena::timeline many(random_intervals(engine, 4500, 100, 1000), 1);
     constexpr std::uint64_t first_share = 500'000;
     for (const std::uint64_t most : {2 * first_share, 4 * first_share}) {
-        echo::arena::anytime_placer<> placer(many, 0);
+        echo::arena::anytime_placer placer(many, 0);
         placer.run(most);
         INFO(most);
         CHECK(placer.work() >= most);
@@ -363,13 +375,13 @@ TEST_CASE("of many intervals, the search over orders goes on beside the exact on
     constexpr std::uint64_t first_share = 500'000;
     for (const std::uint64_t seed : {1U, 2U}) {
         std::mt19937_64 engine(seed);
-        const echo::arena::timeline<> line(random_intervals(engine, 4100, 100, 4), 1);
-        echo::arena::greedy_placer<> orders(line);
+        const echo::arena::timeline line(random_intervals(engine, 4100, 100, 4), 1);
+        echo::arena::greedy_placer orders(line);
         orders.run(line.load(), echo::arena::greedy_tries(line.size()), ~std::uint64_t{0});
         const auto soon = orders.bytes();
         orders.run(line.load(), ~std::size_t{0}, orders.work() + first_share);
         REQUIRE(orders.bytes() < soon);
-        echo::arena::anytime_placer<> placer(line, 0);
+        echo::arena::anytime_placer placer(line, 0);
         placer.run(first_share);
         CHECK(placer.bytes() <= orders.bytes());
     }
@@ -377,10 +389,10 @@ TEST_CASE("of many intervals, the search over orders goes on beside the exact on
 
 TEST_CASE("a skyline that searches too long says so", "[plan_memory]") {
     std::mt19937_64 engine(1);
-    const echo::arena::timeline<> line(random_intervals(engine, 50, 30, 9), 1);
+    const echo::arena::timeline line(random_intervals(engine, 50, 30, 9), 1);
     std::vector<std::uint32_t> order(line.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    echo::arena::skyline<> sky(line);
+    echo::arena::skyline sky(line);
     CHECK_FALSE(sky.place(order, 5));
     CHECK(sky.place(order, 1'000'000)); // and works again
 }
@@ -470,7 +482,7 @@ TEST_CASE("the exact search alone decides as exhaustive search does", "[plan_mem
     std::mt19937_64 engine(3);
     std::size_t impossible = 0;
     for (std::size_t round = 0; round < support::rounds(200); ++round) {
-        const echo::arena::timeline<> line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
+        const echo::arena::timeline line(round % 2 ? awkward_intervals(engine) : full_intervals(engine), 1);
         if (line.size() > 10) continue;
         const intervals items(line.items().begin(), line.items().end());
         const auto best = exhaustive(items).smallest_arena();

@@ -5,6 +5,7 @@
 #include "support/laws.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/strategies/min_cut.hpp>
 #include <echo/analysis/plan/strategies/mirror.hpp>
 
@@ -77,7 +78,7 @@ struct draft {
 /// A plan of these steps that reports what the replay finds.
 echo::plan reported(const echo::snapshot& s, const echo::schedule& steps,
                     const std::function<void(echo::plan_report&)>& lie = {}) {
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     echo::plan_report r;
     const auto before = echo::footprint(s, echo::baseline_schedule(s));
     try {
@@ -94,7 +95,7 @@ echo::plan reported(const echo::snapshot& s, const echo::schedule& steps,
         r.recomputed_nodes += steps[t].kind == echo::step_kind::recompute;
         r.encoded_values += steps[t].kind == echo::step_kind::encode;
     }
-    r.recompute_time_ratio = c.times.part(echo::recompute_time(c, steps));
+    r.recompute_time_ratio = c.times.part(echo::detail::recompute_time(c, steps));
     if (lie) lie(r);
     return {echo::strategy::min_cut, steps, {}, r};
 }
@@ -308,10 +309,10 @@ TEST_CASE("a recomputation that raises the peak is kept", "[planted_faults]") {
     const auto z = g.light({g.light({x, y}, 1000)}, 1000);
     const auto end = g.light({z}, 0);
     const auto s = g.finish({end, g.backward({g.heavy_backward({g.seed()}, 1000), z}, 8)});
-    const auto c = echo::find_candidates(s);
-    echo::schedule_builder<> lay_out(s, c);
+    const auto c = echo::detail::find_candidates(s);
+    echo::detail::schedule_builder lay_out(s, c);
     accepted(s, echo::make_plan(s, {.how = echo::strategy::mirror}));
-    const auto p = reported(s, lay_out(echo::mirror(s, c))); // without roll-back
+    const auto p = reported(s, lay_out(echo::detail::mirror(s, c))); // without roll-back
     CHECK_THAT(verdict(s, p), Contains("is more than the baseline's"));
     CHECK_THAT(law(s, p), Contains("law 1"));
 }
@@ -321,16 +322,16 @@ TEST_CASE("a cut that is not minimal", "[planted_faults]") {
     const auto z = g.light({g.light({g.heavy({g.input(1)}, 10)}, 20)}, 15);
     const auto loss = g.light({z}, 0);
     const auto s = g.finish({loss, g.backward({g.seed(), z}, 1)});
-    const auto c = echo::find_candidates(s);
-    const auto stash = [&](const echo::decision& chosen) {
-        return echo::footprint(s, echo::schedule_builder(s, c)(chosen)).stash_bytes;
+    const auto c = echo::detail::find_candidates(s);
+    const auto stash = [&](const echo::detail::decision& chosen) {
+        return echo::footprint(s, echo::detail::schedule_builder(s, c)(chosen)).stash_bytes;
     };
     std::uint64_t least = ~std::uint64_t{0};
     support::choices(s, c, true).for_each(s, false, [&](const auto& chosen) {
         least = std::min(least, stash(chosen));
     });
-    auto chosen = echo::decision::nothing(s);
-    echo::min_cut(s, c)(echo::anchor_finder(s, c)(echo::no_anchor), {}, chosen);
+    auto chosen = echo::detail::decision::nothing(s);
+    echo::detail::min_cut(s, c)(echo::detail::anchor_finder(s, c)(echo::detail::no_anchor), {}, chosen);
     CHECK(stash(chosen) == least);
     for (const auto n : {2U, 1U}) { // every node but one of those that the cut has made again
         auto spoilt = chosen;

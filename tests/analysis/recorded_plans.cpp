@@ -90,7 +90,7 @@ void add_figures(const std::string& graph, const echo::snapshot& s, std::map<std
         add("20 % of time" + with, {.max_overhead = 0.2, .host = {.fuse = fuse}});
     }
     const auto whole = echo::make_plan(s, {.how = echo::strategy::baseline}).report().baseline_peak_bytes;
-    for (const std::uint64_t percent : {80, 60, 40})
+    for (const std::uint64_t percent : {80U, 60U, 40U})
         add("within " + std::to_string(percent) + " %", {.budget = whole / 100 * percent});
     add("no encodings", {.how = echo::strategy::min_cut, .encode = false});
     add("nothing moves", {.how = echo::strategy::min_cut,
@@ -115,7 +115,7 @@ void add_main_figures(const std::string& name, std::map<std::string, plans>& all
     all[name + ", by default"] = plan_of(s, {});
     all[name + ", min_cut"] = plan_of(s, {.how = echo::strategy::min_cut});
     all[name + ", echo"] = plan_of(s, {.how = echo::strategy::echo});
-    for (const std::uint64_t percent : {60, 35})
+    for (const std::uint64_t percent : {60U, 35U})
         all[name + ", within " + std::to_string(percent) + " %"] =
             plan_of(s, {.budget = whole / 100 * percent});
 }

@@ -19,17 +19,17 @@ constexpr auto recompute = echo::step_kind::recompute, encode = echo::step_kind:
 /// Lays out one choice, of nodes by the values they make.
 struct laid_out {
     const echo::snapshot& s;
-    echo::candidates c;
+    echo::detail::candidates c;
     echo::schedule steps;
 
     laid_out(const echo::snapshot& graph, const std::vector<value>& again,
              const std::vector<value>& encoded = {}, echo::host_abilities host = {}, bool heavy = false)
-        : s(graph), c(echo::find_candidates(graph, host)) {
-        auto chosen = echo::decision::nothing(s);
+        : s(graph), c(echo::detail::find_candidates(graph, host)) {
+        auto chosen = echo::detail::decision::nothing(s);
         chosen.heavy = heavy;
         for (const auto v : again) chosen.again.insert(s[v].producer);
         for (const auto v : encoded) chosen.encoded.insert(v);
-        steps = echo::schedule_builder(s, c)(chosen);
+        steps = echo::detail::schedule_builder(s, c)(chosen);
         CHECK(support::wrong(s, steps).empty());
     }
     /// One character per step: the node's number; `'` behind it for a recompute, `"` for an encode.
@@ -180,9 +180,9 @@ TEST_CASE("what a view must keep is kept", "[schedule_builder]") {
     const auto s = g.finish({loss, g.backward({g.seed(), z}, 8)});
     CHECK(laid_out(s, {y, z}).text() == "0 1 2 3 4 5 6 4' 7");
     // The anchors look through the view, too.
-    const auto c = echo::find_candidates(s);
-    const auto needs = echo::anchor_finder(s, c)(echo::no_anchor);
-    CHECK(needs.first[s[y].producer] != echo::backward_needs::nobody);
+    const auto c = echo::detail::find_candidates(s);
+    const auto needs = echo::detail::anchor_finder(s, c)(echo::detail::no_anchor);
+    CHECK(needs.first[s[y].producer] != echo::detail::backward_needs::nobody);
 }
 
 TEST_CASE("control dependencies are kept, by what runs late as well", "[schedule_builder]") {
@@ -216,16 +216,16 @@ TEST_CASE("whatever is chosen, the same is computed", "[schedule_builder]") {
         const auto s = support::build(*support::recipes(15));
         std::mt19937_64 dice(*support::numbers(1U << 31));
         const auto lacking = static_cast<unsigned>(dice() % 32);
-        const auto c = echo::find_candidates(s, {.recompute = !(lacking & 1U),
-                                                 .recompute_results = !(lacking & 2U),
-                                                 .move = !(lacking & 4U),
-                                                 .encode = !(lacking & 8U),
-                                                 .erase = !(lacking & 16U)});
-        auto chosen = echo::decision::nothing(s);
+        const auto c = echo::detail::find_candidates(s, {.recompute = !(lacking & 1U),
+                                                         .recompute_results = !(lacking & 2U),
+                                                         .move = !(lacking & 4U),
+                                                         .encode = !(lacking & 8U),
+                                                         .erase = !(lacking & 16U)});
+        auto chosen = echo::detail::decision::nothing(s);
         chosen.heavy = heavy;
         for (const auto n : s.nodes()) chosen.again[n] = dice() % 2 != 0;
         for (const auto v : s.values()) chosen.encoded[v] = dice() % 2 != 0;
-        const auto faults = support::wrong(s, echo::schedule_builder(s, c)(chosen));
+        const auto faults = support::wrong(s, echo::detail::schedule_builder(s, c)(chosen));
         for (const auto& fault : faults) RC_LOG() << fault << '\n';
         RC_ASSERT(faults.empty());
     });
@@ -239,7 +239,7 @@ TEST_CASE(
     const auto saved = g.light({x}, 8);                                                        // 4
     const auto d = g.backward({g.seed(), out}, 8);                                             // 5 6
     const auto s = g.finish({g.backward({d, saved, deep}, 8)});                                // 7
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     for (const auto v : {x, deep, out}) CHECK(c.forward_needed[s[v].producer]);
     CHECK(c.late_is_free(s[saved].producer));
 }
@@ -254,7 +254,7 @@ TEST_CASE("a view of the backward pass runs early only where nothing but what it
     const auto result = g.backward_view(x);       // a graph output, which is there until the end
     const auto of_state = g.backward_view(state); // what another step may write over
     const auto s = g.finish({g.backward({seed, seen, of_state}, 8), result});
-    const auto c = echo::find_candidates(s);
+    const auto c = echo::detail::find_candidates(s);
     CHECK(c.hoistable[s[seen].producer]);
     CHECK_FALSE(c.hoistable[s[result].producer]);
     CHECK_FALSE(c.hoistable[s[of_state].producer]);

@@ -7,6 +7,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/graph/read.hpp>
 #include <echo/vocabulary/aten.hpp>
 

@@ -19,8 +19,8 @@
 
 namespace {
 
-using echo::flow_network;
-using capacity = flow_network<>::capacity;
+using echo::detail::flow_network;
+using capacity = flow_network::capacity;
 
 struct network {
     struct arc {
@@ -31,7 +31,7 @@ struct network {
     std::vector<arc> arcs;
 };
 
-void fill(flow_network<>& flow, const network& n) {
+void fill(flow_network& flow, const network& n) {
     flow.clear();
     for (std::size_t v = 0; v < n.source.size(); ++v) {
         const auto made = flow.add_vertex();
@@ -66,7 +66,7 @@ capacity by_boost(const network& n) {
 }
 
 /// Capacity of what leads from the source's side to the sink's.
-capacity crossing(const flow_network<>& flow, const network& n) {
+capacity crossing(const flow_network& flow, const network& n) {
     capacity sum = 0;
     for (std::uint32_t v = 0; v < n.source.size(); ++v)
         sum += flow.on_source_side(v) ? n.sink[v] : n.source[v];
@@ -107,7 +107,7 @@ network random_network(std::mt19937_64& dice, std::size_t most) {
         const auto from = static_cast<std::uint32_t>(dice() % size),
                    to = static_cast<std::uint32_t>(dice() % size);
         if (from == to) continue;
-        n.arcs.push_back({from, to, dice() % 4 ? some() : flow_network<>::infinite / 64});
+        n.arcs.push_back({from, to, dice() % 4 ? some() : flow_network::infinite / 64});
     }
     return n;
 }
@@ -144,7 +144,7 @@ network ladder(std::uint32_t rungs) {
 
 TEST_CASE("flow and cut are Boost.Graph's", "[max_flow]") {
     std::mt19937_64 dice(Catch::rngSeed());
-    flow_network<> flow; // one for all: what is left of one must not reach the next
+    flow_network flow; // one for all: what is left of one must not reach the next
     for (int i = 0; i < 3000; ++i) {
         const auto n = random_network(dice, i % 10 ? 12 : 200);
         fill(flow, n);
@@ -161,33 +161,33 @@ TEST_CASE("flow and cut are Boost.Graph's", "[max_flow]") {
 }
 
 TEST_CASE("an empty network has an empty cut", "[max_flow]") {
-    flow_network<> flow;
+    flow_network flow;
     CHECK(flow.cut() == 0);
     const auto v = flow.add_vertex();
     CHECK(flow.cut() == 0);
     CHECK(!flow.on_source_side(v)); // as few as possible
-    flow.from_source(v, flow_network<>::infinite);
-    flow.from_source(v, flow_network<>::infinite); // saturates
+    flow.from_source(v, flow_network::infinite);
+    flow.from_source(v, flow_network::infinite); // saturates
     flow.to_sink(v, 7);
     CHECK(flow.cut() == 7);
     CHECK(flow.on_source_side(v)); // the way to the sink is what is cut
 }
 
 TEST_CASE("infinite capacities that meet are no more than infinite", "[max_flow]") {
-    flow_network<> flow;
+    flow_network flow;
     const auto middle = flow.add_vertex();
     flow.from_source(middle, 5);
     for (int i = 0; i < 9; ++i) {
         const auto v = flow.add_vertex();
-        flow.to_sink(v, flow_network<>::infinite);
-        flow.add_arc(middle, v, flow_network<>::infinite);
+        flow.to_sink(v, flow_network::infinite);
+        flow.add_arc(middle, v, flow_network::infinite);
     }
     CHECK(flow.cut() == 5);
     CHECK(!flow.on_source_side(middle));
 }
 
 TEST_CASE("levels are emptied up to the height above the number of vertices", "[max_flow]") {
-    echo::height_levels<> levels;
+    echo::detail::height_levels levels;
     levels.resize(3);
     for (const std::uint32_t height : {1U, 4U}) {
         levels.clear(3);
@@ -198,12 +198,12 @@ TEST_CASE("levels are emptied up to the height above the number of vertices", "[
         CHECK(levels.is_empty(height));
         levels.activate(1, height);
         CHECK(levels.take_highest() == 1);
-        CHECK(levels.take_highest() == echo::height_levels<>::none);
+        CHECK(levels.take_highest() == echo::detail::height_levels::none);
     }
 }
 
 TEST_CASE("leaky chains and ladders take no quadratic time", "[max_flow]") {
-    flow_network<> flow;
+    flow_network flow;
     for (const auto& make : {chain, ladder}) {
         const auto n = make(make == chain ? 40000 : 20000);
         fill(flow, n);

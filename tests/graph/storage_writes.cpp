@@ -160,7 +160,7 @@ TEST_CASE("what is written last is not dead where it is there in the end", "[sto
                   {.phase = backward, .reads = {1}, .base = 0, .writes = true},    // 5: into the result
                   {.phase = backward, .reads = {2}, .base = 0, .writes = true}}, // 6: into what is gone then
         .kept = {1, 3}};
-    const auto live = echo::live_nodes(echo::read(g));
+    const auto live = echo::detail::live_nodes(echo::read(g));
     for (const std::size_t n : {1U, 3U, 4U, 5U}) CHECK(live[echo::node_id(n)]);
     for (const std::size_t n : {2U, 6U}) CHECK(!live[echo::node_id(n)]);
 }

@@ -186,7 +186,7 @@ private:
     }
 
     std::vector<echo::node_id> order(const echo::snapshot& s) {
-        const auto live = echo::live_nodes(s);
+        const auto live = echo::detail::live_nodes(s);
         const bool drop = d_.chance(may_.drop);
         std::vector<std::vector<echo::node_id>> after(s.node_count());
         for (const auto n : s.nodes())

@@ -275,26 +275,29 @@ class Newcomer:
         )
         step(conan, "profile", "detect", env=there)
         step(conan, "remote", "disable", "*", env=there)  # Boost is Debian's here
-        said = step(
-            conan,
-            "create",
-            ROOT / "packaging/conan",
-            "-o",
-            "echo/*:boost=False",
-            "-s",
-            "compiler.cppstd=20",
-            "-s",
-            "build_type=Debug",
-            "-c",
-            f"tools.cmake.cmake_layout:test_folder={self.work / 'test'}",
-            "-c",
-            "tools.cmake.cmaketoolchain:user_presets=",
-            env=there,
-        )
-        if f"echo/{version()}" not in said or not re.search(
-            r"^peak [\d.]+ -> ", said, re.MULTILINE
-        ):
-            sys.exit(f"conan's consumer planned nothing:\n{said}")
+        for core in ("False", "True"):  # the second one links echo::core
+            said = step(
+                conan,
+                "create",
+                ROOT / "packaging/conan",
+                "-o",
+                "echo/*:boost=False",
+                "-o",
+                f"echo/*:core={core}",
+                "-s",
+                "compiler.cppstd=20",
+                "-s",
+                "build_type=Debug",
+                "-c",
+                f"tools.cmake.cmake_layout:test_folder={self.work / 'test'}",
+                "-c",
+                "tools.cmake.cmaketoolchain:user_presets=",
+                env=there,
+            )
+            if f"echo/{version()}" not in said or not re.search(
+                r"^peak [\d.]+ -> ", said, re.MULTILINE
+            ):
+                sys.exit(f"conan's consumer planned nothing:\n{said}")
 
 
 def main() -> None:

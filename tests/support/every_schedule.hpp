@@ -34,7 +34,7 @@ struct schedule_freedom {
 class every_schedule {
 public:
     every_schedule(const echo::snapshot& s, schedule_freedom freedom)
-        : s_(s), freedom_(freedom), live_(echo::live_nodes(s)), times_(echo::times_of(s).of_node) {
+        : s_(s), freedom_(freedom), live_(echo::detail::live_nodes(s)), times_(echo::times_of(s).of_node) {
         for (const auto n : s.nodes())
             if (live_[n]) all_ |= bit(n.index());
     }

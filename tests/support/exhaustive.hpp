@@ -17,7 +17,7 @@ struct choices {
     std::vector<echo::node_id> nodes;
     std::vector<echo::value_id> values;
 
-    choices(const echo::snapshot& s, const echo::candidates& c, bool encode, bool heavy = false) {
+    choices(const echo::snapshot& s, const echo::detail::candidates& c, bool encode, bool heavy = false) {
         for (const auto n : s.nodes()) {
             bool makes_storage = false;
             for (const auto v : s.outputs(n)) makes_storage |= c.base[v] == v;
@@ -28,7 +28,7 @@ struct choices {
         for (const auto v : s.values()) {
             bool packable = false;
             for (const auto& u : s.uses(v))
-                packable |= encode && c.live[u.reader] && echo::encodable(s, c, u.reader, u.position);
+                packable |= encode && c.live[u.reader] && echo::detail::encodable(s, c, u.reader, u.position);
             if (packable) values.push_back(v);
         }
     }
@@ -38,7 +38,7 @@ struct choices {
     template <class Visit>
     void for_each(const echo::snapshot& s, bool heavy, const Visit& visit) const {
         for (std::size_t bits = 0; bits < std::size_t{1} << size(); ++bits) {
-            auto chosen = echo::decision::nothing(s);
+            auto chosen = echo::detail::decision::nothing(s);
             chosen.heavy = heavy;
             for (std::size_t i = 0; i < nodes.size(); ++i) chosen.again[nodes[i]] = (bits >> i & 1U) != 0;
             for (std::size_t i = 0; i < values.size(); ++i)

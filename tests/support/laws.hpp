@@ -8,7 +8,9 @@
 
 #include <echo/analysis/apply.hpp>
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/fusable.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/analysis/verify.hpp>
 
 #include <algorithm>
@@ -121,10 +123,10 @@ inline void require_fusion_limits(const echo::snapshot& s, const echo::schedule&
             readers[i].insert(t.index());
             light += s[steps[echo::step_id(i)].node].kind == echo::op_kind::light;
         }
-        require(light <= echo::fusion_limits{}.inside, "too much is recomputed inside one step");
+        require(light <= echo::detail::fusion_limits{}.inside, "too much is recomputed inside one step");
     }
     for (const auto& all : readers)
-        require(all.size() <= echo::fusion_limits{}.readers, "a step is recomputed inside too many");
+        require(all.size() <= echo::detail::fusion_limits{}.readers, "a step is recomputed inside too many");
 }
 
 /// Law 10.

@@ -8,6 +8,9 @@
 #include "workloads.hpp"
 
 #include <echo/analysis/make_plan.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/decision/decision.hpp>
+#include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan_memory.hpp>
 #include <echo/analysis/profile.hpp>
 #include <echo/graph/read.hpp>
@@ -88,10 +91,10 @@ struct figures {
 namespace detail {
 
 inline echo::schedule everything_again(const echo::snapshot& s) {
-    const auto c = echo::find_candidates(s);
-    auto all = echo::decision::nothing(s);
+    const auto c = echo::detail::find_candidates(s);
+    auto all = echo::detail::decision::nothing(s);
     all.again = c.rerunnable;
-    echo::evaluator<> evaluate(s, c);
+    echo::detail::evaluator evaluate(s, c);
     return evaluate(all).steps();
 }
 

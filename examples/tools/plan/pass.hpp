@@ -11,6 +11,7 @@
 
 #include <echo/analysis/make_plan.hpp>
 #include <echo/analysis/plan_memory.hpp>
+#include <echo/analysis/schedule/footprint.hpp>
 #include <echo/analysis/verify.hpp>
 #include <echo/graph/read.hpp>
 

@@ -26,19 +26,18 @@ namespace echo {
 /// What `apply` made of a host graph, each list in execution order.
 template <class Node>
 struct applied {
-    std::vector<Node> clones;  ///< of the nodes that run again, those that are fused left out
-    std::vector<Node> encodes; ///< nodes that pack a value into one bit per element
+    std::vector<Node> clones;   ///< of the nodes that run again, those that are fused left out
+    std::vector<Node> encodes;  ///< nodes that pack a value into one bit per element
     std::vector<Node> offloads; ///< nodes behind which a copy has left for the host's memory
     std::vector<Node> reloads;  ///< nodes that begin to bring one back
-    std::vector<Node> moved; ///< nodes that run at another place than before
-    std::size_t erased = 0;  ///< dead nodes that are gone
-    std::size_t fused = 0;   ///< clones that have gone into their readers
+    std::vector<Node> moved;    ///< nodes that run at another place than before
+    std::size_t erased = 0;     ///< dead nodes that are gone
+    std::size_t fused = 0;      ///< clones that have gone into their readers
 };
 
 namespace detail {
 
 /// Refuses a plan that is not one for this graph: what `apply` relies on, not all that `verify` proves.
-template <class = void>
 class apply_check {
 public:
     apply_check(const snapshot& s, const schedule& steps) : s_(s), steps_(steps), run_(s.node_count()) {}
@@ -150,8 +149,7 @@ private:
 
 /// Marks a longest increasing subsequence of distinct numbers: the nodes that may stay where they are.
 /// O(n log n).
-template <class = void>
-std::vector<std::uint8_t> longest_increasing(std::span<const node_id> numbers) {
+inline std::vector<std::uint8_t> longest_increasing(std::span<const node_id> numbers) {
     constexpr std::size_t none = ~std::size_t{0};
     std::vector<std::size_t> tail, previous(numbers.size(), none); // tail[k]: smallest end of length k + 1
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -348,7 +346,8 @@ private:
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.
-template <rewritable_graph G>
+template <detail::checked_host_graph G>
+    requires rewritable_graph<G>
 applied<node_of<G>> apply(const plan& p, G& g) {
     return detail::apply_run<G>(p.steps(), g).run();
 }

@@ -55,7 +55,7 @@ public:
             walk_(steps_, t, [&](std::uint32_t, copy_id c) { read_.push_back(c); });
             out.bytes_inside += take_read() + writes;
         }
-        ranking<> by_steps;
+        ranking by_steps;
         for (std::uint32_t i = 0; i < ops.size(); ++i)
             if (ops[i].steps > 0) by_steps.add(i, std::uint64_t{ops[i].steps});
         for (const auto i : by_steps.descending()) {
@@ -97,7 +97,7 @@ private:
 } // namespace detail
 
 /// O(steps + reads × log reads of one step).
-inline fused_profile profile_fused(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline fused_profile profile_fused(const snapshot& s, const schedule& steps) {
     return detail::fused_profiler(s, steps)();
 }
 

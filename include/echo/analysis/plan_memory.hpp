@@ -10,116 +10,11 @@
 /// most training graphs.
 #pragma once
 
-#include <echo/analysis/memory/arena/capped.hpp>
-#include <echo/analysis/memory/arena/nnvm_pool.hpp>
+#include <echo/analysis/memory/memory_options.hpp>
 #include <echo/analysis/memory/memory_plan.hpp>
 #include <echo/analysis/plan/plan.hpp>
-#include <echo/analysis/schedule/liveness.hpp>
-#include <echo/analysis/schedule/load_sweep.hpp>
-
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace echo {
-
-using arena::nnvm_pool;
-
-/// Options of `plan_memory`.
-struct memory_options {
-    std::uint64_t align = 1;       ///< every offset is a multiple of it; bytes
-    std::uint64_t granularity = 1; ///< the size of every block is a multiple of it; bytes
-    double limit = 0.2;            ///< seconds for the search beyond the greedy orders; 0: those only
-    /// The bytes that each of several arenas may have, the preferred one first. Empty: one arena, as small as
-    /// can be. Otherwise arenas are filled in turn, and none is made smaller than it need be.
-    std::vector<std::uint64_t> capacities{};
-    /// NNVM's planner instead (arena/nnvm_pool.hpp), for comparison: the arena is its pool, block after block, and
-    /// `limit` is not used. What shares a storage remains as the liveness has it: analysis/memory/nnvm_sharing.hpp.
-    std::optional<nnvm_pool> pool{};
-};
-
-namespace detail {
-
-template <class = void>
-std::uint64_t whole_granules(std::uint64_t bytes, std::uint64_t granularity) {
-    const std::uint64_t rest = bytes % granularity;
-    const auto whole = checked_add(bytes, rest ? granularity - rest : 0);
-    if (!whole) throw error({}, "granularity", "a block does not fit in 64 bits", "give a smaller one");
-    return *whole;
-}
-
-/// Largest sum of bytes of storages that are not resident, over the steps. The bytes as they are: no padding.
-template <class = void>
-std::uint64_t largest_load(const liveness& live, std::size_t steps) {
-    std::vector<std::uint64_t> loads;
-    begin_loads(loads, steps);
-    for (const auto i : live.storages())
-        if (!live[i].resident) add_life(loads, live[i].first.index(), live[i].last.index(), live[i].bytes);
-    return sum_lives(loads);
-}
-
-/// The offset of each copy, from that of its storage.
-template <class = void>
-void lay_copies(const snapshot& s, const schedule& steps, const liveness& live,
-                const id_vector<storage_id, std::uint64_t>& of_storage, memory_plan_parts& parts) {
-    parts.offsets.reserve(live.copy_count());
-    parts.first_copy.reserve(steps.size() + 1);
-    for (const auto t : steps.steps()) {
-        for (std::uint32_t k = 0; k < copy_count(s, steps[t]); ++k) {
-            const storage_id i = live.storage({t, k});
-            parts.offsets.push_back(i.valid() ? of_storage[i] : memory_plan_parts::no_offset);
-        }
-        parts.first_copy.push_back(static_cast<std::uint32_t>(parts.offsets.size()));
-    }
-}
-
-/// Blocks and arenas for capacities. Errors: no room for a block.
-template <class = void>
-void place_in_arenas(const snapshot& s, const schedule& steps, const memory_options& options,
-                     const std::vector<arena::interval>& reserved, memory_plan_parts& parts) {
-    std::uint64_t first = 0, sum = 0;
-    for (const auto capacity : options.capacities) {
-        const auto end = checked_add(first, capacity);
-        const auto rest = end ? *end % options.align : 0;
-        const auto next = end ? checked_add(*end, rest ? options.align - rest : 0) : std::nullopt;
-        if (!next)
-            throw error({}, "capacities", "together do not fit in 64 bits",
-                        "give what the arenas really have");
-        parts.arenas.push_back({.first = first, .capacity = capacity});
-        sum += capacity;
-        first = *next;
-    }
-    const auto placed =
-        arena::place_capped(reserved, options.capacities, {.align = options.align, .limit = options.limit});
-    const memory_block* largest = nullptr;
-    for (std::size_t i = 0; i < reserved.size(); ++i) {
-        memory_block& block = parts.blocks[i];
-        block.arena = placed.arenas[i];
-        if (block.arena == arena::capped_placement::nowhere) {
-            if (!largest || block.bytes > largest->bytes) largest = &block;
-            continue;
-        }
-        memory_arena& home = parts.arenas[block.arena];
-        block.offset = home.first + placed.offsets[i];
-        home.bytes = std::max(home.bytes, placed.offsets[i] + block.bytes);
-        parts.bytes = std::max(parts.bytes, block.offset + block.bytes);
-    }
-    if (!largest) return;
-    const copy_id c = largest->maker;
-    throw error(s.name(steps[c.step].node), "capacities",
-                "no room for the " + std::to_string(largest->bytes) + " bytes that step " +
-                    std::to_string(c.step.index()) + " makes as output " + std::to_string(c.output) +
-                    ": the arenas hold " + std::to_string(sum) + " bytes, and up to " +
-                    std::to_string(parts.lower_bound) + " are live at once",
-                "give larger capacities or a longer limit, or plan for a smaller peak");
-}
-
-} // namespace detail
 
 /// An offset for every storage that is not resident, so that no two which are live at one step overlap.
 /// Workspace lies outside the arena. The arena is as small as `lower_bound()` on most training graphs.
@@ -128,47 +23,15 @@ void place_in_arenas(const snapshot& s, const schedule& steps, const memory_opti
 /// `capacities` (the error names the largest storage left over), a `pool` together with `capacities`, and those of
 /// `liveness_analysis`.
 /// O(steps + copies + n log n) for n storages, and what the limit allows where the bound is not reached at once.
-template <std::same_as<snapshot> Snapshot>
-memory_plan plan_memory(const Snapshot& s, const schedule& steps, const memory_options& options = {}) {
-    if (!options.granularity) throw error({}, "granularity", "is 0", "give 1 or more");
-    if (!options.align) throw error({}, "align", "is 0", "give 1 or more");
-    if (options.pool && !options.capacities.empty())
-        throw error({}, "pool", "has no capacities", "give a pool or capacities");
-    liveness_analysis analyse;
-    const liveness& live = analyse(s, steps);
+[[nodiscard]] ECHO_INLINE memory_plan plan_memory(const snapshot& s, const schedule& steps,
+                                                  const memory_options& options = {});
 
-    std::vector<arena::interval> reserved;
-    memory_plan_parts parts{.align = options.align};
-    parts.lower_bound = detail::largest_load(live, steps.size());
-    id_vector<storage_id, std::uint64_t> of_storage(live.storage_count(), 0);
-    std::vector<storage_id> placed;
-    for (const auto i : live.storages()) { // numbered in the order of their makers
-        const storage_record& storage = live[i];
-        if (storage.resident) of_storage[i] = memory_plan_parts::no_offset;
-        if (storage.resident || !storage.bytes) continue;
-        const std::uint64_t bytes = detail::whole_granules(storage.bytes, options.granularity);
-        reserved.push_back({storage.first.index(), storage.last.index(), bytes});
-        parts.blocks.push_back({.maker = storage.maker, .bytes = bytes});
-        placed.push_back(i);
-    }
-    if (options.capacities.empty()) {
-        const auto made = options.pool
-                              ? arena::place_in_pool(reserved, *options.pool, options.align)
-                              : arena::place(reserved, {.align = options.align, .limit = options.limit});
-        for (std::size_t i = 0; i < placed.size(); ++i) parts.blocks[i].offset = made.offsets[i];
-        parts.bytes = made.bytes;
-    } else {
-        detail::place_in_arenas(s, steps, options, reserved, parts);
-    }
-    for (std::size_t i = 0; i < placed.size(); ++i) of_storage[placed[i]] = parts.blocks[i].offset;
-    detail::lay_copies(s, steps, live, of_storage, parts);
-    return memory_plan(std::move(parts));
-}
-
-/// The same for a plan's steps.
-template <std::same_as<snapshot> Snapshot>
-memory_plan plan_memory(const Snapshot& s, const plan& p, const memory_options& options = {}) {
-    return plan_memory(s, p.steps(), options);
-}
+/// The same for a plan's steps, at the same cost. Errors: as above.
+[[nodiscard]] ECHO_INLINE memory_plan plan_memory(const snapshot& s, const plan& p,
+                                                  const memory_options& options = {});
 
 } // namespace echo
+
+#ifndef ECHO_CORE
+#include <echo/analysis/detail/plan_memory_impl.hpp>
+#endif

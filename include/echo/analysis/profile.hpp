@@ -51,7 +51,7 @@ struct memory_profile {
 namespace detail {
 
 inline std::vector<profile_row> sorted_rows(std::vector<profile_row> rows) {
-    ranking<> by_bytes;
+    ranking by_bytes;
     for (std::uint32_t i = 0; i < rows.size(); ++i)
         if (rows[i].bytes > 0) by_bytes.add(i, rows[i].bytes);
     std::vector<profile_row> sorted;
@@ -78,7 +78,7 @@ inline data_structure structure_of(const snapshot& s, const schedule& steps, con
 } // namespace detail
 
 /// O(steps + copies). Errors: as `footprint`.
-inline memory_profile profile(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline memory_profile profile(const snapshot& s, const schedule& steps) {
     memory_profile out;
     if (steps.empty()) return out;
     const replayed found = replay{}(s, steps);
@@ -113,7 +113,7 @@ inline memory_profile profile(const snapshot& s, const schedule& steps) {
 }
 
 /// Bytes of the row of that name; 0 if there is none. O(rows). Errors: none.
-inline std::uint64_t bytes_of(const std::vector<profile_row>& rows, std::string_view name) {
+[[nodiscard]] inline std::uint64_t bytes_of(const std::vector<profile_row>& rows, std::string_view name) {
     for (const profile_row& row : rows)
         if (row.name == name) return row.bytes;
     return 0;

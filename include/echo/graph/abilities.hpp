@@ -10,8 +10,8 @@ namespace echo {
 
 /// The abilities that follow from the optional functions of `graph_traits<G>`, for plans that go through
 /// `apply`.
-template <host_graph G>
-constexpr host_abilities abilities() noexcept {
+template <detail::checked_host_graph G>
+[[nodiscard]] constexpr host_abilities abilities() noexcept {
     return {.recompute = can_clone<G>,
             .recompute_results = can_redirect_result<G>,
             .move = can_move<G>,

@@ -42,8 +42,8 @@ concept rewritable_boost_graph =
 /// descriptors are numbers (`vecS`), removal would renumber the rest: an erased vertex stays in the graph
 /// then, without edges and out of the order.
 template <class Graph, class... Named>
-class boost_graph : public boost_reading<Graph, Named...> {
-    using base = boost_reading<Graph, Named...>;
+class boost_graph : public detail::boost_reading<Graph, Named...> {
+    using base = detail::boost_reading<Graph, Named...>;
 
 public:
     using typename base::edge;

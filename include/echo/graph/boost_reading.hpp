@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The half of `boost_graph` that changes nothing: nodes, their inputs and outputs, and the facts of their ops. Made by
 /// `boost_graph` alone.
@@ -137,4 +137,4 @@ private:
     Graph* graph_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -57,7 +57,7 @@ inline std::vector<std::byte> spoilt(std::span<const std::byte> bytes, dtype typ
 }
 
 /// Spoils what the gradient of one node may read, value by value.
-template <host_graph G>
+template <checked_host_graph G>
 class gradient_reads_check {
     using traits = graph_traits<G>;
     using value = value_of<node_of<G>>;
@@ -135,8 +135,9 @@ private:
 /// is not asked about. Ask on random data: a gradient may ignore a value by chance, as that of ReLU does where nothing
 /// is positive. Errors: a gradient that makes other bytes each time; those of the engine's functions. One gradient per
 /// input and output of each forward node: O(inputs + outputs) runs of the engine.
-template <host_graph G>
-std::vector<wrong_gradient_reads<G>> check_gradient_reads(const G& g, const gradient_probe<G>& probe) {
+template <detail::checked_host_graph G>
+[[nodiscard]] std::vector<wrong_gradient_reads<G>> check_gradient_reads(const G& g,
+                                                                        const gradient_probe<G>& probe) {
     const detail::gradient_reads_check<G> check(g, probe);
     std::vector<wrong_gradient_reads<G>> wrong;
     for (auto&& n : graph_traits<G>::nodes(g)) {

@@ -12,12 +12,20 @@
 namespace echo {
 
 /// A training graph that Echo can read.
-/// Minimal definition: the required members listed in graph_traits.hpp. A type that lacks one is refused with a
-/// sentence that names it; so is an optional member that is there but not as Echo calls it, a name that is nearly that
-/// of a member, and a node that is neither hashable nor has an `index`. Laws: as there. Models: every host graph.
+/// Minimal definition: the required members listed in graph_traits.hpp, no optional member that is there but not as
+/// Echo calls it, no name that is nearly that of a member, and nodes that are hashable or have an `index`. Functions
+/// refuse a type that is none with a sentence that names what is wrong. Laws: as there. Models: every host graph.
 template <class G>
-concept host_graph = detail::required_members_are_there<G>() && detail::optional_members_are_sound<G>() &&
-                     detail::no_name_is_a_near_miss<G>();
+concept host_graph = detail::can_be_read<G> && detail::has_sound_members<G> && detail::has_no_near_misses<G>;
+
+namespace detail {
+
+/// `host_graph`, of what a function is given: where it does not hold nothing is compiled, and a sentence says why.
+template <class G>
+concept checked_host_graph =
+    required_members_are_there<G>() && optional_members_are_sound<G>() && no_name_is_a_near_miss<G>();
+
+} // namespace detail
 
 /// A host graph that `apply` can rewrite.
 /// Minimal definition: `clone` and `redirect`. Laws: a clone has its original's outputs, phase and facts.

@@ -15,10 +15,10 @@ namespace echo {
 /// Erases the dead nodes of a host graph, readers before what they read, and returns how many there were.
 /// A second call finds none. Errors: as `read`, before anything is erased. O(nodes + edges) and the host's
 /// `erase`.
-template <host_graph G>
+template <detail::checked_host_graph G>
     requires can_erase<G>
 std::size_t erase_dead_nodes(G& g) {
-    const auto live = live_nodes(read(std::as_const(g)));
+    const auto live = detail::live_nodes(read(std::as_const(g)));
     std::vector<node_of<G>> handles;
     for (auto&& n : graph_traits<G>::nodes(std::as_const(g))) handles.push_back(n);
     std::size_t erased = 0;

@@ -133,7 +133,8 @@ private:
 /// Errors: a y or an x that is no value of the graph; a gradient function that gives another number of gradients than
 /// the node has inputs; a mirror hook for a host that cannot copy; what the host throws. O(nodes + edges) and the
 /// host's functions.
-template <differentiable_graph G>
+template <detail::checked_host_graph G>
+    requires differentiable_graph<G>
 std::vector<std::optional<value_of<node_of<G>>>> gradient(G& g, std::span<const value_of<node_of<G>>> ys,
                                                           std::span<const value_of<node_of<G>>> xs,
                                                           const gradient_options<G>& options = {}) {

@@ -23,7 +23,7 @@ struct recorded_reads {
 
 namespace detail {
 
-template <host_graph G>
+template <checked_host_graph G>
 std::vector<node_of<G>> nodes_in_order(const G& g) {
     std::vector<node_of<G>> nodes;
     for (auto&& each : graph_traits<G>::nodes(g)) nodes.push_back(each);
@@ -44,7 +44,7 @@ std::vector<std::optional<value_of<node_of<G>>>> dummy_gradients(G& g, const nod
 }
 
 /// Notes which inputs and outputs of one node others read, and whether all of these read one bit per element.
-template <host_graph G>
+template <checked_host_graph G>
 class read_notes {
     using traits = graph_traits<G>;
     using node = node_of<G>;
@@ -103,8 +103,8 @@ private:
 /// Runs the host's gradient function for `n` on dummy gradients, notes which inputs and outputs of `n` the new nodes
 /// consume, and erases them again: the paper's dummy gradient node. Only a node of `phase::forward` makes sense.
 /// O(nodes + edges) and the host's functions. Errors: those of the host's functions.
-template <differentiable_graph G>
-    requires can_erase<G>
+template <detail::checked_host_graph G>
+    requires differentiable_graph<G> && can_erase<G>
 recorded_reads record_gradient_reads(G& g, const node_of<G>& n) {
     using traits = graph_traits<G>;
     using value = value_of<node_of<G>>;

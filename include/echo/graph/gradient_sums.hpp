@@ -10,12 +10,10 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Several gradients of one value are summed at once below this number, else one by one as they come.
 inline constexpr std::size_t gradient_chain_length = 8;
-
-namespace detail {
 
 /// By the numbers of values (numbered_values.hpp). Sums are nodes that the host appends.
 template <differentiable_graph G>
@@ -65,6 +63,4 @@ private:
     G& graph_;
     std::vector<sum_of> sums_; ///< per value
 };
-
-} // namespace detail
-} // namespace echo
+} // namespace echo::detail

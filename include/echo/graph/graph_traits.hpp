@@ -75,19 +75,10 @@ struct value_of {
     friend bool operator==(const value_of&, const value_of&) = default;
 };
 
-namespace detail {
-template <class>
-inline constexpr bool always_false = false;
-}
-
 /// Specialise this for the graph type of an engine; the head of graph_traits.hpp lists the members.
 template <class G>
 struct graph_traits {
     using is_not_specialised = void; ///< As no specialisation has it.
-    static_assert(
-        detail::always_false<G>,
-        "echo::graph_traits is not specialised for this graph type: specialise echo::graph_traits<G> as "
-        "described at the head of echo/graph/graph_traits.hpp");
 };
 
 } // namespace echo

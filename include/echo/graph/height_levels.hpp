@@ -11,10 +11,9 @@
 #include <cstdint>
 #include <limits>
 
-namespace echo {
+namespace echo::detail {
 
 /// Lists by height. Every operation takes constant time, save `clear` and `lift_off`. Reusable: the memory is kept.
-template <class = void>
 class height_levels {
 public:
     /// No vertex.
@@ -86,4 +85,4 @@ private:
     std::uint32_t highest_ = 0, top_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -100,7 +100,8 @@ private:
 /// shape or type. Run again after an input changed its shape, and after new nodes came. Errors: what the host's `infer`
 /// refuses, and one that infers more outputs than the node has; the error names the node. Nothing is set
 /// behind the node refused. O(nodes + edges) and the host's functions.
-template <inferable_graph G>
+template <detail::checked_host_graph G>
+    requires inferable_graph<G>
 std::size_t infer(G& g) {
     return detail::shape_inference<G>(g).run();
 }

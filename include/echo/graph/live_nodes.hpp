@@ -9,14 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// Whether a node writes in place on storage that is resident, directly or through views and earlier writes
 /// of that kind. Where residency hangs on the order of execution (an output that is resident itself and in
 /// place on storage that is not), the node counts as a writer: it is then kept.
-template <class = void>
-id_set<node_id> resident_writers(const snapshot& s) {
+inline id_set<node_id> resident_writers(const snapshot& s) {
     id_set<node_id> writes(s.node_count());
     id_set<value_id> resident(s.value_count());
     for (const auto n : s.nodes()) {
@@ -36,13 +34,10 @@ id_set<node_id> resident_writers(const snapshot& s) {
     return writes;
 }
 
-} // namespace detail
-
 /// The nodes that are alive: a graph output, an `update` node or a node that writes in place on resident storage
 /// needs them, through inputs or control. The others are dead. Input nodes that nothing needs are dead too.
 /// O(nodes + edges). Errors: none.
-template <class = void>
-id_set<node_id> live_nodes(const snapshot& s) {
+[[nodiscard]] inline id_set<node_id> live_nodes(const snapshot& s) {
     id_set<node_id> live = detail::resident_writers(s);
     for (const auto v : s.results()) live[s[v].producer] = 1;
     // Nodes stand in execution order, so every reader is seen before what it reads.
@@ -56,4 +51,4 @@ id_set<node_id> live_nodes(const snapshot& s) {
     return live;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -10,11 +10,10 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace echo {
+namespace echo::detail {
 
 /// A network whose terminals are implicit: every vertex has a capacity from the source and one to the sink.
 /// Reusable: `clear` keeps the memory.
-template <class = void>
 class flow_network {
 public:
     /// What an arc carries at most, in whole units of the caller's.
@@ -22,7 +21,7 @@ public:
     /// Numbers the vertices, from 0.
     using vertex = flow_vertex;
     /// More than any sum of real capacities may reach; callers keep their sum below it.
-    static constexpr capacity infinite = push_relabel<>::infinite;
+    static constexpr capacity infinite = push_relabel::infinite;
 
     /// No vertex and no arc; the memory is kept.
     void clear() {
@@ -62,8 +61,8 @@ public:
 private:
     detail::large_vector<capacity> source_, sink_;
     detail::large_vector<flow_arc> arcs_;
-    residual_network<> residual_;
-    push_relabel<> flow_;
+    residual_network residual_;
+    push_relabel flow_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -61,6 +61,15 @@ ECHO_NEAR_REQUIRED_NAMES(ECHO_MEMBER_NAMED)
 #undef ECHO_NEAR_REQUIRED_NAMES
 #undef ECHO_MEMBER_NAMED
 
+/// Whether no member has a name that is nearly that of one it lacks.
+template <class G>
+concept has_no_near_misses =
+/// @cond
+#define ECHO_NEAR_MISSED(NAME, CONCEPT, NEAR) (!has_member_##NEAR<graph_traits<G>> || CONCEPT<G>)&&
+    ECHO_NEAR_NAMES(ECHO_NEAR_MISSED) true;
+#undef ECHO_NEAR_MISSED
+/// @endcond
+
 /// True; it does not compile where `graph_traits<G>` has a member whose name is nearly that of one it lacks.
 template <class G>
 consteval bool no_name_is_a_near_miss() {

@@ -16,7 +16,7 @@
 namespace echo::detail {
 
 /// Host node → position in execution order, through `graph_traits::index` where offered, else by hashing.
-template <host_graph G>
+template <checked_host_graph G>
 class node_index {
 public:
     /// Of no node yet. The graph must outlive it.
@@ -54,7 +54,7 @@ private:
 };
 
 /// What errors call the node at `position`: its name where the host gives names, else `#position`.
-template <host_graph G>
+template <checked_host_graph G>
 std::string name_or_position(const G& g, const node_of<G>& n, std::size_t position) {
     if constexpr (has_name<G>)
         return std::string(std::string_view(graph_traits<G>::name(g, n)));

@@ -15,7 +15,7 @@
 namespace echo::detail {
 
 /// The nodes of a host graph with their inputs, and a number for each value. Nodes that are added later have none.
-template <host_graph G>
+template <checked_host_graph G>
 class numbered_values {
     using traits = graph_traits<G>;
     using node = node_of<G>;

@@ -244,6 +244,15 @@ struct anything {
 ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_FOUND)
 #undef ECHO_MEMBER_FOUND
 
+/// Whether every optional member that is there can be called as Echo calls it.
+template <class G>
+concept has_sound_members =
+/// @cond
+#define ECHO_MEMBER_SOUND(NAME, CONCEPT, SIGNATURE) NAME##_is_sound<G>&&
+    ECHO_OPTIONAL_MEMBERS(ECHO_MEMBER_SOUND) true;
+#undef ECHO_MEMBER_SOUND
+/// @endcond
+
 /// True; it does not compile where an optional member of `graph_traits<G>` is there but not as it is called.
 template <class G>
 consteval bool optional_members_are_sound() {

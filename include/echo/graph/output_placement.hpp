@@ -14,7 +14,6 @@
 namespace echo::detail {
 
 /// Takes the facts of ops together with what the host states of its tensors, node by node in execution order.
-template <class = void>
 class output_placement {
 public:
     /// The builder must outlive it, and have the nodes that `added` tells of.

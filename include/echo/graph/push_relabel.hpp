@@ -16,10 +16,9 @@
 #include <limits>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// Pushes what vertices hold, their excess, to those through which it may drain. Reusable: the memory is kept.
-template <class = void>
 class push_relabel {
 public:
     /// More than any sum of real capacities may reach; callers keep their sum below it.
@@ -27,7 +26,7 @@ public:
 
     /// The greatest flow through the network from what vertices hold to what each may drain; the network keeps what is
     /// left of it. O(vertices² × √arcs); near-linear on graphs of training steps.
-    [[nodiscard]] flow_capacity operator()(residual_network<>& net,
+    [[nodiscard]] flow_capacity operator()(residual_network& net,
                                            const detail::large_vector<flow_capacity>& excess,
                                            const detail::large_vector<flow_capacity>& drain) {
         net_ = &net;
@@ -63,7 +62,7 @@ private:
         while (levels_.highest() > 0) {
             const std::uint32_t height = levels_.highest();
             const flow_vertex v = levels_.take_highest();
-            if (v == height_levels<>::none) continue;
+            if (v == height_levels::none) continue;
             // The gap heuristic may have killed it, or it moved up, since it was put here.
             if (label_[v] != height || excess_[v] == 0) continue;
             work += discharge(v, n, flow);
@@ -161,11 +160,11 @@ private:
         return true;
     }
 
-    residual_network<>* net_ = nullptr;
-    height_levels<> levels_;
+    residual_network* net_ = nullptr;
+    height_levels levels_;
     detail::large_vector<std::uint32_t> current_, label_; // vertex: the arc to look at next; its height
     detail::large_vector<flow_vertex> queue_;
     detail::large_vector<flow_capacity> excess_, drain_; // vertex: what it holds; what may drain from it
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,10 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Indices ordered by a key, among equal keys by a second one, then by index: a total order, so a deterministic one.
-template <class = void>
 class ranking {
 public:
     /// Room for so many entries, so that `add` takes no memory.
@@ -66,4 +65,4 @@ private:
     std::vector<entry> entries_;
 };
 
-} // namespace echo
+} // namespace echo::detail

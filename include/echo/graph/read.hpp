@@ -23,7 +23,7 @@
 namespace echo {
 namespace detail {
 
-template <host_graph G>
+template <checked_host_graph G>
 class reader {
     using traits = graph_traits<G>;
 
@@ -192,8 +192,8 @@ private:
     id_vector<node_id, node_of<G>> handles_;
     id_vector<node_id, op_facts> facts_;
     id_set<node_id> trainable_;
-    storage_writes<> written_{builder_};
-    output_placement<> placement_{builder_};
+    storage_writes written_{builder_};
+    output_placement placement_{builder_};
     std::vector<value_id> inputs_;
     std::vector<node_id> control_;
     std::vector<tensor> outputs_, arguments_;
@@ -204,10 +204,10 @@ private:
 /// Reads a host graph. Errors: everything `snapshot_builder` refuses, a node listed twice, a host gradient
 /// node that reads what the facts exclude. O(nodes + edges) expected.
 template <class G>
-    requires host_graph<G>
-snapshot read(const G& graph) {
+    requires detail::checked_host_graph<G>
+[[nodiscard]] snapshot read(const G& graph) {
     if constexpr (detail::can_be_read<G>) return detail::reader<G>(graph).run();
-    return {}; // `host_graph` has said what is missing
+    return {}; // `checked_host_graph` has said what is missing
 }
 
 } // namespace echo

@@ -51,7 +51,7 @@ concept hashable = requires(const Node& n) {
     { std::hash<Node>{}(n) } -> std::convertible_to<std::size_t>;
 };
 
-/// What reading a host needs. Where a part is missing, `host_graph` has said so.
+/// What reading a host needs. Where a part is missing, `checked_host_graph` has said so.
 template <class G>
 concept can_be_read =
     names_node_type<G> && std::copyable<node_of<G>> && std::equality_comparable<node_of<G>> && has_nodes<G> &&
@@ -116,8 +116,12 @@ consteval bool handles_are_sound() {
 /// True; it does not compile where a required member of `graph_traits<G>` is missing or not as Echo calls it.
 template <class G>
 consteval bool required_members_are_there() {
-    constexpr bool named = names_node_type<G> || requires { typename graph_traits<G>::is_not_specialised; };
-    static_assert(named,
+    constexpr bool specialised = !requires { typename graph_traits<G>::is_not_specialised; };
+    static_assert(
+        specialised,
+        "echo::graph_traits is not specialised for this graph type: specialise echo::graph_traits<G> as "
+        "described at the head of echo/graph/graph_traits.hpp");
+    static_assert(names_node_type<G> || !specialised,
                   "echo::graph_traits<G>::node is missing or private: write `using node = ...;`, the type of "
                   "a node's handle (see the head of echo/graph/graph_traits.hpp)");
     if constexpr (names_node_type<G>) return handles_are_sound<G>() && required_functions_are_there<G>();

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// What an arc of a network carries at most, in whole units of the caller's.
 using flow_capacity = std::int64_t;
@@ -27,7 +27,6 @@ struct flow_arc {
 
 /// Each arc stands twice: at its end with what it can still carry, and at its beginning with what could be taken back.
 /// Reusable: `build` keeps the memory.
-template <class = void>
 class residual_network {
 public:
     /// From the arcs of a network of so many vertices; nothing flows yet. Arcs are turned round: the network is solved
@@ -103,4 +102,4 @@ private:
     detail::large_vector<flow_vertex> by_component_, parent_;
 };
 
-} // namespace echo
+} // namespace echo::detail

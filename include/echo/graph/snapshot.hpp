@@ -134,8 +134,7 @@ public:
         return names_.substr(first, last - first);
     }
 
-    template <class>
-    friend class basic_snapshot_builder;
+    friend class snapshot_builder;
 
 private:
     id_vector<node_id, node_record> nodes_;

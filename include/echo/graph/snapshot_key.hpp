@@ -68,10 +68,12 @@ inline std::string key_of(const snapshot& s, bool times) {
 
 /// All that a plan and its report hang on, as bytes: equal for graphs that differ in the names of nodes and layers
 /// alone, and for no others. O(nodes + edges). Errors: none.
-inline std::string snapshot_key(const snapshot& s) { return detail::key_of(s, true); }
+[[nodiscard]] inline std::string snapshot_key(const snapshot& s) { return detail::key_of(s, true); }
 
 /// The same but for measured times, for hosts that measure anew in each step: a plan that is found by it is legal for
 /// the graph and has the same peak, but was made for the times of its own graph. O(nodes + edges). Errors: none.
-inline std::string snapshot_key_without_times(const snapshot& s) { return detail::key_of(s, false); }
+[[nodiscard]] inline std::string snapshot_key_without_times(const snapshot& s) {
+    return detail::key_of(s, false);
+}
 
 } // namespace echo

@@ -17,7 +17,6 @@
 namespace echo::detail {
 
 /// Is told of the nodes that read storage, which views do not, and of those that write into it, in execution order.
-template <class = void>
 class storage_writes {
 public:
     /// The builder must outlive it.

@@ -137,10 +137,10 @@ TEST_CASE("random plans run in their arenas", "[cuda][arena]") {
             encoded += make.encoded;
             recomputed += make.recomputed;
         } else {
-            auto chosen = echo::decision::nothing(s);
+            auto chosen = echo::detail::decision::nothing(s);
             for (const auto n : s.nodes()) chosen.again[n] = d.chance(60);
             for (const auto v : s.values()) chosen.encoded[v] = d.chance(40);
-            steps = echo::schedule_builder(s, echo::find_candidates(s, {}))(chosen);
+            steps = echo::detail::schedule_builder(s, echo::detail::find_candidates(s, {}))(chosen);
         }
         echo::memory_options options{.align = d.chance(80) ? 256u : 16u, .limit = 0.0};
         auto plan = echo::plan_memory(s, steps, options);

@@ -22,10 +22,10 @@ namespace echo {
 
 /// The copies, in step order, that lie on an input's storage although one of these does not hold. If there are none,
 /// the pool has the bytes that NNVM's would have. O(steps + copies). Errors: those of `liveness_analysis`.
-inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline std::vector<copy_id> not_shared_by_nnvm(const snapshot& s, const schedule& steps) {
     liveness_analysis analyse;
     const liveness& live = analyse(s, steps);
-    const auto latest = latest_runs(s, steps); // whose copies are the graph's outputs
+    const auto latest = detail::latest_runs(s, steps); // whose copies are the graph's outputs
 
     std::vector<copy_id> found;
     for (const auto t : steps.steps()) {

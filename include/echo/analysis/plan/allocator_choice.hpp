@@ -13,16 +13,12 @@
 #include <optional>
 #include <utility>
 
-namespace echo {
-
-namespace detail {
+namespace echo::detail {
 
 /// Chooses among the plans of a search by what the host's allocator takes. All must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class allocator_choice {
 public:
-    allocator_choice(evaluator<>& evaluate, const host_allocator& allocate, budget_search<>& search)
+    allocator_choice(evaluator& evaluate, const host_allocator& allocate, budget_search& search)
         : evaluate_(evaluate), allocate_(allocate), search_(search) {}
 
     /// The plan that takes least of those that recompute for at most `most`. The allocator is asked of the lowest
@@ -61,13 +57,11 @@ private:
         best_ = std::move(plan);
     }
 
-    evaluator<>& evaluate_;
+    evaluator& evaluate_;
     const host_allocator& allocate_;
-    budget_search<>& search_;
+    budget_search& search_;
     std::optional<evaluated_plan> best_;
     std::uint64_t least_ = 0; // bytes of the best
 };
 
-} // namespace detail
-
-} // namespace echo
+} // namespace echo::detail

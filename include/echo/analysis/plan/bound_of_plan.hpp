@@ -36,10 +36,9 @@ inline std::uint64_t bound_with_moves(const snapshot& s, const candidates& c, bo
 /// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that
 /// long. `found`: the replay of `steps`, the plan in question; `link`: over which values may leave, if there is one.
 /// Never above its peak.
-template <class = void>
-std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
-                            const schedule& steps, const replayed& found, std::optional<ticks> most,
-                            const link_model& link) {
+inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
+                                   const schedule& steps, const replayed& found, std::optional<ticks> most,
+                                   const link_model& link) {
     const std::uint64_t peak = found.footprint.peak_bytes;
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());

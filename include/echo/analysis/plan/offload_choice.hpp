@@ -27,7 +27,7 @@ inline bool may_offload(const plan_options& options) {
 /// All must outlive it. Errors: a link without rates.
 class offload_choice {
 public:
-    offload_choice(evaluator<>& evaluate, const plan_options& options)
+    offload_choice(evaluator& evaluate, const plan_options& options)
         : evaluate_(evaluate), options_(options),
           offload_(evaluate.graph(), evaluate.facts(), options_.link) {}
 
@@ -88,7 +88,7 @@ private:
         if (key(other) < key(best)) best = std::move(other);
     }
 
-    evaluator<>& evaluate_;
+    evaluator& evaluate_;
     const plan_options& options_;
     offloader offload_;
 };

@@ -9,6 +9,7 @@
 #include <echo/analysis/plan/host_allocator.hpp>
 #include <echo/analysis/plan/offload/link.hpp>
 #include <echo/analysis/plan/plan.hpp>
+#include <echo/function_ref.hpp>
 #include <echo/graph/host_abilities.hpp>
 
 #include <cstddef>
@@ -41,6 +42,9 @@ struct plan_options {
     std::size_t weight_rounds = 8;     ///< how often `min_cut` moves the weight of bytes to the peak
     search_options search{};           ///< which passes the search for budgets makes
     progress_callback progress{};      ///< called now and then with the part done, 0 to 1
+    /// Asked before each plan that a search tries: `true` ends the planning with an `echo::error` whose `key()` is
+    /// `stop`; what was found until then is lost. A `std::stop_token` is asked by a lambda of one line.
+    function_ref<bool()> stop{};
 };
 
 } // namespace echo

@@ -23,7 +23,6 @@ struct plan_outcome {
 
 /// What a host that fuses gets: the better of the plan whose search knew of fusion, and the plan without fusion, with
 /// what can be fused in that very plan. So fusion makes nothing worse.
-template <class = void>
 class fusion_comparison {
 public:
     explicit fusion_comparison(const plan_options& options) : options_(options) {}

@@ -9,7 +9,6 @@
 namespace echo::detail {
 
 /// Tells the part of all that is done, and never the same or less again.
-template <class = void>
 class plan_progress {
 public:
     plan_progress(const plan_progress&) = delete; // its parts point to it

@@ -24,8 +24,7 @@
 namespace echo::detail {
 
 /// What the graph's own order says. O(storages).
-template <class = void>
-plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
+inline plan_report report_baseline(const replayed& before, std::uint64_t allocated_bytes) {
     plan_report report;
     report.baseline_peak_bytes = before.footprint.peak_bytes;
     report.baseline_stash_bytes = before.footprint.stash_bytes;
@@ -36,8 +35,8 @@ plan_report report_baseline(const replayed& before, std::uint64_t allocated_byte
 }
 
 /// What is largest at the peak of the plan: a live value, or the workspace of what runs. `found`: its replay.
-template <class = void>
-void report_blocker(const snapshot& s, const plan_outcome& made, const replayed& found, plan_report& report) {
+inline void report_blocker(const snapshot& s, const plan_outcome& made, const replayed& found,
+                           plan_report& report) {
     const step_id peak = made.figures.footprint.peak_step;
     if (!peak.valid()) return;
     report.blocker = made.steps[peak].node;
@@ -51,8 +50,7 @@ void report_blocker(const snapshot& s, const plan_outcome& made, const replayed&
     }
 }
 
-template <class = void>
-void report_unknown_ops(const snapshot& s, plan_report& report) {
+inline void report_unknown_ops(const snapshot& s, plan_report& report) {
     std::vector<bool> unknown(s.op_count(), false);
     for (const auto n : s.nodes())
         if (s[n].unknown_op) unknown[s[n].op] = true;
@@ -62,8 +60,7 @@ void report_unknown_ops(const snapshot& s, plan_report& report) {
 
 /// What a host loses that leaves its gradients out of the results: backward nodes that nothing needs. A note comes
 /// first where they are more than a tenth, or where ops that read some input have no gradient that anything needs.
-template <class = void>
-void report_dead_nodes(const snapshot& s, plan_report& report) {
+inline void report_dead_nodes(const snapshot& s, plan_report& report) {
     const auto live = live_nodes(s);
     id_set<node_id> read(s.node_count()), needed(s.node_count());
     for (const auto n : s.nodes()) {
@@ -97,9 +94,8 @@ void report_dead_nodes(const snapshot& s, plan_report& report) {
 }
 
 /// Of a plan that keeps a budget in bytes: no other that keeps it recomputes for less. `found`: its replay.
-template <class = void>
-void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
-                       const plan_outcome& made, const replayed& found, plan_report& report) {
+inline void report_time_bound(const snapshot& s, const candidates& c, const plan_options& options,
+                              const plan_outcome& made, const replayed& found, plan_report& report) {
     const bool is_budget = options.how == strategy::budget && options.budget != any_peak &&
                            !options.allocator && !may_offload(options);
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
@@ -120,9 +116,8 @@ inline void report_moves(const candidates& c, const plan_outcome& made, plan_rep
 }
 
 /// What the plan says. A replay, and some ten cuts for the bound.
-template <class = void>
-void report_plan(const snapshot& s, const candidates& c, const plan_options& options,
-                 const plan_outcome& made, plan_report& report) {
+inline void report_plan(const snapshot& s, const candidates& c, const plan_options& options,
+                        const plan_outcome& made, plan_report& report) {
     report.peak_bytes = made.figures.footprint.peak_bytes;
     report.stash_bytes = made.figures.footprint.stash_bytes;
     report.allocated_bytes = made.allocated_bytes;
@@ -134,7 +129,7 @@ void report_plan(const snapshot& s, const candidates& c, const plan_options& opt
     if (may_offload(options)) report.link = options.link;
     report_moves(c, made, report);
     report.recompute_time_ratio = c.times.part(recompute_time(c, made.steps));
-    const node_groups<> subgraphs = partition(s, c);
+    const node_groups subgraphs = partition(s, c);
     report.subgraphs = subgraphs.size();
     report.largest_subgraph = subgraphs.largest();
     const bool within_time = options.how == strategy::budget && options.budget == any_peak;

@@ -12,13 +12,12 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// By subgraph: bytes live at the peak that would not be there had the subgraph been left alone, namely
 /// copies made again, and kept values that only runs after the peak read. O(steps + copies).
-template <class = void>
-std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan& plan, const node_groups<>& groups) {
+inline std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan& plan,
+                                        const node_groups& groups) {
     const schedule& steps = plan.steps();
     const liveness& live = plan.live();
     std::vector<std::uint64_t> sum(groups.size(), 0);
@@ -44,8 +43,6 @@ std::vector<std::uint64_t> blame(const snapshot& s, const evaluated_plan& plan, 
     return sum;
 }
 
-} // namespace detail
-
 /// What a roll-back leaves, and how many subgraphs it has taken back.
 struct rolled_back {
     /// The plan that is left.
@@ -58,16 +55,14 @@ struct rolled_back {
 /// dead nodes, which the caller still compares. Every round takes back at least twice as many as the one before, so
 /// there are
 /// O(log subgraphs) replays. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] rolled_back roll_back(evaluator<>& evaluate, evaluated_plan plan, std::uint64_t limit) {
+[[nodiscard]] inline rolled_back roll_back(evaluator& evaluate, evaluated_plan plan, std::uint64_t limit) {
     const snapshot& s = evaluate.graph();
     std::size_t taken_back = 0;
     for (std::size_t batch = 1; plan.peak_bytes() > limit; batch *= 2) {
         decision next = plan.decided();
-        const node_groups<> groups =
-            node_groups<>::connected(s, [&](node_id n) { return next.again[n] != 0; });
+        const node_groups groups = node_groups::connected(s, [&](node_id n) { return next.again[n] != 0; });
         const auto blames = detail::blame(s, plan, groups);
-        ranking<> by_blame;
+        ranking by_blame;
         for (std::uint32_t g = 0; g < groups.size(); ++g) by_blame.add(g, blames[g]);
         const auto order = by_blame.descending();
         if (order.empty() || blames[order[0]] == 0)
@@ -85,4 +80,4 @@ template <class = void>
     return {std::move(plan), taken_back};
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -14,12 +14,11 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// The same steps but for one recompute that is not fused: who read that copy reads the one before it. O(steps + copies
 /// read). Errors: none.
-template <class = void>
-schedule without_run(const schedule& steps, step_id left_out) {
+inline schedule without_run(const schedule& steps, step_id left_out) {
     step_id before{};
     for (const auto t : steps.steps()) {
         const step_record& step = steps[t];
@@ -40,13 +39,9 @@ schedule without_run(const schedule& steps, step_id left_out) {
     return made;
 }
 
-namespace detail {
-
 /// Leaves recomputations out one by one, the last of the pass first, where the allocator takes no more than before, or
 /// no more than the budget, and the peak stays within the baseline's and the budget. At most
-/// `plan_options::spare_run_questions` are tried, each a replay and a question. All must outlive it. A template so that
-/// only files that make plans compile it.
-template <class = void>
+/// `plan_options::spare_run_questions` are tried, each a replay and a question. All must outlive it.
 class spare_runs {
 public:
     spare_runs(const snapshot& s, const candidates& c, const plan_options& options)
@@ -79,6 +74,4 @@ private:
     const plan_options& options_;
 };
 
-} // namespace detail
-
-} // namespace echo
+} // namespace echo::detail

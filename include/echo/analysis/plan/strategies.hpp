@@ -29,12 +29,10 @@
 namespace echo::detail {
 
 /// All must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class strategies {
 public:
-    strategies(const snapshot& s, const candidates& c, const plan_options& options, evaluator<>& evaluate,
-               plan_progress<>& progress)
+    strategies(const snapshot& s, const candidates& c, const plan_options& options, evaluator& evaluate,
+               plan_progress& progress)
         : s_(s), c_(c), options_(options), evaluate_(evaluate), progress_(progress), anchors_(s, c) {}
 
     /// What there is to say about a proposal goes to `notes`.
@@ -44,7 +42,7 @@ public:
 
     /// Plans along the front, of rising recomputation; of a host with an allocator too, by their peaks.
     [[nodiscard]] std::vector<rated_decision> front(std::size_t count) {
-        budget_search<> search(evaluate_, anchors_, asked());
+        budget_search search(evaluate_, anchors_, asked());
         tell_what_is_known(search);
         const auto& found = search.front(count);
         return {found.begin(), found.end()};
@@ -71,7 +69,7 @@ private:
         case strategy::echo_printed:
             return evaluate_(echo_as_printed(s_, c_, gradient_needs(s_, c_, options_.encode)));
         case strategy::echo: {
-            const gradient_needs<> needs(s_, c_, options_.encode);
+            const gradient_needs needs(s_, c_, options_.encode);
             return sweep([&](const backward_needs& when) { return echo_pass(s_, c_, needs, when); }).plan;
         }
         case strategy::min_cut:
@@ -86,7 +84,7 @@ private:
     }
 
     evaluated_plan propose_budget(std::vector<std::string>& notes) {
-        budget_search<> search(evaluate_, anchors_, asked());
+        budget_search search(evaluate_, anchors_, asked());
         tell_what_is_known(search);
         if (search.is_reduced())
             notes.emplace_back("a graph of this size is searched from fewer starts than a small one");
@@ -103,24 +101,24 @@ private:
     }
     /// Above a budget in bytes, as far as moving values brings a plan down: with moves, plans from there keep the
     /// budget too, and recompute for less.
-    void search_above(budget_search<>& search, const evaluated_plan& plan) {
+    void search_above(budget_search& search, const evaluated_plan& plan) {
         const std::uint64_t gain = offload_choice(evaluate_, options_).gain(plan.steps());
         for (std::uint64_t parts = tuning::limits_above; gain > 0 && parts > 0; --parts)
             static_cast<void>(search.cheapest(options_.budget + mul_div(gain, parts, tuning::limits_above)));
     }
-    evaluated_plan propose_cheapest(budget_search<>& search) {
+    evaluated_plan propose_cheapest(budget_search& search) {
         if (!options_.allocator) return search.cheapest(options_.budget);
-        return allocator_choice<>(evaluate_, options_.allocator, search).cheapest(options_.budget);
+        return allocator_choice(evaluate_, options_.allocator, search).cheapest(options_.budget);
     }
-    evaluated_plan propose_lowest(budget_search<>& search) {
+    evaluated_plan propose_lowest(budget_search& search) {
         const ticks most = c_.times.at_most(options_.max_overhead);
         if (!options_.allocator) return search.lowest(most);
-        return allocator_choice<>(evaluate_, options_.allocator, search).smallest(most);
+        return allocator_choice(evaluate_, options_.allocator, search).smallest(most);
     }
 
     /// No search does worse than the minimum cut, with what is rolled back of it; of small graphs, than any other
     /// strategy.
-    void tell_what_is_known(budget_search<>& search) {
+    void tell_what_is_known(budget_search& search) {
         const std::uint64_t own = footprint(s_, baseline_schedule(s_)).peak_bytes;
         const auto know = [&](evaluated_plan plan) {
             search.know(roll_back(evaluate_, std::move(plan), own).plan);
@@ -151,13 +149,13 @@ private:
         if (s_.node_count() > tuning::lowered_up_to) return plan;
         const auto at = most_loaded(s_, plan.steps(), plan.load());
         const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(at, tuning::cuts_of_lowering);
-        return retained(evictor<>(evaluate_).in_steps(std::move(plan), bound));
+        return retained(evictor(evaluate_).in_steps(std::move(plan), bound));
     }
 
     /// With less recomputation, at the same peak.
     evaluated_plan retained(evaluated_plan plan) {
         const std::uint64_t peak = plan.peak_bytes();
-        return retainer<>(evaluate_)(std::move(plan), peak);
+        return retainer(evaluate_)(std::move(plan), peak);
     }
 
     /// The best of what `decide` makes of each anchor distance.
@@ -182,9 +180,9 @@ private:
     const snapshot& s_;
     const candidates& c_;
     const plan_options& options_;
-    evaluator<>& evaluate_;
-    plan_progress<>& progress_;
-    anchor_finder<> anchors_;
+    evaluator& evaluate_;
+    plan_progress& progress_;
+    anchor_finder anchors_;
     std::vector<rated_decision> known_;
 };
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo {
+namespace echo::detail {
 
 /// Copies are named by their position among all copies of a schedule.
 class copy_ends {
@@ -39,4 +39,4 @@ private:
     id_vector<storage_id, std::uint32_t> content_{}; ///< per storage: the copy that was written on it last
 };
 
-} // namespace echo
+} // namespace echo::detail

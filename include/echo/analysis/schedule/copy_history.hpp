@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// Step `by` reads a value that `content` made (not the view through which it may look), itself or inside it.
 struct storage_read {
@@ -20,9 +20,7 @@ struct storage_read {
 };
 
 /// Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
-class copy_history : public run_history<> {
+class copy_history : public run_history {
 public:
     /// Replaces what it knew of reads by those of `steps`. `base`: of each value, the one that makes its storage,
     /// through views; `live`: of these steps. What is resident is left out: nothing is gained by making it again.
@@ -59,4 +57,4 @@ private:
     read_walk walk_;
 };
 
-} // namespace echo
+} // namespace echo::detail

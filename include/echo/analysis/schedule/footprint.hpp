@@ -21,8 +21,7 @@ struct footprint_result {
 
 /// The first step of phase `backward` or `update` that is no view; `steps.size()` if there is none. O(steps). Errors:
 /// none.
-template <class = void>
-step_id first_backward_step(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline step_id first_backward_step(const snapshot& s, const schedule& steps) {
     for (const auto t : steps.steps()) {
         const node_record& node = s[steps[t].node];
         const bool backward = node.phase == phase::backward || node.phase == phase::update;
@@ -42,8 +41,7 @@ struct replayed {
 };
 
 /// Replays schedules; scratch memory is kept between calls.
-template <class = void>
-class basic_replay {
+class replay {
 public:
     /// O(steps + copies). Errors: as `liveness_analysis`.
     [[nodiscard]] replayed operator()(const snapshot& s, const schedule& steps) {
@@ -92,19 +90,15 @@ private:
 
     liveness_analysis analyse_;
 };
-/// The one there is. A template so that only files that use it compile it.
-using replay = basic_replay<>;
 
 /// The figures of one schedule. O(nodes + edges + steps). Errors: as `replay`.
-template <class = void>
-footprint_result footprint(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline footprint_result footprint(const snapshot& s, const schedule& steps) {
     return replay{}(s, steps).footprint;
 }
 
 /// Bytes of all resident storages, each once, whether their nodes run or not: a fact of the graph in its own
 /// order. O(nodes + edges). Errors: as `liveness_analysis`.
-template <class = void>
-std::uint64_t resident_bytes(const snapshot& s) {
+[[nodiscard]] inline std::uint64_t resident_bytes(const snapshot& s) {
     std::uint64_t sum = 0;
     const schedule steps = baseline_schedule(s);
     liveness_analysis analyse;

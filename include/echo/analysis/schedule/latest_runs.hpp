@@ -6,15 +6,14 @@
 #include <echo/analysis/schedule/schedule.hpp>
 #include <echo/graph/id_vector.hpp>
 
-namespace echo {
+namespace echo::detail {
 
 /// The last step that runs each node; `step_id::none()` for what no step runs. O(nodes + steps). Errors: none.
-template <class = void>
-id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline id_vector<node_id, step_id> latest_runs(const snapshot& s, const schedule& steps) {
     id_vector<node_id, step_id> latest(s.node_count(), step_id::none());
     for (const auto t : steps.steps())
         if (runs_node(steps[t].kind)) latest[steps[t].node] = t;
     return latest;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -53,8 +53,7 @@ public:
         return end.valid() ? end : storages_[of_copy_[at]].last;
     }
 
-    template <class>
-    friend class basic_liveness_analysis;
+    friend class liveness_analysis;
 
 private:
     void write_over(storage_id i, copy_id made) {
@@ -65,28 +64,25 @@ private:
     detail::large_vector<storage_id> of_copy_;
     id_vector<step_id, std::uint32_t> first_copy_;
     detail::large_vector<step_id> last_read_;
-    copy_ends ends_;
+    detail::copy_ends ends_;
 };
 
 namespace detail {
 
-template <class = void>
-[[noreturn]] void refuse_fused(const snapshot& s, const schedule& steps, step_id t, const char* key,
-                               const std::string& what) {
+[[noreturn]] inline void refuse_fused(const snapshot& s, const schedule& steps, step_id t, const char* key,
+                                      const std::string& what) {
     throw error(s.name(steps[t].node), key, "what a fused step makes " + what, "do not fuse that step");
 }
 
-template <class = void>
-[[noreturn]] void refuse_overwritten(const snapshot& s, const schedule& steps, copy_id c,
-                                     const std::string& problem) {
+[[noreturn]] inline void refuse_overwritten(const snapshot& s, const schedule& steps, copy_id c,
+                                            const std::string& problem) {
     throw error(s.name(steps[c.step].node), "inplace", problem, "read the value before it is overwritten");
 }
 
 } // namespace detail
 
 /// One pass forwards over the steps. Reusable: scratch memory is kept between calls.
-template <class = void>
-class basic_liveness_analysis {
+class liveness_analysis {
 public:
     /// Errors: a value is read, or is a graph output, after a step wrote over its storage in place (the
     /// graph's own order is then wrong); what a fused step makes is a graph output, is packed, or has a view that is
@@ -288,7 +284,5 @@ private:
     detail::large_vector<std::uint8_t> is_result_; ///< per copy
     id_vector<node_id, step_id> last_copy_;        ///< per node: the last step that runs it
 };
-/// The one there is. A template so that only files that use it compile it.
-using liveness_analysis = basic_liveness_analysis<>;
 
 } // namespace echo

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// A maximum over ranges of steps, with addition to ranges. All in bytes; they are taken off by adding less than 0.
 /// Loads and sums must fit in 62 bits. O(steps) memory.
@@ -85,4 +85,4 @@ private:
     std::vector<std::int64_t> added_; ///< node that is no leaf: what is added to all below it
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -13,8 +13,8 @@ namespace echo {
 /// By step: the copies whose memory is free once the step has run. Each stands for its whole storage: views of the
 /// copy, and what was written over it in place, are gone with it. Results and what is resident are never released, nor
 /// do fused steps make anything. Errors: as `liveness_analysis`. O(steps + copies read).
-template <class = void>
-id_vector<step_id, std::vector<copy_id>> released_copies(const snapshot& s, const schedule& steps) {
+[[nodiscard]] inline id_vector<step_id, std::vector<copy_id>> released_copies(const snapshot& s,
+                                                                              const schedule& steps) {
     liveness_analysis analysis;
     const liveness& live = analysis(s, steps);
     id_vector<step_id, std::vector<copy_id>> released(steps.size());

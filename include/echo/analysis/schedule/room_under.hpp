@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-namespace echo {
+namespace echo::detail {
 
 /// All in bytes. O(steps) memory.
 class room_under {
@@ -38,4 +38,4 @@ private:
     std::size_t fullest_; ///< the step of the highest load
 };
 
-} // namespace echo
+} // namespace echo::detail

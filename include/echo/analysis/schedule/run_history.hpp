@@ -8,11 +8,9 @@
 
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Its memory is used again for the next schedule.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class run_history {
 public:
     /// Replaces what it knew by the runs of `steps`. O(nodes + steps).
@@ -37,4 +35,4 @@ private:
     id_vector<step_id, step_id> earlier_; ///< the one that ran its node before
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -110,29 +110,25 @@ private:
 };
 
 /// Copies that a step makes: one of each output of its node, or one where it runs none.
-template <class = void>
-std::size_t copy_count(const snapshot& s, const step_record& step) {
+inline std::size_t copy_count(const snapshot& s, const step_record& step) {
     return runs_node(step.kind) ? s.outputs(step.node).size() : 1;
 }
 
 /// The copy whose bits `c` holds, made by a step that is neither `offload` nor `reload`. O(moves of the copy). Errors:
 /// none.
-template <class = void>
-copy_id first_made(const schedule& steps, copy_id c) {
+inline copy_id first_made(const schedule& steps, copy_id c) {
     while (steps[c.step].kind == step_kind::offload || steps[c.step].kind == step_kind::reload)
         c = steps.inputs(c.step)[0];
     return c;
 }
 
 /// Whether the copy is in one bit per element. O(moves of the copy). Errors: none.
-template <class = void>
-bool is_encoding(const schedule& steps, copy_id c) {
+inline bool is_encoding(const schedule& steps, copy_id c) {
     return steps[first_made(steps, c).step].kind == step_kind::encode;
 }
 
 /// The value that a copy holds, be it encoded. O(moves of the copy). Errors: none.
-template <class = void>
-value_id held_value(const snapshot& s, const schedule& steps, copy_id c) {
+inline value_id held_value(const snapshot& s, const schedule& steps, copy_id c) {
     c = first_made(steps, c);
     if (steps[c.step].kind == step_kind::encode) c = steps.inputs(c.step)[0];
     c = first_made(steps, c);
@@ -141,8 +137,7 @@ value_id held_value(const snapshot& s, const schedule& steps, copy_id c) {
 
 /// Every node once in the host's order, each reading the only copy there is: what the host would run. O(nodes
 /// + edges). Errors: none.
-template <class = void>
-schedule baseline_schedule(const snapshot& s) {
+[[nodiscard]] inline schedule baseline_schedule(const snapshot& s) {
     schedule all;
     all.reserve(s.node_count(), s.edge_count());
     for (const auto n : s.nodes()) {

@@ -18,7 +18,6 @@
 
 namespace echo::detail {
 
-template <class = void>
 class arena_check {
 public:
     arena_check(const snapshot& s, const checked_schedule& c, const memory_plan& m)
@@ -98,7 +97,7 @@ private:
         std::vector<std::uint32_t> rank(by_offset_.size());
         for (std::uint32_t i = 0; i < by_offset_.size(); ++i) rank[by_offset_[i]] = i;
 
-        neighbour_set<> in_use(by_offset_.size());
+        neighbour_set in_use(by_offset_.size());
         std::vector<std::uint32_t> next_freed(figures_.storages.size(), none);
         std::vector<std::uint32_t> freed_after(steps_.size(), none); // list of storages, per step
         std::size_t made = 0; // storages stand in the order of the steps that make them
@@ -120,7 +119,7 @@ private:
 
     /// Of two blocks by rank, if there are two, the first must end where the second starts or before.
     void compare(std::size_t first, std::size_t second, std::size_t added) const {
-        if (first == neighbour_set<>::none || second == neighbour_set<>::none) return;
+        if (first == neighbour_set::none || second == neighbour_set::none) return;
         const std::uint32_t a = by_offset_[first], b = by_offset_[second];
         if (m_.blocks()[b].offset - m_.blocks()[a].offset >= m_.blocks()[a].bytes) return;
         refuse(by_offset_[added],

@@ -25,7 +25,7 @@ struct checked_copies {
 template <class TimeOf>
 checked_copies check_copies(const resolved_steps& r, const link_model& link, const TimeOf& time_of) {
     checked_copies found;
-    copy_reads<> reads(r);
+    copy_reads reads(r);
     std::vector<double> ready(r.size(), 0);
     std::vector<std::uint32_t> named_by(r.size(), 0); // the first step that names something of a step
     for (std::size_t t = r.size(); t-- > 0;)

@@ -20,8 +20,7 @@ namespace echo::detail {
 
 /// The nodes that are dead: no graph output, no update node and no node that writes in place on resident storage (by
 /// the replay of the graph's own order) needs them, through inputs or control. O(nodes + edges).
-template <class = void>
-id_set<node_id> dead_nodes(const snapshot& s, const checked_figures& own_order) {
+inline id_set<node_id> dead_nodes(const snapshot& s, const checked_figures& own_order) {
     id_set<node_id> dead(s.node_count(), true);
     for (const auto v : s.results()) dead.erase(s[v].producer);
     for (std::size_t i = s.node_count(); i-- > 0;) {
@@ -41,8 +40,8 @@ struct checked_schedule {
 };
 
 /// Errors: as `verify`, as far as they concern the steps. O(nodes + edges + steps + copies read).
-template <class = void>
-checked_schedule checked_replay(const snapshot& s, const schedule& given, const host_abilities& host = {}) {
+inline checked_schedule checked_replay(const snapshot& s, const schedule& given,
+                                       const host_abilities& host = {}) {
     const resolved_steps own_order = resolve_own_order(s);
     checked_figures before = replay_machine(s, own_order)();
     resolved_steps steps = step_resolver(s, given, host, dead_nodes(s, before))();

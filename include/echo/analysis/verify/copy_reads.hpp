@@ -15,7 +15,6 @@ namespace echo::detail {
 
 /// Looks through the fused steps of a schedule. Copies and steps are numbered as in `resolved_steps`, which must
 /// outlive it.
-template <class = void>
 class copy_reads {
 public:
     /// O(steps + copies).

@@ -15,7 +15,6 @@ namespace echo::detail {
 
 /// Bits, and bits that say which words of bits are not 0,
 /// and so on. O(log limit) by words of 64.
-template <class = void>
 class neighbour_set {
 public:
     static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();

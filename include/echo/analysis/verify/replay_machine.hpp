@@ -25,7 +25,6 @@
 namespace echo::detail {
 
 /// Runs resolved steps. Snapshot and steps must outlive it.
-template <class = void>
 class replay_machine {
 public:
     replay_machine(const snapshot& s, const resolved_steps& r) : s_(s), r_(r), reads_(r) {}
@@ -215,7 +214,7 @@ private:
 
     const snapshot& s_;
     const resolved_steps& r_;
-    copy_reads<> reads_;
+    copy_reads reads_;
     checked_figures f_;
     std::vector<std::uint32_t> read_counts_;  ///< by copy: how often it is read in all
     std::span<const std::uint32_t> gathered_; ///< the copies whose bytes the step reads, some more than once

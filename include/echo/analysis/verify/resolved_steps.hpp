@@ -50,8 +50,7 @@ struct resolved_steps {
 inline std::string step_key(std::size_t t) { return "schedule[" + std::to_string(t) + "]"; }
 
 /// Every node once, as the file lists them, dead ones included. O(nodes + edges).
-template <class = void>
-resolved_steps resolve_own_order(const snapshot& s) {
+inline resolved_steps resolve_own_order(const snapshot& s) {
     resolved_steps out{.steps = {}, .reads = {}, .copies = {}, .own_order = true};
     out.steps.reserve(s.node_count() + 1);
     out.reads.reserve(s.edge_count());

@@ -17,8 +17,7 @@ namespace echo::detail {
 
 /// The copies that are graph outputs, each once, in the order in which the graph names them. A graph output is the copy
 /// of the latest step that produces it. O(nodes + steps + copies). Errors: a graph output that no step makes.
-template <class = void>
-std::vector<std::uint32_t> result_copies(const snapshot& s, const resolved_steps& r) {
+inline std::vector<std::uint32_t> result_copies(const snapshot& s, const resolved_steps& r) {
     constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
     id_vector<node_id, std::uint32_t> latest(s.node_count(), none);
     for (std::size_t t = 0; t < r.size(); ++t)

@@ -14,7 +14,6 @@ namespace echo::detail {
 
 /// Throws the errors of single steps. They name the node, the step by its place in the file and, where there is one,
 /// the key within the step. Snapshot and schedule must outlive it.
-template <class = void>
 class step_refusal {
 public:
     step_refusal(const snapshot& s, const schedule& given) : s_(s), given_(given) {}

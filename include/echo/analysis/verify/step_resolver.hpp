@@ -22,7 +22,6 @@
 namespace echo::detail {
 
 /// Checks the steps of a plan one by one. All that it is given must outlive it.
-template <class = void>
 class step_resolver {
 public:
     step_resolver(const snapshot& s, const schedule& given, const host_abilities& host,
@@ -39,7 +38,7 @@ public:
             at_ = t;
             const step_record& step = given_[t];
             if (step.node.index() >= s_.node_count())
-                throw error({}, step_key(t.index()), "names no node of the graph", step_refusal<>::advice());
+                throw error({}, step_key(t.index()), "names no node of the graph", step_refusal::advice());
             rules_.check(t);
             if (step.kind == step_kind::run || step.kind == step_kind::recompute)
                 add_node();
@@ -84,7 +83,7 @@ private:
     /// A step that takes one copy and makes one, of the same value.
     void add_single() {
         const step_kind kind = given_[at_].kind;
-        const std::string key = step_refusal<>::key_of(kind, 0);
+        const std::string key = step_refusal::key_of(kind, 0);
         const auto sources = given_.inputs(at_);
         if (sources.size() != 1) refuse(key, "takes " + std::to_string(sources.size()) + " values");
         const std::uint32_t copy = resolve(0, sources[0]);
@@ -156,8 +155,8 @@ private:
 
     const snapshot& s_;
     const schedule& given_;
-    step_refusal<> refuse_;
-    step_rules<> rules_;
+    step_refusal refuse_;
+    step_rules rules_;
     step_id at_{};
     resolved_steps out_;
 };

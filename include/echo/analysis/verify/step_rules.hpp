@@ -17,7 +17,6 @@ namespace echo::detail {
 
 /// Checks steps from the first to the last, and remembers which nodes have run. All that it is given must outlive it.
 /// Errors name the node and the step.
-template <class = void>
 class step_rules {
 public:
     step_rules(const snapshot& s, const schedule& given, const host_abilities& host,
@@ -75,10 +74,10 @@ public:
             if (ran_[n]) continue;
             if (!dead_[n])
                 throw error(s_.name(n), "schedule", "runs in no step, though it is not dead",
-                            step_refusal<>::advice());
+                            step_refusal::advice());
             if (!host_.erase)
                 throw error(s_.name(n), "schedule", "is left out, but the host erases no nodes",
-                            step_refusal<>::advice());
+                            step_refusal::advice());
         }
     }
 
@@ -143,7 +142,7 @@ private:
     const schedule& given_;
     const host_abilities& host_;
     const id_set<node_id>& dead_;
-    step_refusal<> refuse_;
+    step_refusal refuse_;
     id_set<node_id> ran_; ///< its first run stands earlier
     node_id latest_run_ = node_id::none(), latest_never_ = node_id::none();
     bool any_fused_ = false;

@@ -30,8 +30,7 @@ using fused::storage;
 /// kernel can hold, for an argument that is unused and read. After an error the graph is what it was before the call.
 class graph {
 public:
-    /// Of the standard ops. A template, as their programs are made only where it is called.
-    template <class = void>
+    /// Of the standard ops.
     graph() : graph(op_registry::standard()) {}
     /// `ops` must outlive the graph.
     explicit graph(const op_registry& ops) : ops_(&ops) {}

@@ -94,8 +94,6 @@ public:
 
     /// The ops of echo/ops that a fused kernel can hold and that have no parameters in their types, under their facts'
     /// names; `sum_op`, `mean_op`, `max_op`, `softmax_op` and `log_softmax_op` reduce the last axis.
-    /// A template, so that their programs are made only where it is called.
-    template <class = void>
     static const op_registry& standard() {
         static const op_registry ops = [] {
             op_registry r;

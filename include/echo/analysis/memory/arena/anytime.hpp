@@ -46,12 +46,10 @@ constexpr std::uint64_t common_divisor(std::uint64_t a, std::uint64_t b) noexcep
 }
 
 /// Greedy orders, then exact search, as said above. O(n) memory. The timeline must outlive it.
-/// A template so that only files that place something compile it.
-template <class = void>
 class anytime_placer {
 public:
     /// `enough`: an arena of so many bytes will do.
-    anytime_placer(const timeline<>& line, std::uint64_t enough)
+    anytime_placer(const timeline& line, std::uint64_t enough)
         : line_(line), greedy_(line), enough_(enough), bound_(line.load()) {
         for (const auto& x : line.items()) unit_ = common_divisor(unit_, x.bytes);
         questions_ = std::max<std::uint64_t>(4 * line.size(), 1000);
@@ -94,9 +92,9 @@ private:
     static constexpr std::size_t many = 4096; ///< items, from which on the search over orders goes on, too
 
     struct exact_search {
-        explicit exact_search(const timeline<>& line) : sections(line), orders(line) {}
-        section_search<> sections;
-        search_orders<> orders;
+        explicit exact_search(const timeline& line) : sections(line), orders(line) {}
+        section_search sections;
+        search_orders orders;
     };
 
     std::uint64_t aim() const noexcept { return enough_ > bound_ ? enough_ : bound_; }
@@ -126,7 +124,7 @@ private:
 
     /// False if `max_work` is spent.
     bool attempt(exact_search& search, std::uint64_t capacity, std::uint64_t share, std::uint64_t max_work) {
-        section_search<>& sections = search.sections;
+        section_search& sections = search.sections;
         const std::uint64_t end = share < max_work - sections.work() ? sections.work() + share : max_work;
         while (sections.work() < end) {
             const auto rank = search.orders.next();
@@ -139,8 +137,8 @@ private:
         return sections.work() < max_work;
     }
 
-    const timeline<>& line_;
-    greedy_placer<> greedy_;
+    const timeline& line_;
+    greedy_placer greedy_;
     std::uint64_t enough_, bound_;
     std::uint64_t work_ = 0;
     std::uint64_t unit_ = 0;      ///< bytes that divide the size of every item

@@ -17,7 +17,6 @@ namespace echo::arena {
 
 /// Blocks of an arena that grows at its end when nothing fits. Free blocks are kept by size to within 1/32
 /// ("TLSF", Masmano, Ripoll, Crespo and Real, ECRTS 2004), so both calls are O(1).
-template <class = void>
 class free_list {
 public:
     free_list() : head_(bins + 1, none), used_bins_(bins + 1) { used_bins_.set(bins); }
@@ -131,15 +130,14 @@ private:
 
 /// An offset in bytes for each of a timeline's items, taken forwards or backwards in time, longest first among those
 /// that start together. O(n log n) whatever the input. Errors: none.
-template <class = void>
-std::vector<std::uint64_t> best_fit(const timeline<>& line, bool backwards) {
+inline std::vector<std::uint64_t> best_fit(const timeline& line, bool backwards) {
     const auto start = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].last : line[i].first;
     };
     const auto end = [&](std::uint32_t i) {
         return backwards ? line.times() - 1 - line[i].first : line[i].last;
     };
-    ranking<> by_start, by_end;
+    detail::ranking by_start, by_end;
     by_start.reserve(line.size());
     by_end.reserve(line.size());
     for (std::uint32_t i = 0; i < line.size(); ++i) {
@@ -149,7 +147,7 @@ std::vector<std::uint64_t> best_fit(const timeline<>& line, bool backwards) {
     const auto starting = by_start.descending(), ending = by_end.descending();
     std::vector<std::uint64_t> offsets(line.size());
     std::vector<std::uint32_t> blocks(line.size());
-    free_list<> free;
+    free_list free;
     auto next = ending.begin();
     for (const auto i : starting) {
         for (; end(*next) < start(i); ++next) free.give(blocks[*next]);

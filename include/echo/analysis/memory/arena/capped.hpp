@@ -26,8 +26,6 @@ struct capped_placement {
 /// Fills one arena after the other: of what is left, as much is chosen as the capacity can be loaded with, and
 /// placed; what then ends above the capacity is left to the arenas that follow, as is what was not chosen.
 /// Intervals and capacities (bytes) must outlive it.
-/// A template so that only files that place something compile it.
-template <class = void>
 class capped_placer {
 public:
     /// Nothing is placed yet. The search's limit is shared out among the ways of choosing.
@@ -74,7 +72,7 @@ private:
     }
 
     std::vector<std::uint32_t> sorted(std::uint32_t order) const {
-        ranking<> by_weight;
+        echo::detail::ranking by_weight;
         by_weight.reserve(items_.size());
         for (std::uint32_t i = 0; i < items_.size(); ++i) {
             const interval& x = items_[i];
@@ -89,7 +87,7 @@ private:
     std::vector<std::uint32_t> choose(const std::vector<std::uint32_t>& from, std::uint64_t capacity) const {
         std::vector<interval> items;
         for (const auto i : from) items.push_back(items_[i]);
-        const timeline<> line(items, options_.align);
+        const timeline line(items, options_.align);
         for (auto& x : items) x.bytes = 0;
         for (std::uint32_t j = 0; j < line.size(); ++j) items[line.origin(j)] = line[j]; // padded
         std::vector<std::uint64_t> load(line.times(), 0);
@@ -140,10 +138,10 @@ private:
 /// used. Where no room is found for some intervals, they are `nowhere`: this is a search, not a proof.
 /// Deterministic. At most four ways are tried; each takes, per arena, O(n log n + all lives in moments) and a
 /// `place` with a quarter of `options.limit`. Errors: as `place`, unless there are no intervals or no arenas.
-template <class = void>
-capped_placement place_capped(std::span<const interval> items, std::span<const std::uint64_t> capacities,
-                              const place_options& options = {}) {
-    return capped_placer<>(items, capacities, options).run();
+[[nodiscard]] inline capped_placement place_capped(std::span<const interval> items,
+                                                   std::span<const std::uint64_t> capacities,
+                                                   const place_options& options = {}) {
+    return capped_placer(items, capacities, options).run();
 }
 
 } // namespace echo::arena

@@ -16,11 +16,9 @@ namespace echo::arena {
 /// Builds skylines by several orders and keeps the best. The orders are, in turn: longest life, most bytes,
 /// largest product of both; from there on each item that ended above the load is given four times the weight
 /// it had ("squeaky wheel" optimisation, Joslin and Clements 1999). O(n) memory. The timeline must outlive it.
-/// A template so that only files that place something compile it.
-template <class = void>
 class greedy_placer {
 public:
-    explicit greedy_placer(const timeline<>& line)
+    explicit greedy_placer(const timeline& line)
         : line_(line), sky_(line), weight_(line.size()), best_(line.size(), 0) {}
 
     /// Tries until the arena has at most `aim` bytes, `tries` times at most, or until `work()` has reached
@@ -73,7 +71,7 @@ private:
     }
 
     void sort() {
-        ranking<> by_weight;
+        detail::ranking by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) by_weight.add(i, weight_[i], line_[i].bytes);
         order_ = by_weight.descending();
@@ -86,8 +84,8 @@ private:
         best_.assign(offsets.begin(), offsets.end());
     }
 
-    const timeline<>& line_;
-    skyline<> sky_;
+    const timeline& line_;
+    skyline sky_;
     std::vector<double> weight_;
     std::vector<std::uint32_t> order_;
     std::vector<std::uint64_t> best_;

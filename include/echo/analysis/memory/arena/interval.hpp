@@ -25,11 +25,10 @@ struct interval {
 
 /// Indices of intervals by their first and by their last times, earliest first, among equals by index: what a
 /// sweep over time goes by. O(n log n).
-template <class = void>
 struct time_orders {
     /// Sorts by both. O(n log n).
     explicit time_orders(std::span<const interval> items) {
-        ranking<> by_start, by_end;
+        detail::ranking by_start, by_end;
         by_start.reserve(items.size());
         by_end.reserve(items.size());
         for (std::uint32_t i = 0; i < items.size(); ++i) {
@@ -45,9 +44,8 @@ struct time_orders {
 
 /// The largest sum of bytes alive at one time: no arena is smaller. Bytes; O(n log n). Requires that all
 /// bytes together fit in 64 bits. Errors: none.
-template <class = void>
-std::uint64_t peak_load(std::span<const interval> items) {
-    const time_orders<> orders(items);
+[[nodiscard]] inline std::uint64_t peak_load(std::span<const interval> items) {
+    const time_orders orders(items);
     std::uint64_t now = 0, most = 0;
     auto next = orders.ending.begin();
     for (const auto i : orders.starting) {
@@ -59,8 +57,8 @@ std::uint64_t peak_load(std::span<const interval> items) {
 
 /// The arena that a placement needs: its largest offset + bytes. `offsets`: one per interval. Bytes; O(n). Errors:
 /// none.
-template <class = void>
-std::uint64_t extent(std::span<const interval> items, std::span<const std::uint64_t> offsets) {
+[[nodiscard]] inline std::uint64_t extent(std::span<const interval> items,
+                                          std::span<const std::uint64_t> offsets) {
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < items.size(); ++i)
         if (items[i].bytes) end = std::max(end, offsets[i] + items[i].bytes);

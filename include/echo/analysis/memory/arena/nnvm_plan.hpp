@@ -84,8 +84,6 @@ inline std::vector<std::uint32_t> nnvm_order(const nnvm_graph& g) {
 }
 
 /// Walks a graph once.
-/// A template so that only files that plan like NNVM compile it.
-template <class = void>
 class nnvm_planner {
 public:
     /// Counts who reads what. The graph must outlive it.
@@ -172,7 +170,7 @@ private:
     const nnvm_graph& g_;
     nnvm_planned planned_;
     std::vector<interval> items_;
-    nnvm_blocks<> pool_;
+    nnvm_blocks pool_;
     std::vector<std::uint8_t> taken_;                             // inputs of this op, by its outputs
     std::vector<std::pair<std::uint64_t, std::uint32_t>> wanted_; // bytes and output
     std::vector<std::uint32_t> block_,
@@ -180,9 +178,6 @@ private:
 };
 
 /// What NNVM takes for the graph. O(ops + edges + the search for blocks).
-template <class = void>
-nnvm_planned plan_by_nnvm(const nnvm_graph& g) {
-    return nnvm_planner<>(g).run();
-}
+[[nodiscard]] inline nnvm_planned plan_by_nnvm(const nnvm_graph& g) { return nnvm_planner(g).run(); }
 
 } // namespace echo::arena

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <echo/analysis/memory/arena/bit_row.hpp>
+#include <echo/analysis/memory/arena/nnvm_pool_options.hpp>
 #include <echo/analysis/memory/arena/place.hpp>
 #include <echo/analysis/memory/arena/timeline.hpp>
 #include <echo/graph/ranking.hpp>
@@ -28,17 +29,8 @@
 
 namespace echo::arena {
 
-/// What there is to choose.
-struct nnvm_pool {
-    std::uint64_t match_range = 16; ///< a block may be so many times as large as asked, or grow so many times
-                                    ///< larger; 0: no block is used twice
-    std::uint64_t overhead = 32;    ///< bytes beside those of each block
-};
-
 /// The blocks of a pool. Every size that a block ever has is that of an item, so sizes are known beforehand and free
 /// blocks are found by the rank of theirs: `take` is O(ranks in the match range / 64), `give` O(1).
-/// A template so that only files that place something compile it.
-template <class = void>
 class nnvm_blocks {
 public:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -46,7 +38,7 @@ public:
     /// Items must not be empty, and must outlive it. O(n log n).
     nnvm_blocks(std::span<const interval> items, std::uint64_t match_range)
         : rank_of_(items.size(), 0), match_range_(match_range), free_(items.size() + 2) {
-        ranking<> by_bytes;
+        echo::detail::ranking by_bytes;
         by_bytes.reserve(items.size());
         for (std::uint32_t i = 0; i < items.size(); ++i) by_bytes.add(i, ~items[i].bytes);
         sizes_.push_back(0); // always free: below all others, and never taken
@@ -112,15 +104,14 @@ private:
 /// turn.
 /// Deterministic. O(n log n + the search for blocks). Errors: as `timeline`; an overhead with which the pool does not
 /// fit in 64 bits.
-template <class = void>
-placement place_in_pool(std::span<const interval> items, const nnvm_pool& options = {},
-                        std::uint64_t align = 1) {
+[[nodiscard]] inline placement place_in_pool(std::span<const interval> items, const nnvm_pool& options = {},
+                                             std::uint64_t align = 1) {
     placement made{.offsets = std::vector<std::uint64_t>(items.size(), 0),
                    .bound = timeline(items, align).load()};
     std::vector<interval> used; // those of more than 0 bytes
     for (const auto& x : items)
         if (x.bytes) used.push_back(x);
-    ranking<> making;
+    echo::detail::ranking making;
     making.reserve(used.size());
     for (auto n = static_cast<std::uint32_t>(used.size()), k = 0U; k < n;
          ++k) { // equal ones from the last on
@@ -129,7 +120,7 @@ placement place_in_pool(std::span<const interval> items, const nnvm_pool& option
     }
     const auto ending = time_orders(used).ending;
 
-    nnvm_blocks<> pool(used, options.match_range);
+    nnvm_blocks pool(used, options.match_range);
     std::vector<std::uint32_t> block_of(used.size());
     auto next = ending.begin();
     for (const auto k : making.descending()) {

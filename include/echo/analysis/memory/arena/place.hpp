@@ -32,8 +32,7 @@ struct placement {
 namespace detail {
 
 /// Units of `section_search::work` for so many seconds. Errors: negative, or no number.
-template <class = void>
-std::uint64_t work_of(double seconds) {
+inline std::uint64_t work_of(double seconds) {
     if (!(seconds >= 0)) throw error({}, "limit", "is negative or no number", "give seconds, 0 or more");
     constexpr double most = 1e18;
     const double work = seconds * work_per_second;
@@ -41,8 +40,7 @@ std::uint64_t work_of(double seconds) {
 }
 
 /// The most bytes that rounding up to `align` adds to one of the intervals. O(n).
-template <class = void>
-std::uint64_t most_padding(std::span<const interval> items, std::uint64_t align) {
+inline std::uint64_t most_padding(std::span<const interval> items, std::uint64_t align) {
     std::uint64_t most = 0;
     for (const interval& item : items) most = std::max(most, (align - item.bytes % align) % align);
     return most;
@@ -53,13 +51,12 @@ std::uint64_t most_padding(std::span<const interval> items, std::uint64_t align)
 /// No two intervals alive at one time overlap. The arena's size depends on the set of intervals alone, not on
 /// their order; offsets depend on nothing else than the input. O(n log n) time at limit 0, O(n log n + work)
 /// beyond; O(n) memory, no recursion. Errors: as `timeline`; a limit that is negative or NaN.
-template <class = void>
-placement place(std::span<const interval> items, const place_options& options = {}) {
+[[nodiscard]] inline placement place(std::span<const interval> items, const place_options& options = {}) {
     const std::uint64_t max_work = detail::work_of(options.limit);
-    const timeline<> line(items, options.align);
+    const timeline line(items, options.align);
     placement made{.offsets = std::vector<std::uint64_t>(items.size(), 0)};
     if (line.size() == 0) return made;
-    anytime_placer<> placer(line, options.enough);
+    anytime_placer placer(line, options.enough);
     placer.run(max_work);
     for (std::size_t i = 0; i < line.size(); ++i) made.offsets[line.origin(i)] = placer.offsets()[i];
     made.bytes = extent(items, made.offsets);

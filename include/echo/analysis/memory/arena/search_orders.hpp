@@ -17,12 +17,10 @@ namespace echo::arena {
 /// then with every weight multiplied by a random factor, of up to 2, 4 and 16 either way. A search that is
 /// cut short and started afresh in another order does not stay in the subtree of an early mistake. (Round
 /// robin over static orders: MiniMalloc; restarts: Gomes, Selman and Kautz, AAAI 1998.)
-/// A template so that only files that place something compile it.
-template <class = void>
 class search_orders {
 public:
     /// O(n log n). The timeline must outlive it.
-    explicit search_orders(const timeline<>& line) : line_(line), rank_(line.size()), load_(line.size()) {
+    explicit search_orders(const timeline& line) : line_(line), rank_(line.size()), load_(line.size()) {
         // A tree over the moments: of each node the largest load below it.
         const std::size_t times = line.times();
         std::vector<std::uint64_t> tree(2 * times);
@@ -42,7 +40,7 @@ public:
     std::span<const std::uint32_t> next() {
         constexpr std::uint32_t octaves[] = {1, 4, 2};
         const std::uint32_t noise = turn_ < 4 ? 0 : octaves[turn_ / 4 % 3];
-        ranking<> by_weight;
+        detail::ranking by_weight;
         by_weight.reserve(line_.size());
         for (std::uint32_t i = 0; i < line_.size(); ++i) {
             const interval& x = line_[i];
@@ -58,8 +56,8 @@ public:
     }
 
     /// How the search with the order last given compares questions.
-    valleys<>::prices prices() const noexcept {
-        constexpr valleys<>::prices all[] = {{0, 5}, {3072, 20}};
+    valleys::prices prices() const noexcept {
+        constexpr valleys::prices all[] = {{0, 5}, {3072, 20}};
         return all[(turn_ - 1) / 4 % 2];
     }
 
@@ -75,7 +73,7 @@ private:
         return static_cast<double>(power) * static_cast<double>((1 << 20) + (random_ & 0xfffff));
     }
 
-    const timeline<>& line_;
+    const timeline& line_;
     std::vector<std::uint32_t> rank_;
     std::vector<std::uint64_t> load_; ///< item: the largest load while it lives
     std::uint64_t random_ = 0x9e3779b97f4a7c15;

@@ -22,17 +22,15 @@ namespace echo::arena {
 enum class verdict { fits, cannot_fit, stopped };
 
 /// Depth first on a stack of its own. Scratch memory is kept between calls. The timeline must outlive it.
-/// A template so that only files that place something compile it.
-template <class = void>
 class section_search {
 public:
-    explicit section_search(const timeline<>& line) : line_(line), state_(line), valleys_(line) {}
+    explicit section_search(const timeline& line) : line_(line), state_(line), valleys_(line) {}
 
     /// Searches for a placement of all items within `capacity`, in bytes, of at least the load. Where several
     /// items answer a question, the one of the smallest `rank` (one per item) is tried first. Stops after
     /// `max_questions`, or when `work()` has reached `max_work`: without those, the time may grow exponentially.
     /// Where items fit, `offsets()` tells how.
-    verdict run(std::uint64_t capacity, std::span<const std::uint32_t> rank, const valleys<>::prices& prices,
+    verdict run(std::uint64_t capacity, std::span<const std::uint32_t> rank, const valleys::prices& prices,
                 std::uint64_t max_questions, std::uint64_t max_work) {
         state_.clear(capacity);
         valleys_.clear(capacity, prices);
@@ -85,10 +83,10 @@ private:
     /// Finds the last frame's question and takes the first answer. False if its part cannot be solved.
     bool ask() {
         frame& f = frames_.back();
-        valleys<>::question q;
+        valleys::question q;
         const auto found = valleys_.settle(state_, f.first, f.last, q);
-        if (found == valleys<>::finding::dead) return false;
-        if (found == valleys<>::finding::empty) {
+        if (found == valleys::finding::dead) return false;
+        if (found == valleys::finding::empty) {
             frames_.pop_back();
             return true;
         }
@@ -163,9 +161,9 @@ private:
         f.part_end = static_cast<std::uint32_t>(part_last_.size());
     }
 
-    const timeline<>& line_;
-    sections<> state_;
-    valleys<> valleys_;
+    const timeline& line_;
+    sections state_;
+    valleys valleys_;
     std::span<const std::uint32_t> rank_;
     std::vector<frame> frames_;
     std::vector<std::uint32_t> answers_;

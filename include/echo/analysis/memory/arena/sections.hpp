@@ -19,10 +19,9 @@ namespace echo::arena {
 /// incrementally.)
 ///
 /// O(n) memory. All changes are undone in reverse order. The timeline must outlive it. Bytes throughout.
-template <class = void>
 class sections {
 public:
-    explicit sections(const timeline<>& line)
+    explicit sections(const timeline& line)
         : line_(line), floor_(line.times()), slack_(line.times()), crossing_(line.times()),
           edges_(line.times() + std::size_t{1}), gaps_(line.times()), waiting_(line.size()),
           offsets_(line.size()) {}
@@ -158,7 +157,7 @@ private:
         if (last + 1 < line_.times()) edges_.set(last + std::size_t{1}, floor_[last + 1] != floor_[last]);
     }
 
-    const timeline<>& line_;
+    const timeline& line_;
     std::vector<std::uint64_t> floor_, slack_;
     std::vector<std::uint32_t> crossing_; ///< items that wait and live both at a moment and at the next
     bit_row edges_;                       ///< moments whose floor is not that of the one before

@@ -21,10 +21,9 @@ namespace echo::arena {
 /// does not depend on the others, so valleys are filled one after the other, nearest first, without a queue.
 /// Scratch memory is kept between calls. The timeline must outlive it. Beyond the searches of `window_tree`,
 /// O(n log n).
-template <class = void>
 class skyline {
 public:
-    explicit skyline(const timeline<>& line) : line_(line), tree_(line), offsets_(line.size()) {}
+    explicit skyline(const timeline& line) : line_(line), tree_(line), offsets_(line.size()) {}
 
     /// Places all items, `order` listing them best first, unless the searches visit more than `max_visits`
     /// nodes: then false, and the offsets mean nothing.
@@ -41,7 +40,7 @@ public:
             here = valley(here);
             const std::uint32_t rank = tree_.best(segments_[here].first, segments_[here].last);
             if (tree_.visits() > max_visits) return false;
-            if (rank == window_tree<>::none) {
+            if (rank == window_tree::none) {
                 here = lift(here);
             } else {
                 const std::uint32_t item = order[rank];
@@ -154,8 +153,8 @@ private:
         return at;
     }
 
-    const timeline<>& line_;
-    window_tree<> tree_;
+    const timeline& line_;
+    window_tree tree_;
     std::vector<std::uint64_t> offsets_;
     std::vector<segment> segments_;
     std::vector<std::uint32_t> unused_; ///< places in `segments_`

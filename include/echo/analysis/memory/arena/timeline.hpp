@@ -22,7 +22,6 @@ namespace echo::arena {
 /// at which a largest set of intervals lives: starts with no end between them are one moment, and two
 /// intervals meet exactly if they share one. Sorted by (first, last, bytes). A solver that sees nothing but a
 /// timeline cannot depend on the order of its input.
-template <class = void>
 class timeline {
 public:
     /// `align` in bytes. O(n log n). Errors: an alignment of 0, an interval that ends before it starts, more than
@@ -96,7 +95,7 @@ private:
     }
 
     void sort() {
-        ranking<> by_life;
+        detail::ranking by_life;
         by_life.reserve(items_.size());
         for (std::uint32_t i = 0; i < items_.size(); ++i)
             by_life.add(i, ~(std::uint64_t{items_[i].first} << 32 | items_[i].last), ~items_[i].bytes);

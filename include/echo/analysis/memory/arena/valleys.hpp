@@ -22,7 +22,6 @@ namespace echo::arena {
 ///
 /// What was found of a valley is kept until the valley changes. O(n) memory. The timeline must outlive it. Bytes
 /// throughout.
-template <class = void>
 class valleys {
 public:
     /// What to decide next: which item covers `moment` at the floor of the valley from `first` to `last`.
@@ -39,7 +38,7 @@ public:
     /// What `settle` finds.
     enum class finding { dead, empty, open };
 
-    explicit valleys(const timeline<>& line)
+    explicit valleys(const timeline& line)
         : line_(line), cover_(line.times() + std::size_t{1}), found_(line.times()) {}
 
     /// Forgets what was found, for a search within another capacity or at other prices. O(n).
@@ -55,8 +54,7 @@ public:
     /// placement. Empty: no item waits there. Open: `asked` is the question of the least price, which is one with
     /// few answers; among equals, the first. O(stretches + items of the valleys that have changed since they were
     /// looked at).
-    [[nodiscard]] finding settle(sections<>& state, std::uint32_t first, std::uint32_t last,
-                                 question& asked) {
+    [[nodiscard]] finding settle(sections& state, std::uint32_t first, std::uint32_t last, question& asked) {
         std::uint64_t least = none, before = none;
         for (std::uint32_t a = first; a <= last;) {
             const auto next = state.next_edge(a);
@@ -99,13 +97,13 @@ private:
     };
 
     /// Where two sets of items share a number, a question is asked that is not the best: no harm done.
-    bool is_known(const sections<>& state, std::uint32_t a, std::uint32_t b, std::uint64_t wall) const {
+    bool is_known(const sections& state, std::uint32_t a, std::uint32_t b, std::uint64_t wall) const {
         const valley& v = found_[a];
         return v.score != none && v.last == b && v.wall == wall && v.items == state.items_between(a, b);
     }
 
     /// Open: the valley's record is up to date. Empty: no item fits, or moments that none covers were lifted.
-    finding look(sections<>& state, std::uint32_t a, std::uint32_t b, std::uint64_t wall) {
+    finding look(sections& state, std::uint32_t a, std::uint32_t b, std::uint64_t wall) {
         for (std::uint32_t t = a; t <= b + 1; ++t) cover_[t] = 0;
         std::uint64_t smallest = none;
         state.for_each_within(a, b, [&](std::uint32_t i) {
@@ -146,7 +144,7 @@ private:
         return slack < step ? 0 : prices_.none + prices_.slack * (slack >> narrow_ << widen_);
     }
 
-    const timeline<>& line_;
+    const timeline& line_;
     std::vector<std::uint32_t> cover_; ///< scratch: changes of the number of items
     std::vector<valley> found_;        ///< by first moment
     prices prices_;

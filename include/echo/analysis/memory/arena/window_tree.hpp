@@ -19,13 +19,12 @@ namespace echo::arena {
 /// late or ranks worse than what it has. `remove` is O(log n). `best` is O(log n) when the window holds no
 /// item; otherwise it visits what the two bounds leave, in practice some 10 nodes, in the worst case O(n):
 /// `visits` lets the caller stop. The timeline must outlive it.
-template <class = void>
 class window_tree {
 public:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
     /// Holds no items. O(n).
-    explicit window_tree(const timeline<>& line) : line_(line) {
+    explicit window_tree(const timeline& line) : line_(line) {
         while (leaves_ < line.size()) leaves_ *= 2;
         nodes_.resize(2 * leaves_);
     }
@@ -106,7 +105,7 @@ private:
         return found;
     }
 
-    const timeline<>& line_;
+    const timeline& line_;
     std::size_t leaves_ = 1;
     std::vector<node> nodes_;
     std::uint64_t visits_ = 0;

@@ -21,10 +21,9 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Computes bounds for one snapshot. Snapshot and candidates must outlive it.
-template <class = void>
 class budget_bound {
 public:
     budget_bound(const budget_bound&) = delete; // it points into itself
@@ -63,7 +62,7 @@ public:
     }
 
 private:
-    using capacity = flow_network<>::capacity;
+    using capacity = flow_network::capacity;
     __extension__ using wide = __int128;
     static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
     static constexpr int most_cuts = 10;
@@ -161,8 +160,8 @@ private:
         return static_cast<capacity>((high.bytes - low.bytes) / (wide{low.ticks} - high.ticks));
     }
 
-    schedule_rules<> rules_;
-    held_cut<> held_;
+    schedule_rules rules_;
+    held_cut held_;
     id_vector<node_id, std::uint64_t> ticks_;
     int shift_ = 0;
     ticks shortest_ =
@@ -175,4 +174,4 @@ private:
     std::size_t cuts_left_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

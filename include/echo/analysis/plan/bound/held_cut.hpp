@@ -30,7 +30,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the cut counts. A byte costs `byte`, a tick run again `tick`; both times their amounts over the whole graph
 /// stay below 2^58.
@@ -41,12 +41,11 @@ struct held_prices {
 };
 
 /// Cuts at the gradients of one snapshot. Scratch memory is kept between cuts. The rules must outlive it.
-template <class = void>
 class held_cut {
 public:
-    using capacity = flow_network<>::capacity;
+    using capacity = flow_network::capacity;
 
-    explicit held_cut(const schedule_rules<>& rules) : rules_(rules), s_(rules.graph()), count_(rules) {
+    explicit held_cut(const schedule_rules& rules) : rules_(rules), s_(rules.graph()), count_(rules) {
         share_of_.assign(s_.value_count(), none);
     }
 
@@ -84,7 +83,7 @@ public:
     }
 
 private:
-    using vertex = flow_network<>::vertex;
+    using vertex = flow_network::vertex;
     static constexpr vertex no_vertex = ~vertex{0};
     static constexpr std::uint32_t none = ~std::uint32_t{0};
     /// A run that has a price, unless it is late.
@@ -116,11 +115,11 @@ private:
     }
     void require(value_id v, bool one_bit) {
         const vertex wanted = one_bit ? bit(v) : storage(rules_.base(v));
-        if (wanted != no_vertex) flow_.from_source(wanted, flow_network<>::infinite);
+        if (wanted != no_vertex) flow_.from_source(wanted, flow_network::infinite);
     }
     void read(vertex reader, value_id v, bool one_bit) {
         const vertex wanted = one_bit ? bit(v) : storage(rules_.base(v));
-        if (wanted != no_vertex) flow_.add_arc(reader, wanted, flow_network<>::infinite);
+        if (wanted != no_vertex) flow_.add_arc(reader, wanted, flow_network::infinite);
     }
 
     /// The vertex of a storage; none if it costs nothing.
@@ -170,7 +169,7 @@ private:
         vertex& l = late_[n];
         if (l != no_vertex) return l;
         l = flow_.add_vertex();
-        flow_.add_arc(l, run(n), flow_network<>::infinite);
+        flow_.add_arc(l, run(n), flow_network::infinite);
         to_do_.push_back({n, true});
         return l;
     }
@@ -179,13 +178,13 @@ private:
         const vertex r = run_[n];
         for (std::size_t k = 0; const auto v : s_.inputs(n)) read(r, v, rules_.reads_bit(n, k++));
         if (!rules_.may_rerun(n))
-            flow_.add_arc(r, late(n), flow_network<>::infinite);
+            flow_.add_arc(r, late(n), flow_network::infinite);
         else if (prices_.tick > 0 && (*prices_.ticks)[n] > 0 && !rules_.may_run_inside_others(n))
             add_price(n, (*prices_.ticks)[n]);
     }
     void add_price(node_id n, std::uint64_t time) {
         // A price above that of all bytes is never paid.
-        constexpr capacity most = flow_network<>::infinite / 4;
+        constexpr capacity most = flow_network::infinite / 4;
         const auto fits = static_cast<std::uint64_t>(most / prices_.tick);
         const capacity price = time < fits ? static_cast<capacity>(time) * prices_.tick : most;
         const vertex r = run_[n], l = rules_.may_be_later(n, at_) ? late(n) : no_vertex;
@@ -198,14 +197,14 @@ private:
     void connect_late(node_id n) {
         const vertex l = late_[n];
         rules_.for_each_that_waits(n, [&](node_id m) {
-            if (!rules_.is_gradient(m)) flow_.add_arc(l, late(m), flow_network<>::infinite);
+            if (!rules_.is_gradient(m)) flow_.add_arc(l, late(m), flow_network::infinite);
         });
     }
 
-    const schedule_rules<>& rules_;
+    const schedule_rules& rules_;
     const snapshot& s_;
-    working_set<> count_;
-    flow_network<> flow_;
+    working_set count_;
+    flow_network flow_;
     node_id at_{};
     held_prices prices_{};
     std::vector<task> to_do_;
@@ -215,4 +214,4 @@ private:
     id_vector<node_id, vertex> run_, late_; ///< by value or by node: its vertex
 };
 
-} // namespace echo
+} // namespace echo::detail

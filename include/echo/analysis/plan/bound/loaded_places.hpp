@@ -18,18 +18,16 @@ namespace echo::detail {
 
 /// So many cuts, or places to take them at, as a graph of that size can afford: `nodes` is what nodes times cuts may
 /// come to. At least `fewest`.
-template <class = void>
-std::size_t cuts_for(const snapshot& s, std::size_t nodes, std::size_t fewest) {
+inline std::size_t cuts_for(const snapshot& s, std::size_t nodes, std::size_t fewest) {
     return std::clamp(nodes / (s.node_count() + 1), fewest, tuning::most_cuts);
 }
 
 /// The step of the highest load in each part of the backward pass, the highest first. `load`: of these steps. O(steps).
-template <class = void>
-std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
-                                 std::span<const std::uint64_t> load) {
+inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
+                                        std::span<const std::uint64_t> load) {
     const std::size_t parts = cuts_for(s, tuning::nodes_searched, tuning::fewest_places);
     const std::size_t first = first_backward_step(s, steps).index(), count = steps.size() - first;
-    ranking<> by_load;
+    ranking by_load;
     for (std::size_t part = 0; part < parts; ++part) {
         std::uint32_t highest = 0;
         std::uint64_t most = 0;

@@ -16,10 +16,9 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Computes bounds for one snapshot. Snapshot and candidates must outlive it.
-template <class = void>
 class lower_bound {
 public:
     lower_bound(const lower_bound&) = delete; // it points into itself
@@ -156,11 +155,11 @@ private:
         return held;
     }
 
-    schedule_rules<> rules_;
-    working_set<> count_;
-    held_cut<> held_;
+    schedule_rules rules_;
+    working_set count_;
+    held_cut held_;
     std::vector<place> places_; ///< the gradients, in order
     std::vector<std::uint64_t> hopes_;
 };
 
-} // namespace echo
+} // namespace echo::detail

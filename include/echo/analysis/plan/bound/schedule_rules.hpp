@@ -17,10 +17,9 @@
 #include <limits>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The rules for one snapshot, found once. O(nodes + edges) to build. Snapshot and candidates must outlive it.
-template <class = void>
 class schedule_rules {
 public:
     /// `heavy`: compute-heavy nodes may run again too. `encode`: values may be kept in one bit per element.
@@ -141,4 +140,4 @@ private:
     id_lists<node_id, node_id> waiting_;
 };
 
-} // namespace echo
+} // namespace echo::detail

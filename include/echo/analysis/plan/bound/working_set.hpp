@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the working set of a step says about one storage that it reads.
 struct counted_storage {
@@ -32,10 +32,9 @@ struct read_inside {
 };
 
 /// Counts working sets; scratch memory is kept between calls. The rules must outlive it.
-template <class = void>
 class working_set {
 public:
-    explicit working_set(const schedule_rules<>& rules) : rules_(rules), s_(rules.graph()) {
+    explicit working_set(const schedule_rules& rules) : rules_(rules), s_(rules.graph()) {
         share_of_.assign(s_.value_count(), none);
     }
 
@@ -117,11 +116,11 @@ private:
         return &shares_[at];
     }
 
-    const schedule_rules<>& rules_;
+    const schedule_rules& rules_;
     const snapshot& s_;
     std::vector<counted_storage> shares_;
     std::vector<read_inside> inside_;
     id_vector<value_id, std::uint32_t> share_of_; ///< base value: its entry of `shares_`, or `none`
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with every starting plan brought down to the limit; those that come to recompute half as much again as the
 /// best of them are given up. `patient`: also those that come down slowly. O(starts) plans brought down, of some ten
 /// replays each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state bring_starts(search_moves<>& m, search_state state, std::uint64_t limit,
-                                        bool patient = false) {
+[[nodiscard]] inline search_state bring_starts(search_moves& m, search_state state, std::uint64_t limit,
+                                               bool patient = false) {
     m.tell();
     ticks cheapest = any_time / 2;
     for (const rated_decision& start : state.starts) {
@@ -32,9 +31,8 @@ template <class = void>
 /// The state with the known plans whose peaks lie just above the limit brought down to it, the nearest first, as long
 /// as they recompute for at most `most`: they often arrive more cheaply than starts from far away. O(`tuning::nearest`)
 /// plans brought down, of some ten replays each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state bring_nearest(search_moves<>& m, search_state state, std::uint64_t limit,
-                                         ticks most = any_time / 2) {
+[[nodiscard]] inline search_state bring_nearest(search_moves& m, search_state state, std::uint64_t limit,
+                                                ticks most = any_time / 2) {
     if (!m.options.nearest) return state;
     m.tell();
     const auto plans = state.known.next_above(limit, tuning::nearest); // what is found moves the others
@@ -45,11 +43,10 @@ template <class = void>
 
 /// The state with the cheapest plans within the limit improved: they keep again what fits under it. O(plans) replays.
 /// Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state retain_below(search_moves<>& m, search_state state, std::uint64_t limit) {
+[[nodiscard]] inline search_state retain_below(search_moves& m, search_state state, std::uint64_t limit) {
     for (const rated_decision& plan : state.known.next_within(limit, tuning::retained_below))
         state.known.add(m.retain(m.evaluate(plan.decided), limit, tuning::rounds_retained_below).rated());
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

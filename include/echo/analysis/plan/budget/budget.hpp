@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// What a search for budgets may do, and whom it tells how far it is.
 struct budget_options {
@@ -34,11 +34,10 @@ struct budget_options {
 };
 
 /// Searches for plans of one snapshot. Evaluator and anchors must outlive it. What one search finds, the next ones
-/// know. A template so that only files that make plans compile it.
-template <class = void>
+/// know.
 class budget_search {
 public:
-    budget_search(evaluator<>& evaluate, const anchor_finder<>& anchors, const budget_options& options)
+    budget_search(evaluator& evaluate, const anchor_finder& anchors, const budget_options& options)
         : anchors_(anchors), encode_(options.encode),
           moves_(evaluate, options.passes, options.progress, options.most_work) {
         state_.start_from(moves_.with_heavy(decision::nothing(evaluate.graph())));
@@ -155,10 +154,10 @@ private:
         return moves_.retain(moves_.evaluate(found.decided), std::max(limit, found.footprint.peak_bytes));
     }
 
-    const anchor_finder<>& anchors_;
+    const anchor_finder& anchors_;
     bool encode_;
-    search_moves<> moves_;
+    search_moves moves_;
     search_state state_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -14,15 +14,13 @@
 #include <optional>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Snapshot, candidates, evaluator and anchors must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class cut_candidates {
 public:
     /// `distances`: at most, of anchors (at least 3).
-    cut_candidates(evaluator<>& evaluate, const anchor_finder<>& anchors, bool encode, std::size_t distances)
+    cut_candidates(evaluator& evaluate, const anchor_finder& anchors, bool encode, std::size_t distances)
         : evaluate_(evaluate), s_(evaluate.graph()), anchors_(anchors), needs_(anchors(no_anchor)),
           encode_(encode), distances_(anchor_distances(needs_.largest_span, distances)),
           prices_(cut_prices(s_, evaluate.facts(), tuning::cut_prices)) {}
@@ -44,15 +42,15 @@ public:
     }
 
 private:
-    evaluator<>& evaluate_;
+    evaluator& evaluate_;
     const snapshot& s_;
-    const anchor_finder<>& anchors_;
+    const anchor_finder& anchors_;
     std::uint32_t at_ = no_anchor;
     backward_needs needs_;
-    std::optional<min_cut<>> cut_;
+    std::optional<min_cut> cut_;
     bool encode_;
     std::vector<std::uint32_t> distances_;
     std::vector<time_price> prices_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -19,9 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
-
-namespace detail {
+namespace echo::detail {
 
 /// 2^(k/16) in whole numbers of 2^-16.
 inline constexpr std::array<std::uint64_t, 16> powers_of_16ths{65536,  68438,  71468,  74632, 77936,  81386,
@@ -29,8 +27,7 @@ inline constexpr std::array<std::uint64_t, 16> powers_of_16ths{65536,  68438,  7
                                                                110218, 115098, 120194, 125515};
 
 /// The logarithm to base 2 of `x` > 0, in sixteenths, rounded down; the same on every machine.
-template <class = void>
-int log2_in_16ths(std::uint64_t x) noexcept {
+inline int log2_in_16ths(std::uint64_t x) noexcept {
     const auto& powers = powers_of_16ths;
     const int whole = static_cast<int>(std::bit_width(x)) - 1;
     const std::uint64_t rest = mul_div(x, powers[0], std::uint64_t{1} << whole);
@@ -38,22 +35,18 @@ int log2_in_16ths(std::uint64_t x) noexcept {
            static_cast<int>(std::upper_bound(powers.begin(), powers.end(), rest) - powers.begin()) - 1;
 }
 /// 2^(log/16), rounded down, of a `log` from 0 to 1,023.
-template <class = void>
-std::uint64_t exp2_of_16ths(int log) noexcept {
+inline std::uint64_t exp2_of_16ths(int log) noexcept {
     return mul_div(powers_of_16ths[static_cast<std::size_t>(log % 16)], std::uint64_t{1} << (log / 16),
                    powers_of_16ths[0]);
 }
 
-} // namespace detail
-
 /// Prices of time from what one op in twenty makes faster down to a sixteenth of what all but one in twenty do (a chain
 /// takes several runs to make), evenly on a logarithmic scale, dearest first. A single price of 0 where no op may run
 /// again. O(nodes log nodes + values). Errors: none.
-template <class = void>
-std::vector<time_price> cut_prices(const snapshot& s, const candidates& c, std::size_t count) {
+inline std::vector<time_price> cut_prices(const snapshot& s, const candidates& c, std::size_t count) {
     // Bytes made per time, with 44 bits behind the point: as precise as prices need be.
     constexpr int point = 44;
-    ranking<> by_rate;
+    ranking by_rate;
     id_vector<node_id, std::uint64_t> rate(s.node_count(), 0);
     for (const auto n : s.nodes()) {
         if (!(c.rerunnable[n] || c.heavy_rerunnable[n]) || c.times.of_node[n] <= 0) continue;
@@ -82,4 +75,4 @@ std::vector<time_price> cut_prices(const snapshot& s, const candidates& c, std::
     return prices;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,10 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Plans in order: peaks fall, times rise.
-template <class = void>
 class known_plans {
 public:
     /// Keeps `t`, unless a known plan is as good in both; forgets what `t` beats. O(known).
@@ -71,4 +70,4 @@ private:
     std::vector<rated_decision> plans_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -13,12 +13,11 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with plans brought down as far as they go, or to the limit: first the lowest starts at once, then the
 /// lowest plan in small steps. Some hundred replays, of O(nodes + edges + steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state descend(search_moves<>& m, search_state state, std::uint64_t limit) {
+[[nodiscard]] inline search_state descend(search_moves& m, search_state state, std::uint64_t limit) {
     m.tell();
     std::vector<rated_decision> starts = state.starts;
     std::stable_sort(starts.begin(), starts.end(), [](const rated_decision& a, const rated_decision& b) {
@@ -36,9 +35,8 @@ template <class = void>
 /// The state with a peak that is lower, between the lowest within `most` and `missed` bytes, to one of `parts` of it,
 /// by halving. At each limit what lies below keeps again what fits, and the nearest plans are brought down. O(log
 /// parts) limits, of some hundred replays at most each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state halve(search_moves<>& m, search_state state, ticks most, std::uint64_t missed,
-                                 std::uint64_t parts) {
+[[nodiscard]] inline search_state halve(search_moves& m, search_state state, ticks most, std::uint64_t missed,
+                                        std::uint64_t parts) {
     while (!m.is_spent()) {
         const std::uint64_t met = state.lowest_within(most);
         if (met <= missed || met - missed <= met / parts + 1) break;
@@ -54,8 +52,7 @@ template <class = void>
 /// The state with a peak that is lower, as far as recomputation for at most `most` allows, to a 256th: limits are tried
 /// in steps that double, then between the last that was met and the first that was not. Some ten limits, of which most
 /// end early, of O(nodes + edges + steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state lower_within(search_moves<>& m, search_state state, ticks most) {
+[[nodiscard]] inline search_state lower_within(search_moves& m, search_state state, ticks most) {
     const auto reaches = [&](std::uint64_t limit) { // from the starts, until one arrives
         m.tell();
         for (std::size_t i = 0; i < state.starts.size() && !state.meets(limit, most) && !m.is_spent(); ++i)
@@ -72,8 +69,8 @@ template <class = void>
 /// until `tuning::limits_failed` of them in turn give nothing, and then by halving what is left. To each limit the
 /// nearest plans are brought down, and what lies below keeps again what fits; if that is not enough, `recreate` is
 /// tried there. Not below `least` bytes. Some hundred replays, of O(nodes + edges + steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state polish(search_moves<>& m, search_state state, ticks most, std::uint64_t least) {
+[[nodiscard]] inline search_state polish(search_moves& m, search_state state, ticks most,
+                                         std::uint64_t least) {
     if (!m.options.polish || m.effort.is_reduced) return state;
     least = std::max(least, state.least_bytes);
     std::uint64_t limit = state.lowest_within(most);
@@ -93,4 +90,4 @@ template <class = void>
     return halve(m, std::move(state), most, missed, tuning::last_limit_parts);
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -8,15 +8,14 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with a plan within the limit that recomputes less, if the way finds one. Evictions take what is cheapest
 /// at the peak as it stands, and what they took for one peak may be needless once something larger is gone. So the
 /// cheapest plan is brought further down than necessary, by a 16th of the limit, then by an 8th, and keeps again what
 /// fits then (Schrimpf et al., "Record Breaking Optimization Results Using the Ruin and Recreate Principle", 2000).
 /// Some ten to thirty replays each time, of O(nodes + edges + steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state recreate(search_moves<>& m, search_state state, std::uint64_t limit) {
+[[nodiscard]] inline search_state recreate(search_moves& m, search_state state, std::uint64_t limit) {
     if (!m.options.recreate || m.effort.is_reduced) return state;
     m.tell();
     for (std::uint64_t parts = tuning::first_ruin_parts; parts >= tuning::last_ruin_parts;) {
@@ -31,4 +30,4 @@ template <class = void>
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace echo {
+namespace echo::detail {
 
 /// How much a search does for a graph: counted by its size, never by the clock.
 struct search_effort {
@@ -37,4 +37,4 @@ struct search_effort {
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

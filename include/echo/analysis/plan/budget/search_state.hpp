@@ -20,14 +20,14 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// As a limit on recomputation: any time.
 inline constexpr ticks any_time = std::numeric_limits<ticks>::max();
 
 /// What a search knows. A pass takes it and gives it back, with better plans or the same: never worse ones.
 struct search_state {
-    known_plans<> known{};                ///< the best plans so far, at least one
+    known_plans known{};                  ///< the best plans so far, at least one
     std::vector<rated_decision> starts{}; ///< the plans that are brought down to limits
     std::uint64_t least_bytes = 0;        ///< no plan has a lower peak, as is proved
     bool has_cuts = false;                ///< whether the starts are complete
@@ -52,13 +52,11 @@ struct search_state {
 };
 
 /// What passes work with: scratch memory, and how much may be done. The evaluator must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class search_moves {
 public:
     search_moves(const search_moves&) = delete; // its parts point to each other
     search_moves& operator=(const search_moves&) = delete;
-    search_moves(evaluator<>& evaluator, const search_options& passes, progress_callback progress,
+    search_moves(evaluator& evaluator, const search_options& passes, progress_callback progress,
                  std::size_t most_work)
         : evaluate(evaluator), options(passes), effort(search_effort::of(evaluator.graph())),
           evict(evaluator, passes.growth), retain(evaluator), progress_(progress), most_work_(most_work) {
@@ -90,11 +88,11 @@ public:
         if (progress_) progress_(done_);
     }
 
-    evaluator<>& evaluate;  ///< replays decisions
+    evaluator& evaluate;    ///< replays decisions
     search_options options; ///< which passes are made
     search_effort effort;   ///< how much is done
-    evictor<> evict;        ///< drops values that are live at the peak
-    retainer<> retain;      ///< keeps values again that fit
+    evictor evict;          ///< drops values that are live at the peak
+    retainer retain;        ///< keeps values again that fit
 
 private:
     progress_callback progress_;
@@ -102,4 +100,4 @@ private:
     double done_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

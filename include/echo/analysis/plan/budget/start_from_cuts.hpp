@@ -12,19 +12,18 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with minimum cuts as starting plans: for several anchor distances and prices of time, with heavy ops and
 /// without; and the least peak that is proved. Of larger graphs only starts that no other beats, evenly many of them.
 /// Once; a second time it does nothing. A cut and a replay for each of some 20 starts, of O(nodes + edges + steps)
 /// each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state start_from_cuts(search_moves<>& m, search_state state,
-                                           const anchor_finder<>& anchors, bool encode) {
+[[nodiscard]] inline search_state start_from_cuts(search_moves& m, search_state state,
+                                                  const anchor_finder& anchors, bool encode) {
     if (std::exchange(state.has_cuts, true)) return state;
-    lower_bound<> bound(m.evaluate.graph(), m.evaluate.facts(), encode, true);
+    lower_bound bound(m.evaluate.graph(), m.evaluate.facts(), encode, true);
     state.least_bytes = bound.working_sets();
-    cut_candidates<> cuts(m.evaluate, anchors, encode, m.effort.distances);
+    cut_candidates cuts(m.evaluate, anchors, encode, m.effort.distances);
     // Cheaper time leads to plans that recompute more than any limit asks for.
     for (std::size_t row = 0; row < cuts.rows(); ++row)
         for (std::size_t column = row % 2; column < std::min(cuts.columns(), tuning::dear_columns + row % 2);
@@ -38,4 +37,4 @@ template <class = void>
     return state;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The state with plans at `count` limits, evenly from what costs nothing down to `low`: each starting plan goes on
 /// from limit to limit, and at each keeps again what fits. A few replays for each start and limit, of O(nodes + edges +
 /// steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state follow_front(search_moves<>& m, search_state state, std::uint64_t low,
-                                        std::size_t count) {
+[[nodiscard]] inline search_state follow_front(search_moves& m, search_state state, std::uint64_t low,
+                                               std::size_t count) {
     const std::uint64_t high = state.known.all().front().footprint.peak_bytes;
     std::vector<rated_decision> paths = state.starts;
     for (std::size_t i = 1; i <= count && low < high; ++i) {
@@ -38,8 +37,7 @@ template <class = void>
 /// The state with each plan of the front brought down just below its own peak, and the next ones kept up to there. Some
 /// ten replays for each plan and neighbour, and for as many plans as a small graph allows, of O(nodes + edges + steps)
 /// each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state learn_from_neighbours(search_moves<>& m, search_state state) {
+[[nodiscard]] inline search_state learn_from_neighbours(search_moves& m, search_state state) {
     const std::vector<rated_decision> points = state.known.all();
     for (std::size_t i = 0; i + 1 < points.size() && i < tuning::most_learned / (m.effort.size + 1); ++i) {
         const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
@@ -52,8 +50,7 @@ template <class = void>
 
 /// The state with the whole front of a small graph. Once; a second time it does nothing. Some thousand replays, of
 /// O(nodes + edges + steps) each. Errors: as `replay`.
-template <class = void>
-[[nodiscard]] search_state search_whole_front(search_moves<>& m, search_state state) {
+[[nodiscard]] inline search_state search_whole_front(search_moves& m, search_state state) {
     if (std::exchange(state.has_front, true)) return state;
     state = descend(m, std::move(state), 0);
     const std::uint64_t lowest = state.known.lowest().footprint.peak_bytes;
@@ -61,4 +58,4 @@ template <class = void>
     return learn_from_neighbours(m, std::move(state));
 }
 
-} // namespace echo
+} // namespace echo::detail

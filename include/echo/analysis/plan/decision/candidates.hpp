@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Facts for planning, by node or value index. Built once per snapshot, shared by all strategies.
 struct candidates {
@@ -48,8 +48,7 @@ struct candidates {
 /// Whether this backward node could read an encoding of the value at this input: one bit is enough for it,
 /// the encoding is smaller, and no output of the node would take over the encoding's storage once a host
 /// graph shows it as an ordinary value. O(outputs). Errors: none.
-template <class = void>
-bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
+inline bool encodable(const snapshot& s, const candidates& c, node_id reader, std::size_t position) {
     if (!s.one_bit(reader, position) || !runs_after_forward(s[reader].phase)) return false;
     const value_id v = s.inputs(reader)[position];
     if (!c.packable[v]) return false;
@@ -78,10 +77,7 @@ void for_each_gradient_read(const snapshot& s, const candidates& c, bool encode,
     }
 }
 
-namespace detail {
-
 /// Finds the facts one after the other; each hangs on those before it.
-template <class = void>
 class candidate_finder {
 public:
     candidate_finder(const snapshot& s, const host_abilities& host, const device_model& device) : s_(s) {
@@ -279,13 +275,10 @@ private:
     id_vector<node_id, std::uint32_t> latest_;    ///< node: the last position at which it could be run
 };
 
-} // namespace detail
-
 /// O(nodes + edges).
-template <class = void>
-candidates find_candidates(const snapshot& s, const host_abilities& host = {},
-                           const device_model& device = {}) {
+[[nodiscard]] inline candidates find_candidates(const snapshot& s, const host_abilities& host = {},
+                                                const device_model& device = {}) {
     return detail::candidate_finder(s, host, device).run();
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -64,7 +64,6 @@ struct run_times {
 namespace detail {
 
 /// Times of the model in ticks, of which a microsecond has 2^`exponent`.
-template <class = void>
 class time_model {
 public:
     /// Errors: a rate of 0 or less, or a number that is none.
@@ -105,10 +104,9 @@ private:
 };
 
 /// The least e such that no node takes 2^e µs or more; at least 0.
-template <class = void>
-int longest_exponent(const snapshot& s, const device_model& device) {
+inline int longest_exponent(const snapshot& s, const device_model& device) {
     constexpr int fine = 20;
-    const time_model<> model(device, fine);
+    const time_model model(device, fine);
     int longest = 0;
     for (const auto n : s.nodes()) {
         const double measured = s[n].time_us;
@@ -124,13 +122,12 @@ int longest_exponent(const snapshot& s, const device_model& device) {
 /// The time of every node: measured where the host measured it, else 0 for views and inputs, else the model over the
 /// FLOPs and the bytes of all input positions and outputs. Ticks are as short as lets all sums fit. Errors: a device
 /// that is none. O(nodes + edges).
-template <class = void>
-run_times times_of(const snapshot& s, const device_model& device = {}) {
+inline run_times times_of(const snapshot& s, const device_model& device = {}) {
     const int room = 58 - static_cast<int>(std::bit_width(s.node_count()));
     const int exponent = std::min(36, room - detail::longest_exponent(s, device));
     const int modelled =
         std::max(exponent, 0); // a model of less than a tick per µs is counted finer, then divided
-    const detail::time_model<> model(device, modelled);
+    const detail::time_model model(device, modelled);
     run_times times{.of_node = id_vector<node_id, ticks>(s.node_count(), 0), .exponent = exponent};
     for (const auto n : s.nodes()) {
         const double measured = s[n].time_us;

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Something that happens to what `node` makes, before backward node `at` and what that needs.
 struct turn {
@@ -66,4 +66,4 @@ private:
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Uses of one value.
 struct edge_use {
@@ -22,8 +22,7 @@ struct edge_use {
 };
 
 /// Uses of every value, by value index. O(nodes + edges). Errors: none.
-template <class = void>
-id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
+inline id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
     id_vector<value_id, edge_use> all(s.value_count());
     for (const auto v : s.values()) {
         edge_use& e = all[v];
@@ -42,4 +41,4 @@ id_vector<value_id, edge_use> edge_uses(const snapshot& s) {
     return all;
 }
 
-} // namespace echo
+} // namespace echo::detail

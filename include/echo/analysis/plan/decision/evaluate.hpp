@@ -8,16 +8,17 @@
 #include <echo/analysis/plan/decision/fusion.hpp>
 #include <echo/analysis/plan/decision/schedule_builder.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
+#include <echo/error.hpp>
+#include <echo/function_ref.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Time of the steps that run a node again and are not fused. O(steps). Errors: none.
-template <class = void>
-ticks recompute_time(const candidates& c, const schedule& steps) {
+inline ticks recompute_time(const candidates& c, const schedule& steps) {
     ticks sum = 0;
     for (const auto t : steps.steps())
         if (steps[t].kind == step_kind::recompute && !steps[t].fused) sum += c.times.of_node[steps[t].node];
@@ -26,17 +27,19 @@ ticks recompute_time(const candidates& c, const schedule& steps) {
 
 /// Builds schedules, fuses if the host does, and replays. It remembers the last plans that are gone, so that one that
 /// is asked for again need not be made again. Snapshot and candidates must outlive it, and it the plans that it makes.
-template <class = void>
 class evaluator {
 public:
     evaluator(const evaluator&) = delete; // plans point to it
     evaluator& operator=(const evaluator&) = delete;
-    evaluator(const snapshot& s, const candidates& c)
-        : s_(s), c_(c), pool_(plans_kept(s)), build_(s, c), fuse_(s, c) {}
+    /// `stop`: see `plan_options::stop`.
+    evaluator(const snapshot& s, const candidates& c, function_ref<bool()> stop = {})
+        : s_(s), c_(c), stop_(stop), pool_(plans_kept(s)), build_(s, c), fuse_(s, c) {}
 
     /// The plan of a decision. O(nodes + edges + steps); of one that was evaluated a short while ago, O(nodes +
-    /// values). Errors: as `replay`.
+    /// values). Errors: as `replay`, and that it was stopped.
     [[nodiscard]] evaluated_plan operator()(const decision& decided) {
+        if (stop_ && stop_())
+            throw error({}, "stop", "planning was stopped", "plan again without a stop, or for less");
         ++count_;
         if (auto known = pool_.find(decided); !known.empty()) return {pool_, std::move(known)};
         evaluated_plan plan(pool_, pool_.take());
@@ -62,7 +65,7 @@ public:
 
     /// Which steps of a plan that this made run each node; as long as there is the plan. O(nodes + steps) for the first
     /// who asks.
-    const run_history<>& runs_of(const evaluated_plan& plan) const {
+    const run_history& runs_of(const evaluated_plan& plan) const {
         const detail::plan_data& data = plan.data();
         if (data.has_runs) return data.history;
         data.history.read_runs(s_, plan.steps());
@@ -70,7 +73,7 @@ public:
         return data.history;
     }
     /// The same, and which steps read each storage. O(nodes + steps + inputs) for the first who asks.
-    const copy_history<>& history_of(const evaluated_plan& plan) const {
+    const copy_history& history_of(const evaluated_plan& plan) const {
         static_cast<void>(runs_of(plan));
         const detail::plan_data& data = plan.data();
         if (!data.has_reads) data.history.read_reads(s_, c_.base, plan.steps(), plan.live());
@@ -115,11 +118,12 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    detail::plan_pool<> pool_;
-    schedule_builder<> build_;
-    fuser<> fuse_;
+    function_ref<bool()> stop_;
+    detail::plan_pool pool_;
+    schedule_builder build_;
+    fuser fuse_;
     replay replay_;
     std::size_t count_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -18,7 +18,7 @@
 #include <span>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// What the replay of a plan says of it in short.
 struct plan_figures {
@@ -39,8 +39,6 @@ struct rated_decision : plan_figures {
     decision decided{};
 };
 
-namespace detail {
-
 /// What an evaluated plan holds.
 struct plan_data {
     rated_decision rated;
@@ -51,7 +49,7 @@ struct plan_data {
     bool is_retained = false; ///< under so many bytes there is no room to keep more (retain.hpp):
     std::uint64_t retained_at = 0;
     mutable bool has_runs = false, has_reads = false;
-    mutable copy_history<> history{}; ///< of the steps, as far as it was asked for
+    mutable copy_history history{}; ///< of the steps, as far as it was asked for
 
     /// Gives its memory back.
     void forget_history() noexcept {
@@ -63,7 +61,6 @@ struct plan_data {
 /// The memory of plans that are gone, for those to come; the last of them as they were, for searches come back to what
 /// they know. Each plan is a list of one, so that it changes hands without being moved, and to give it back takes no
 /// memory and cannot fail.
-template <class = void>
 class plan_pool {
 public:
     /// `kept`: how many plans that are gone stay as they were, one at least.
@@ -100,8 +97,6 @@ private:
     std::size_t kept_;
     std::list<plan_data> idle_; // the last that was given back first
 };
-
-} // namespace detail
 
 /// A decision carried out: its steps, where they belong, what is live when, and its figures. Moved, never copied; its
 /// memory goes back to the evaluator that made it, which must outlive it.
@@ -153,16 +148,15 @@ public:
     bool better_than(const evaluated_plan& other) const { return rated().better_than(other.rated()); }
 
 private:
-    template <class>
     friend class evaluator;
-    evaluated_plan(detail::plan_pool<>& pool, std::list<detail::plan_data> data)
+    evaluated_plan(detail::plan_pool& pool, std::list<detail::plan_data> data)
         : pool_(&pool), data_(std::move(data)) {}
 
     detail::plan_data& data() noexcept { return data_.front(); }
     const detail::plan_data& data() const noexcept { return data_.front(); }
 
-    detail::plan_pool<>* pool_;
+    detail::plan_pool* pool_;
     std::list<detail::plan_data> data_; // one, or none where it was moved away
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// How far fusion goes. More ops in a kernel cost registers, more readers repeat work, more pointers are more loads.
 struct fusion_limits {
@@ -42,11 +42,8 @@ struct fusion_facts {
     id_vector<node_id, std::uint64_t> work; ///< the most elements of anything that it reads or makes
 };
 
-namespace detail {
-
 /// Whether all that reads `v` in the backward pass, through views too, may recompute it.
-template <class = void>
-bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
+inline bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, std::size_t most) {
     std::size_t readers = 0;
     for (const use& u : s.uses(v)) {
         const node_id r = u.reader;
@@ -58,8 +55,7 @@ bool folds_into_readers(const snapshot& s, const fusion_facts& f, value_id v, st
     return true;
 }
 
-template <class = void>
-bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
+inline bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
     if (!s[n].may_fuse || !s[n].same_in_any_kernel() || s[n].workspace > 0 || s.outputs(n).empty())
         return false;
     const bool view = s[n].kind == op_kind::view;
@@ -72,13 +68,10 @@ bool is_fusable(const snapshot& s, node_id n, std::uint64_t largest_input) {
     return true;
 }
 
-} // namespace detail
-
 /// `rerunnable` and `hoistable` by node, `resident` by value, as in `candidates`. O(nodes + edges). Errors: none.
-template <class = void>
-fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
-                               const id_set<node_id>& hoistable, const id_set<value_id>& resident,
-                               bool host_fuses) {
+inline fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunnable,
+                                      const id_set<node_id>& hoistable, const id_set<value_id>& resident,
+                                      bool host_fuses) {
     fusion_facts f;
     f.fusable.assign(s.node_count());
     f.folds = f.reader = f.fusable;
@@ -105,4 +98,4 @@ fusion_facts find_fusion_facts(const snapshot& s, const id_set<node_id>& rerunna
     return f;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -15,11 +15,9 @@
 #include <cstddef>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Snapshot and candidates must outlive it; scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class fuser {
 public:
     fuser(const snapshot& s, const candidates& c, fusion_limits limits = {})
@@ -30,7 +28,7 @@ public:
     /// O(steps + reads + recomputes × log steps), and as often again as passes find something, at most three.
     std::size_t operator()(schedule& steps, const replayed& last) {
         group_.begin(steps);
-        fusion_lifetimes<> lifetimes(s_, steps, last);
+        fusion_lifetimes lifetimes(s_, steps, last);
         for (int pass = 0; pass < 3; ++pass) {
             const std::size_t before = steps.fused_count();
             for (const auto t : steps.steps())
@@ -45,7 +43,7 @@ public:
     const std::vector<step_id>& origins() const noexcept { return hoist_.origins(); }
 
 private:
-    void try_fuse(step_id t, schedule& steps, fusion_lifetimes<>& lifetimes) {
+    void try_fuse(step_id t, schedule& steps, fusion_lifetimes& lifetimes) {
         if (!group_.gather(t)) return;
         for (const step_id g : group_.steps()) steps.fuse(g);
         if (group_.within_limits(t) && extend(t, lifetimes)) return;
@@ -53,7 +51,7 @@ private:
     }
 
     /// What the group reads lives until its last reader. False, and nothing changed, if it cannot.
-    bool extend(step_id t, fusion_lifetimes<>& lifetimes) {
+    bool extend(step_id t, fusion_lifetimes& lifetimes) {
         const step_id until = group_.last_reader(t);
         lifetimes.begin(t);
         bool fits = true;
@@ -64,8 +62,8 @@ private:
     }
 
     const snapshot& s_;
-    fusion_group<> group_;
-    hoisted_views<> hoist_;
+    fusion_group group_;
+    hoisted_views hoist_;
 };
 
-} // namespace echo
+} // namespace echo::detail

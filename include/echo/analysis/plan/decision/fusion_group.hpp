@@ -16,11 +16,9 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Looks at one step after the other of a schedule. Snapshot and candidates must outlive it; scratch memory is kept.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class fusion_group {
 public:
     fusion_group(const snapshot& s, const candidates& c, const fusion_limits& limits)
@@ -173,4 +171,4 @@ private:
     std::vector<copy_id> read_;
 };
 
-} // namespace echo
+} // namespace echo::detail

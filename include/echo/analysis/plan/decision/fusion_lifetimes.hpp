@@ -13,11 +13,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Of the steps of one schedule, nothing of which is fused at first. All that is given must outlive it.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class fusion_lifetimes {
 public:
     /// Of these very steps, replayed. O(steps + copies × log writes).
@@ -111,4 +109,4 @@ private:
     step_id made_{0};                     // its step
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,11 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Rewrites schedules of one snapshot, which must outlive it; scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class hoisted_views {
 public:
     explicit hoisted_views(const snapshot& s) : s_(s) {}
@@ -81,4 +79,4 @@ private:
     std::vector<step_id> origins_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,11 +12,10 @@
 #include <cstdint>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// Removes idle runs from schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must
 /// outlive it.
-template <class = void>
 class idle_run_remover {
 public:
     /// For schedules of this snapshot.
@@ -88,4 +87,4 @@ private:
     id_vector<step_id, step_id> number_;        ///< step: its number once what is idle is left out
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -23,12 +23,10 @@
 #include <span>
 #include <utility>
 
-namespace echo {
-namespace detail {
+namespace echo::detail {
 
 /// Of each node the length of the longest chain of nodes that may run again, of which it is the end. O(nodes + edges).
-template <class = void>
-id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<node_id>& rerunnable) {
+inline id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<node_id>& rerunnable) {
     id_vector<node_id, std::uint32_t> depth(s.node_count(), 0);
     for (const auto n : s.nodes()) {
         if (!rerunnable[n]) continue;
@@ -39,8 +37,7 @@ id_vector<node_id, std::uint32_t> chain_depths(const snapshot& s, const id_set<n
 }
 
 /// The nodes where an encoding may be made, or a view hoisted to make one of it. O(nodes + edges + values).
-template <class = void>
-id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates& c) {
+inline id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates& c) {
     id_set<node_id> packs(s.node_count());
     for (const auto v : s.values())
         if (c.packable[v]) packs.insert(c.packed_at[v].valid() ? c.packed_at[v] : s[v].producer);
@@ -51,10 +48,7 @@ id_set<node_id> where_encodings_may_be_made(const snapshot& s, const candidates&
     return packs;
 }
 
-} // namespace detail
-
 /// Lays out schedules of one snapshot; scratch memory is kept between calls. Snapshot and candidates must outlive it.
-template <class = void>
 class schedule_builder {
 public:
     schedule_builder(const snapshot& s, const candidates& c)
@@ -239,8 +233,8 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    settled_decision<> settled_;
-    idle_run_remover<> remove_idle_;
+    settled_decision settled_;
+    idle_run_remover remove_idle_;
     id_vector<node_id, std::uint32_t> depth_; ///< node: as `chain_depths` says
     id_set<node_id> packs_;                   ///< as `where_encodings_may_be_made` says
     schedule steps_;
@@ -252,4 +246,4 @@ private:
     detail::large_vector<frame> stack_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -11,11 +11,10 @@
 #include <cstddef>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// A decision, held against what may be done with each node. Its memory is used again for the next decision. Snapshot
 /// and candidates must outlive it.
-template <class = void>
 class settled_decision {
 public:
     /// Nothing is settled yet; what no decision changes is found. O(nodes + edges).
@@ -159,4 +158,4 @@ private:
     bool heavy_ = false;       ///< as chosen: heavy nodes may run twice
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -26,8 +26,7 @@ struct storage_facts {
 };
 
 /// O(nodes + edges). Errors: none.
-template <class = void>
-storage_facts find_storage_facts(const snapshot& s) {
+inline storage_facts find_storage_facts(const snapshot& s) {
     storage_facts f;
     f.base.resize(s.value_count());
     f.costless.assign(s.value_count());
@@ -61,8 +60,7 @@ storage_facts find_storage_facts(const snapshot& s) {
 /// By value, the position in the graph of the last node that may read it. A value on resident storage may be read up to
 /// the first write on that storage after it was made; others have the largest position there is. O(nodes + values).
 /// Errors: none.
-template <class = void>
-id_vector<value_id, std::uint32_t> find_read_deadlines(const snapshot& s, const storage_facts& f) {
+inline id_vector<value_id, std::uint32_t> find_read_deadlines(const snapshot& s, const storage_facts& f) {
     constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
     id_vector<value_id, std::uint32_t> deadline(s.value_count(), never), next_write(s.value_count(), never);
     for (std::size_t i = s.node_count(); i-- > 0;) {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo::tuning {
+namespace echo::detail::tuning {
 
 // Plans that are gone and may come back (evaluate.hpp).
 /// Nodes, values and edges of all of them together, and how many they are at most: with twice as many hardly more come
@@ -99,4 +99,4 @@ inline constexpr std::size_t most_questions = 16;
 /// Limits lie this part of the first one apart.
 inline constexpr std::uint64_t allocator_limit_parts = 64;
 
-} // namespace echo::tuning
+} // namespace echo::detail::tuning

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Turns by the node at which they happen. Reusable.
 class turn_queue {
@@ -39,4 +39,4 @@ private:
     std::vector<std::uint32_t> next_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// When to give up.
 struct eviction_options {
@@ -40,12 +40,10 @@ struct evicted_plan {
 
 /// Evicts from plans of one snapshot; scratch memory is kept between uses. A round is a replay and
 /// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class evictor {
 public:
     /// `grow`: several copies may be given up together.
-    explicit evictor(evaluator<>& evaluate, bool grow = true)
+    explicit evictor(evaluator& evaluate, bool grow = true)
         : price_(grow), evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// A plan with a peak of at most `limit`; if it cannot be lowered so far, the lowest that was reached.
@@ -104,7 +102,7 @@ private:
     bool evict_once(const evaluated_plan& plan, std::uint64_t limit) {
         next_ = plan.decided();
         touched_.assign(s_.node_count());
-        const copy_history<>& history = evaluate_.history_of(plan);
+        const copy_history& history = evaluate_.history_of(plan);
         load_profile profile(plan.load());
         sums_.read(plan.load(), plan.peak_bytes(), limit);
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
@@ -113,7 +111,7 @@ private:
         for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
-            const eviction_view<> view{s_, c_, plan, history, next_, step_id(profile.peak())};
+            const eviction_view view{s_, c_, plan, history, next_, step_id(profile.peak())};
             if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }
@@ -121,11 +119,10 @@ private:
     }
 
     /// At most `left` evictions, which are taken off it. Whether there was any.
-    bool evict_at(const eviction_view<>& view, std::int64_t excess, std::size_t& left,
-                  load_profile& profile) {
+    bool evict_at(const eviction_view& view, std::int64_t excess, std::size_t& left, load_profile& profile) {
         list_.clear();
         find_(view, idle_, list_, true);
-        ranking<> cheapest; // of equal prices the one found last
+        ranking cheapest; // of equal prices the one found last
         const auto found = [&](std::size_t i, std::uint64_t price) {
             cheapest.add(static_cast<std::uint32_t>(i), ~price, i);
         };
@@ -149,7 +146,7 @@ private:
 
     /// Decides it in `next_`, but for what is to be forgotten, which it adds to `forgotten_`; unless it concerns what
     /// another eviction of this round does.
-    bool apply(const eviction_view<>& view, const eviction& e, load_profile& profile) {
+    bool apply(const eviction_view& view, const eviction& e, load_profile& profile) {
         const auto copies = list_.copies_of(e);
         for (const evicted_copy& copy : copies)
             if (touched_[copy.node]) return false;
@@ -175,13 +172,13 @@ private:
         return true;
     }
 
-    eviction_pricer<> price_;
-    evaluator<>& evaluate_;
+    eviction_pricer price_;
+    evaluator& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round
-    eviction_finder<> find_;
-    excess_sums<> sums_;
+    eviction_finder find_;
+    excess_sums sums_;
     idle_copies idle_;
     eviction_list list_;
     id_set<node_id> touched_;     // by evictions of the round
@@ -189,4 +186,4 @@ private:
     std::size_t priced_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

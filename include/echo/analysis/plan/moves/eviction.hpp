@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// A node of which a copy is given up. `storage`: what that frees; `from`, `to`: its last use before, the next one
 /// behind.
@@ -66,7 +66,6 @@ struct eviction_list {
 };
 
 /// What a round of evictions looks at: a plan, at one step; and what has been decided since the plan was made.
-template <class = void>
 struct eviction_view {
     /// The graph.
     const snapshot& s;
@@ -74,9 +73,9 @@ struct eviction_view {
     const candidates& c;
     /// The plan that is looked at.
     const evaluated_plan& plan;
-    const copy_history<>& history; ///< of the plan
-    const decision& next;          ///< that of the plan, with the evictions so far
-    step_id peak{};                ///< the step at which bytes are to be freed
+    const copy_history& history; ///< of the plan
+    const decision& next;        ///< that of the plan, with the evictions so far
+    step_id peak{};              ///< the step at which bytes are to be freed
 
     /// The node in whose place or for whose sake the step runs.
     node_id home(step_id t) const { return plan.homes()[t]; }
@@ -118,4 +117,4 @@ struct eviction_view {
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Copies that are live at a step without being used there.
 struct idle_copies {
@@ -20,7 +20,7 @@ struct idle_copies {
     /// The copies.
     std::vector<evicted_copy> all;
     id_vector<node_id, std::uint32_t> of; ///< its number in `all`, or `nobody`
-    missing_inputs<> missing;             ///< there, of nodes that would run again
+    missing_inputs missing;               ///< there, of nodes that would run again
 
     /// No copy, of a graph of that many nodes. O(copies), and O(nodes) for the first time.
     void clear(std::size_t nodes) {
@@ -32,14 +32,12 @@ struct idle_copies {
 };
 
 /// Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class eviction_finder {
 public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
     /// not be there are added to `list`: an encoding is enough for who reads them from there on, or, if `pulls`, those
     /// can run before the peak. O(storages + their reads).
-    void operator()(const eviction_view<>& view, idle_copies& idle, eviction_list& list, bool pulls) const {
+    void operator()(const eviction_view& view, idle_copies& idle, eviction_list& list, bool pulls) const {
         idle.clear(view.s.node_count());
         const liveness& live = view.plan.live();
         for (const auto i : live.storages()) {
@@ -67,8 +65,8 @@ public:
 private:
     /// What is read only to make something again or late, and more bytes than that, need not be there: what is made of
     /// it can be made before the peak.
-    void add_pull(const eviction_view<>& view, storage_id i, step_id from,
-                  std::span<const storage_read> reads, eviction_list& list) const {
+    void add_pull(const eviction_view& view, storage_id i, step_id from, std::span<const storage_read> reads,
+                  eviction_list& list) const {
         const snapshot& s = view.s;
         const std::size_t first = list.copies.size();
         std::int64_t freed = view.bytes_of(i);
@@ -93,7 +91,7 @@ private:
 
     /// What gradients read in one bit per element, from the peak on, can be encoded where the last of them before has
     /// read all of it. Where none has, an encoding would be held from the forward pass on: cuts decide about those.
-    static void add_encoding(const eviction_view<>& view, storage_id i, step_id from,
+    static void add_encoding(const eviction_view& view, storage_id i, step_id from,
                              std::span<const storage_read> reads, eviction_list& list) {
         const snapshot& s = view.s;
         const value_id v = read_in_one_bit(view, i, reads);
@@ -107,7 +105,7 @@ private:
     }
 
     /// The value that all those read from the storage, if its encoding would do.
-    static value_id read_in_one_bit(const eviction_view<>& view, storage_id i,
+    static value_id read_in_one_bit(const eviction_view& view, storage_id i,
                                     std::span<const storage_read> reads) {
         const auto made = view.s.outputs(reads[0].content); // mostly none of these is ever encoded
         if (std::none_of(made.begin(), made.end(), [&](value_id v) { return view.c.packable[v] != 0; }))
@@ -131,7 +129,7 @@ private:
     }
 
     /// Whether all that step `by` reads is there at step `at` already.
-    static bool is_ready(const eviction_view<>& view, step_id by, step_id at) {
+    static bool is_ready(const eviction_view& view, step_id by, step_id at) {
         for (const auto c : view.plan.steps().inputs(by)) {
             if (view.plan.steps()[c.step].fused) return false;
             const storage_record& storage = view.plan.live()[view.plan.live().storage(c)];
@@ -141,4 +139,4 @@ private:
     }
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,18 +12,16 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// For whom something is made again, and what is known there.
 struct rerun_place {
-    const eviction_view<>& view; ///< what is decided
-    idle_copies& idle;           ///< at its peak
-    step_id to;                  ///< the step that reads it
+    const eviction_view& view; ///< what is decided
+    idle_copies& idle;         ///< at its peak
+    step_id to;                ///< the step that reads it
 };
 
 /// What one eviction needs, which grows. Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class eviction_inputs {
 public:
     /// Nothing is given up. O(nodes) the first time, else O(1).
@@ -34,7 +32,7 @@ public:
     }
     /// Takes everything back; what was given up are the copies of the list from number `first` on. O(copies + what they
     /// need).
-    void end(const eviction_view<>& view, const eviction_list& list, std::size_t first) {
+    void end(const eviction_view& view, const eviction_list& list, std::size_t first) {
         for (std::size_t i = first; i < list.copies.size(); ++i) is_given_up_.erase(list.copies[i].node);
         keep_only(view, 0);
         demand_only(0);
@@ -65,7 +63,7 @@ public:
     }
 
     /// Takes one of `kept()` out, and returns it. O(kept).
-    evicted_copy take(const eviction_view<>& view, std::size_t number) {
+    evicted_copy take(const eviction_view& view, std::size_t number) {
         const evicted_copy taken = kept_[number];
         const auto place = kept_.begin() + static_cast<std::ptrdiff_t>(number);
         std::rotate(place, place + 1, kept_.end());
@@ -76,7 +74,7 @@ public:
 private:
     /// `only_nothing`: ends as soon as anything is kept or takes time.
     ticks demand(const rerun_place& at, node_id n, int depth, bool only_nothing) {
-        const eviction_view<>& view = at.view;
+        const eviction_view& view = at.view;
         const snapshot& s = view.s;
         const std::size_t kept = kept_.size();
         ticks time = 0;
@@ -99,7 +97,7 @@ private:
     }
 
     /// A copy that `maker` made, unless it is live at the peak anyway, or not made before it.
-    void keep(const eviction_view<>& view, node_id maker, copy_id copy, step_id to) {
+    void keep(const eviction_view& view, node_id maker, copy_id copy, step_id to) {
         const storage_id i = view.plan.live().storage(copy);
         const step_id last = view.plan.live().last_held(copy);
         if (last >= view.peak || view.plan.live()[i].first > view.peak) return;
@@ -109,7 +107,7 @@ private:
     }
 
     /// Takes back what would be kept last, but for the first `count`.
-    void keep_only(const eviction_view<>& view, std::size_t count) {
+    void keep_only(const eviction_view& view, std::size_t count) {
         for (; kept_.size() > count; kept_.pop_back()) {
             kept_bytes_ -= view.bytes_of(kept_.back().storage);
             is_kept_.erase(kept_.back().node);
@@ -127,4 +125,4 @@ private:
     id_set<node_id> is_demanded_, is_given_up_, is_kept_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -17,10 +17,9 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// How much of a load lies above a limit, summed over steps.
-template <class = void>
 class excess_sums {
 public:
     /// O(steps).
@@ -68,8 +67,6 @@ struct cheapest_eviction {
 };
 
 /// Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class eviction_pricer {
 public:
     /// `grow`: an eviction may give up other copies besides.
@@ -79,8 +76,8 @@ public:
     /// live then, or kept over the peak, or made again as well. Of what would be kept, the largest is made again
     /// instead, one after the other; and what else can then be made from that is forgotten too. `excess`: bytes above
     /// the limit.
-    std::optional<std::uint64_t> operator()(const eviction_view<>& view, idle_copies& idle,
-                                            const excess_sums<>& sums, std::size_t which, std::int64_t excess,
+    std::optional<std::uint64_t> operator()(const eviction_view& view, idle_copies& idle,
+                                            const excess_sums& sums, std::size_t which, std::int64_t excess,
                                             eviction_list& list) {
         const evicted_copy& one = idle.all[which];
         const std::uint64_t most = sums.most_relieved(one);
@@ -101,7 +98,7 @@ public:
 private:
     /// The eviction that grows: its copies are those of the list from `first` on, for the next reader of the first one.
     struct group : rerun_place {
-        const excess_sums<>& sums;
+        const excess_sums& sums;
         eviction_list& list;
         std::size_t first;
         std::int64_t excess;
@@ -202,8 +199,8 @@ private:
     bool grows_;
     std::int64_t bytes_ = 0; // of the eviction that grows: live at the peak
     ticks time_ = 0;         // and what making all of it again takes
-    eviction_inputs<> inputs_;
+    eviction_inputs inputs_;
     std::vector<node_id> sources_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// The copy of what `node` makes stays from its last use at `from` to the one at `to`.
 struct kept_copy {
@@ -24,8 +24,7 @@ struct kept_copy {
 
 /// Whether a step makes something for the backward pass that could have been kept. What is fused takes no time, so
 /// there is nothing to gain. O(1). Errors: none.
-template <class = void>
-bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
+inline bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run) {
     const step_record& step = plan.steps()[run];
     return step.kind != step_kind::encode && !step.fused && s.phase_of(step.node) == phase::forward &&
            runs_after_forward(s.phase_of(plan.homes()[run]));
@@ -33,16 +32,14 @@ bool can_be_retained(const snapshot& s, const evaluated_plan& plan, step_id run)
 
 /// All steps for which `can_be_retained` may hold, and perhaps others: from the first one whose home is the first node
 /// behind the forward pass, or stands behind that. O(log steps). Errors: none.
-template <class = void>
-id_range<step_id> late_steps(const candidates& c, const evaluated_plan& plan) {
+inline id_range<step_id> late_steps(const candidates& c, const evaluated_plan& plan) {
     const auto homes = plan.homes().values();
     const auto first = std::lower_bound(homes.begin(), homes.end(), c.first_late) - homes.begin();
     return {static_cast<std::size_t>(first), homes.size()};
 }
 
 /// What is kept if such a step is left out. `runs`: of the plan. O(1). Errors: none.
-template <class = void>
-kept_copy kept_instead(const evaluated_plan& plan, const run_history<>& runs, step_id run) {
+inline kept_copy kept_instead(const evaluated_plan& plan, const run_history& runs, step_id run) {
     const node_id n = plan.steps()[run].node;
     const step_id before = runs.earlier(run);
     return {n, before.valid() ? plan.homes()[before] : n, plan.homes()[run]};
@@ -58,7 +55,7 @@ struct kept_gap {
 /// before is gone, or written over, to the run. Ends where `take` returns false, or where what was fused left no copy;
 /// whether it came to the end. `runs`: of the plan. O(outputs × log steps). Errors: none.
 template <class Take>
-bool for_each_gap(const snapshot& s, const evaluated_plan& plan, const run_history<>& runs, step_id run,
+bool for_each_gap(const snapshot& s, const evaluated_plan& plan, const run_history& runs, step_id run,
                   const Take& take) {
     const liveness& live = plan.live();
     const node_id n = plan.steps()[run].node;
@@ -87,16 +84,14 @@ bool for_each_gap(const snapshot& s, const evaluated_plan& plan, const run_histo
 }
 
 /// Changes `decided` so that the copy stays. O(forgets). Errors: none.
-template <class = void>
-void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
+inline void keep_copy(const snapshot& s, decision& decided, const kept_copy& copy) {
     if (!runs_after_forward(s.phase_of(copy.from))) decided.again[copy.node] = 0;
     decided.remember(copy.node, copy.from, copy.to);
 }
 
 /// The same of many, of which no two are of one gap: in any order, and in order afterwards. O(forgets + copies × log
 /// copies). Errors: none.
-template <class = void>
-void keep_copies(const snapshot& s, decision& decided, std::vector<kept_copy>& copies) {
+inline void keep_copies(const snapshot& s, decision& decided, std::vector<kept_copy>& copies) {
     for (const kept_copy& copy : copies)
         if (!runs_after_forward(s.phase_of(copy.from))) decided.again[copy.node] = 0;
     std::sort(copies.begin(), copies.end());
@@ -107,4 +102,4 @@ void keep_copies(const snapshot& s, decision& decided, std::vector<kept_copy>& c
     });
 }
 
-} // namespace echo
+} // namespace echo::detail

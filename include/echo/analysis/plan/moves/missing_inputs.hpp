@@ -11,11 +11,9 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Remembers, of nodes with many inputs at one peak, those that may be missing.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class missing_inputs {
 public:
     /// Before another peak is looked at, and after anything else is decided.
@@ -28,7 +26,7 @@ public:
     /// whatever is given up. Valid until the next call for the same node. O(inputs × (runs of each + log forgets)), or
     /// O(log nodes remembered) where the same was asked for a step that stands as late in the graph or later; the first
     /// time O(nodes remembered) as well.
-    std::span<const value_id> inputs(const eviction_view<>& view, node_id n, step_id to) {
+    std::span<const value_id> inputs(const eviction_view& view, node_id n, step_id to) {
         return remembers(view.s, n) ? remembered(view, n, to) : view.s.inputs(n);
     }
 
@@ -41,7 +39,7 @@ private:
     };
 
     /// Those that may be missing.
-    std::span<const value_id> remembered(const eviction_view<>& view, node_id n, step_id to) {
+    std::span<const value_id> remembered(const eviction_view& view, node_id n, step_id to) {
         const node_id place = view.home(to);
         auto known = std::lower_bound(known_.begin(), known_.end(), n,
                                       [](const missing& m, node_id other) { return m.node < other; });
@@ -57,7 +55,7 @@ private:
     }
 
     /// Whether the value need be neither kept nor made again to be read at `to`.
-    static bool is_there(const eviction_view<>& view, value_id v, step_id to) {
+    static bool is_there(const eviction_view& view, value_id v, step_id to) {
         const value_id base = view.c.base[v];
         const node_id maker = view.s[base].producer;
         if (view.c.resident[base] || view.s.phase_of(maker) != phase::forward) return true;
@@ -71,4 +69,4 @@ private:
     std::vector<missing> known_; // by node; where others are put between, the values stay where they are
 };
 
-} // namespace echo
+} // namespace echo::detail

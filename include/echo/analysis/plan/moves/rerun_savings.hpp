@@ -11,14 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace echo {
+namespace echo::detail {
 
 /// What taking a run off a plan saves: its own time, unless it is a late first run, and that of the recomputes which
 /// only it needs, directly or through each other. These are the runs below it in a tree: above a recompute stands the
 /// first run that all its readers have above them or are. Where readers lie far apart in the tree, the recompute is
 /// counted for none. Scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class rerun_savings {
 public:
     /// O(steps + inputs of those behind the forward pass).
@@ -70,4 +68,4 @@ private:
     id_vector<step_id, ticks> saved_;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -18,14 +18,12 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Keeps copies in plans of one snapshot; scratch memory is kept between uses.
-/// A template so that only files that make plans compile it.
-template <class = void>
 class retainer {
 public:
-    explicit retainer(evaluator<>& evaluate)
+    explicit retainer(evaluator& evaluate)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
     /// The plan with fewer runs, as long as its peak stays at most `limit`. At most `rounds` replays,
@@ -74,9 +72,9 @@ private:
     }
 
     /// Runs that could be taken off, by the time that this saves per byte kept.
-    ranking<> by_price(const evaluated_plan& plan) const {
+    ranking by_price(const evaluated_plan& plan) const {
         const liveness& live = plan.live();
-        ranking<> order;
+        ranking order;
         for (const auto t : late_steps(c_, plan)) {
             if (!can_be_retained(s_, plan, t) || savings_[t] <= 0) continue;
             std::uint64_t bytes = 1;
@@ -141,11 +139,11 @@ private:
         }
     }
 
-    evaluator<>& evaluate_;
+    evaluator& evaluate_;
     const snapshot& s_;
     const candidates& c_;
     decision next_; // of the round
-    rerun_savings<> savings_;
+    rerun_savings savings_;
     id_vector<step_id, std::uint32_t> readers_;
     id_set<step_id> gone_;
     std::vector<step_id> taken_;
@@ -153,4 +151,4 @@ private:
     std::vector<kept_gap> gaps_; // for the run looked at last
 };
 
-} // namespace echo
+} // namespace echo::detail

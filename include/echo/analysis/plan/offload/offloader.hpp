@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 namespace tuning {
 /// A storage of less than this part of the peak stays: a copy of it costs the host a step and gives next to nothing.
@@ -30,8 +30,6 @@ inline constexpr std::size_t absences_looked_at = std::size_t{1} << 27;
 /// Limits above a budget at which plans are searched for that moves may bring down to it.
 inline constexpr std::uint64_t limits_above = 2;
 } // namespace tuning
-
-namespace detail {
 
 /// A schedule with moves, and what its replay and its clocks say.
 struct offloaded {
@@ -248,5 +246,4 @@ private:
     std::uint64_t host_bytes_ = 0;
 };
 
-} // namespace detail
-} // namespace echo
+} // namespace echo::detail

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// An anchor distance that no span exceeds.
 inline constexpr std::uint32_t no_anchor = std::numeric_limits<std::uint32_t>::max();
@@ -36,7 +36,6 @@ struct backward_needs {
 /// last. What an anchor reads is not needed as early as
 /// the anchor is, so anchors stand about `distance` apart along a chain, as checkpoints do. Reusable: the
 /// backward readers are found once, O(nodes + edges); each distance is O(nodes + edges) more.
-template <class = void>
 class anchor_finder {
 public:
     anchor_finder(const snapshot& s, const candidates& c) : s_(s), c_(c) {
@@ -95,8 +94,7 @@ private:
 
 /// Anchor distances worth trying, given the largest span there is: ∞, then 1 and on by a factor (2, or what it takes to
 /// get there), and 0; at most `most` of them (at least 3). O(`most` + log² of the span). Errors: none.
-template <class = void>
-std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, std::size_t most) {
+inline std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, std::size_t most) {
     std::vector<std::uint32_t> all{no_anchor};
     std::uint64_t factor = 2;
     for (; factor < largest_span; factor *= 2) {
@@ -110,4 +108,4 @@ std::vector<std::uint32_t> anchor_distances(std::uint32_t largest_span, std::siz
     return all;
 }
 
-} // namespace echo
+} // namespace echo::detail

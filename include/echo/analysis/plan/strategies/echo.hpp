@@ -19,10 +19,9 @@
 #include <algorithm>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Which forward values the backward pass reads, and how.
-template <class = void>
 struct gradient_needs {
     id_set<value_id> full;    ///< base value: all of it is read
     id_set<value_id> one_bit; ///< value: one bit per element is read, and nothing needs more of it
@@ -39,18 +38,15 @@ struct gradient_needs {
     }
 };
 
-namespace detail {
-
-template <class = void>
 class echo_trimmer {
 public:
-    echo_trimmer(const snapshot& s, const candidates& c, const gradient_needs<>& needs)
+    echo_trimmer(const snapshot& s, const candidates& c, const gradient_needs& needs)
         : s_(s), c_(c), needs_(needs) {}
 
     void run(const backward_needs& when, decision& out) {
         start(when);
         // Views are on no path, they follow what they lie on; but they connect.
-        const node_groups<> subgraphs = node_groups<>::connected(
+        const node_groups subgraphs = node_groups::connected(
             s_, [&](node_id n) { return on_path_[n] || (c_.rerunnable[n] && !makes_storage(n)); });
         for (std::size_t g = 0; g < subgraphs.size(); ++g) {
             const auto members = subgraphs.members(g);
@@ -188,7 +184,7 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    const gradient_needs<>& needs_;
+    const gradient_needs& needs_;
     id_set<node_id> on_path_, visited_;
     id_set<value_id> touched_;
     id_vector<value_id, std::uint32_t> readers_; ///< per base value: reads by nodes of the path
@@ -196,14 +192,11 @@ private:
     std::vector<value_id> dropped_, shared_;
 };
 
-} // namespace detail
-
 /// The paper's pass as its prose has it, with the anchors that `when` names. Each trimming step costs the
 /// edges it touches; rounds are repeated until nothing changes, in practice two or three times. Always ends:
 /// every round removes a node. Errors: none.
-template <class = void>
-decision echo_pass(const snapshot& s, const candidates& c, const gradient_needs<>& needs,
-                   const backward_needs& when) {
+inline decision echo_pass(const snapshot& s, const candidates& c, const gradient_needs& needs,
+                          const backward_needs& when) {
     decision out = decision::nothing(s);
     detail::echo_trimmer(s, c, needs).run(when, out);
     return out;
@@ -213,11 +206,10 @@ decision echo_pass(const snapshot& s, const candidates& c, const gradient_needs<
 /// at a time, once. O(nodes + edges × (log of the fan-out + `wide`²)), and the edges of nodes and values that are wide
 /// (echo_printed.hpp) each time that other ones of them count than for the node before: neither a fan of readers nor
 /// one node that reads them all makes it quadratic. Errors: none.
-template <class = void>
-decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs<>& needs) {
+inline decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_needs& needs) {
     decision out = decision::nothing(s);
-    const node_groups<> subgraphs = partition(s, c);
-    detail::printed_comparison<> compare(s, subgraphs);
+    const node_groups subgraphs = partition(s, c);
+    detail::printed_comparison compare(s, subgraphs);
     enum : std::uint8_t { not_asked, keep, remove };
     id_vector<value_id, std::uint8_t> answer(s.value_count(),
                                              not_asked); // for the nodes that read this value alone
@@ -238,4 +230,4 @@ decision echo_as_printed(const snapshot& s, const candidates& c, const gradient_
     return out;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -18,11 +18,10 @@ namespace echo::detail {
 /// Both sums are over sets of values. Where nodes with many edges, or values with many readers, are among what counts,
 /// their part of the sets is kept for the nodes that follow: in a graph that has such nodes, all their neighbours ask
 /// for it.
-template <class = void>
 class printed_comparison {
 public:
     /// `wide`: more edges, or more readers, than this are many.
-    printed_comparison(const snapshot& s, const node_groups<>& subgraphs, std::size_t wide = 64)
+    printed_comparison(const snapshot& s, const node_groups& subgraphs, std::size_t wide = 64)
         : s_(s), subgraphs_(subgraphs), wide_(wide), read_backward_(s.value_count()),
           seen_(s.node_count(), 0), kept_(s.value_count()), own_(s.value_count()) {
         sort_readers();
@@ -63,7 +62,7 @@ private:
             first_.push_back(readers_.size());
             for (const use& u : s_.uses(v)) {
                 const std::uint32_t group = subgraphs_.of(u.reader);
-                if (group != node_groups<>::none)
+                if (group != node_groups::none)
                     readers_.push_back({group, u.reader});
                 else if (runs_after_forward(s_[u.reader].phase))
                     read_backward_[v] = 1;
@@ -137,7 +136,7 @@ private:
     }
 
     const snapshot& s_;
-    const node_groups<>& subgraphs_;
+    const node_groups& subgraphs_;
     std::size_t wide_;
     id_vector<value_id, std::size_t> first_;                 ///< where its part of `readers_` begins
     std::vector<std::pair<std::uint32_t, node_id>> readers_; ///< subgraph and node
@@ -148,7 +147,7 @@ private:
     std::vector<node_id> narrow_;
     marks kept_, own_;
     sums kept_sums_;
-    std::uint32_t kept_group_ = node_groups<>::none;
+    std::uint32_t kept_group_ = node_groups::none;
     std::size_t visited_ = 0;
 };
 

@@ -19,12 +19,12 @@
 #include <bit>
 #include <utility>
 
-namespace echo {
+namespace echo::detail {
 
 /// What a run costs in the network. `run`: its price, `none` if the node may not run again (it may still run late);
 /// `held`: the price of what it makes, for as long as that is held; `allowed`: false for what is kept in any case.
 struct rerun_price {
-    static constexpr flow_capacity none = flow_network<>::infinite; ///< it may not run again
+    static constexpr flow_capacity none = flow_network::infinite; ///< it may not run again
     /// Price of a run.
     flow_capacity run = none;
     /// Price of what it makes.
@@ -35,10 +35,9 @@ struct rerun_price {
 
 /// The network over the forward nodes of one snapshot. Usage: `begin`, `solve`, then ask. Scratch memory is kept
 /// between uses. Snapshot and candidates must outlive it.
-template <class = void>
 class stash_network {
 public:
-    using capacity = flow_network<>::capacity;
+    using capacity = flow_network::capacity;
 
     stash_network(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
 
@@ -70,7 +69,7 @@ public:
                 add_rerun(n, price, bytes_price);
             } else {
                 fixed += keep_outputs(n, bytes_price);
-                if (late) flow_.to_sink(late_[n], flow_network<>::infinite);
+                if (late) flow_.to_sink(late_[n], flow_network::infinite);
             }
         }
         return fixed + flow_.cut();
@@ -112,7 +111,7 @@ private:
 
     bool is_free(value_id base) const { return c_.costless[base] != 0; }
 
-    flow_network<>::vertex available(value_id base) {
+    flow_network::vertex available(value_id base) {
         auto& vertex = available_[base];
         if (vertex == no_vertex) vertex = flow_.add_vertex();
         return vertex;
@@ -155,10 +154,10 @@ private:
         for (const auto v : s_.outputs(n)) {
             const value_id base = c_.base[v];
             if (asked_[v] && available_[base] != no_vertex)
-                flow_.add_arc(late, available_[base], flow_network<>::infinite);
+                flow_.add_arc(late, available_[base], flow_network::infinite);
             for (const use& u : s_.uses(v)) {
                 if (!c_.live[u.reader] || s_[u.reader].phase != phase::forward) continue;
-                flow_.add_arc(late, late_[u.reader], flow_network<>::infinite);
+                flow_.add_arc(late, late_[u.reader], flow_network::infinite);
             }
         }
     }
@@ -170,7 +169,7 @@ private:
         flow_.to_sink(run, price.held);
         if (late_[n] != no_vertex) {
             flow_.add_arc(run, late_[n], price.run);
-            flow_.add_arc(late_[n], run, flow_network<>::infinite);
+            flow_.add_arc(late_[n], run, flow_network::infinite);
         } else {
             flow_.to_sink(run, price.run);
         }
@@ -185,18 +184,18 @@ private:
         for (const auto v : s_.inputs(n)) {
             const value_id base = c_.base[v];
             if (is_free(base) || required_[base]) continue;
-            flow_.add_arc(run, available(base), flow_network<>::infinite);
+            flow_.add_arc(run, available(base), flow_network::infinite);
         }
     }
 
     const snapshot& s_;
     const candidates& c_;
-    flow_network<> flow_;
+    flow_network flow_;
     bool encode_ = false;
     id_set<value_id> required_; ///< base value: all of it must be available
     id_set<value_id> asked_;    ///< value: one bit per element must be available
-    id_vector<value_id, flow_network<>::vertex> available_;
-    id_vector<node_id, flow_network<>::vertex> again_, late_;
+    id_vector<value_id, flow_network::vertex> available_;
+    id_vector<node_id, flow_network::vertex> again_, late_;
     detail::large_vector<value_id> one_bit_;
 };
 
@@ -222,7 +221,6 @@ struct cut_options {
 };
 
 /// Solves the stash problem of one snapshot for any options; what they share is computed once.
-template <class = void>
 class min_cut {
 public:
     min_cut(const snapshot& s, const candidates& c) : s_(s), c_(c), network_(s, c) { find_scale(); }
@@ -257,9 +255,9 @@ public:
 
 private:
     /// A finite capacity: sums of them stay below `infinite`.
-    static flow_network<>::capacity capacity_of(std::uint64_t price) {
-        return static_cast<flow_network<>::capacity>(
-            std::min(price, static_cast<std::uint64_t>(flow_network<>::infinite / 4)));
+    static flow_network::capacity capacity_of(std::uint64_t price) {
+        return static_cast<flow_network::capacity>(
+            std::min(price, static_cast<std::uint64_t>(flow_network::infinite / 4)));
     }
 
     /// Weighted and scaled bytes of the copies that making `n` again would hold, from its first need to its last.
@@ -275,7 +273,7 @@ private:
 
     /// Capacities are bytes × scale: whole numbers that still tell small prices apart.
     void find_scale() {
-        constexpr auto most = static_cast<std::uint64_t>(flow_network<>::infinite) / 8;
+        constexpr auto most = static_cast<std::uint64_t>(flow_network::infinite) / 8;
         std::uint64_t bytes = 1;
         for (const auto v : s_.values())
             if (s_[s_[v].producer].phase == phase::forward) bytes = std::min(most, bytes + s_[v].bytes);
@@ -284,9 +282,9 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
-    stash_network<> network_;
+    stash_network network_;
     std::uint64_t scale_ = 1;
-    flow_network<>::capacity cost_ = 0;
+    flow_network::capacity cost_ = 0;
 };
 
-} // namespace echo
+} // namespace echo::detail

@@ -8,11 +8,10 @@
 
 #include <echo/analysis/plan/decision/schedule_builder.hpp>
 
-namespace echo {
+namespace echo::detail {
 
 /// O(nodes + edges). Errors: none.
-template <class = void>
-decision mirror(const snapshot& s, const candidates& c) {
+inline decision mirror(const snapshot& s, const candidates& c) {
     decision out = decision::nothing(s);
     const auto mirrored = [&](node_id n) {
         return c.rerunnable[n] && s[n].rerun == rerun_kind::pure && s[n].kind != op_kind::heavy;
@@ -34,4 +33,4 @@ decision mirror(const snapshot& s, const candidates& c) {
     return out;
 }
 
-} // namespace echo
+} // namespace echo::detail

@@ -12,10 +12,9 @@
 #include <numeric>
 #include <vector>
 
-namespace echo {
+namespace echo::detail {
 
 /// Disjoint sets of nodes over a snapshot.
-template <class = void>
 class node_sets {
 public:
     /// Each node is a set by itself.
@@ -37,7 +36,6 @@ private:
 
 /// Groups of nodes: members of group g, in execution order, are `members(g)`; groups ordered by their first
 /// member.
-template <class = void>
 class node_groups {
 public:
     std::size_t size() const noexcept { return members_.size(); }
@@ -57,7 +55,7 @@ public:
     /// edges).
     template <class Chosen>
     static node_groups connected(const snapshot& s, const Chosen& chosen) {
-        node_sets<> sets(s.node_count());
+        node_sets sets(s.node_count());
         for (const auto n : s.nodes()) {
             if (!chosen(n)) continue;
             for (const auto v : s.inputs(n))
@@ -87,11 +85,10 @@ private:
 };
 
 /// The subgraphs between compute-heavy ops: live forward nodes that are not heavy. O(nodes + edges). Errors: none.
-template <class = void>
-node_groups<> partition(const snapshot& s, const candidates& c) {
-    return node_groups<>::connected(s, [&](node_id n) {
+inline node_groups partition(const snapshot& s, const candidates& c) {
+    return node_groups::connected(s, [&](node_id n) {
         return c.live[n] && s[n].phase == phase::forward && s[n].kind != op_kind::heavy;
     });
 }
 
-} // namespace echo
+} // namespace echo::detail

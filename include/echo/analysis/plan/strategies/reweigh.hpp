@@ -16,8 +16,7 @@
 namespace echo::detail {
 
 /// The backward node that runs at the step, or first after it. The last of all nodes if there is none.
-template <class = void>
-node_id backward_node_at(const snapshot& s, const schedule& steps, step_id from) {
+inline node_id backward_node_at(const snapshot& s, const schedule& steps, step_id from) {
     for (std::size_t i = from.index(); i < steps.size(); ++i) {
         const step_record& step = steps[step_id(i)];
         if (step.kind == step_kind::run && runs_after_forward(s[step.node].phase)) return step.node;
@@ -29,9 +28,8 @@ node_id backward_node_at(const snapshot& s, const schedule& steps, step_id from)
 /// and what is made again is held there too. So bytes are weighed by when they are live, and each replay moves weight
 /// to its peak: the subgradient method on the largest load over all steps. At most so many `rounds`, each a cut and a
 /// replay.
-template <class = void>
-evaluated_plan reweigh(evaluator<>& evaluate, min_cut<>& solve, const backward_needs& when,
-                       evaluated_plan best, std::size_t rounds, bool encode) {
+inline evaluated_plan reweigh(evaluator& evaluate, min_cut& solve, const backward_needs& when,
+                              evaluated_plan best, std::size_t rounds, bool encode) {
     const snapshot& s = evaluate.graph();
     if (s.node_count() == 0) return best;
     constexpr std::uint64_t whole = cut_options::whole_weight;
