@@ -67,12 +67,13 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, pytorch, zoo, inductor, scripts, gpu = (
+    paper, peers, engine, offload, pytorch, zoo, inductor, scripts, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
         for path in (
             "paper/tables.py",
             "peers/tables.py",
             "engine/engine.py",
+            "engine/offload.py",
             "pytorch/rows.py",
             "pytorch/zoo.py",
             "pytorch/inductor.py",
@@ -92,6 +93,7 @@ def generated():
         "bench/paper": lambda: paper.section(load("paper")),
         "bench/peers --markdown": peers.section,
         "bench/engine": lambda: engine.section(load("engine")),
+        "bench/engine --offload": lambda: offload.section(load("engine-offload")),
         **{
             f"bench/results/{name}.json": (lambda name=name: host_pages.section(name))
             for name in host_pages.PAGES

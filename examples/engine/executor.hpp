@@ -5,6 +5,7 @@
 
 #include "engine/chains.hpp"
 #include "engine/graph_traits.hpp"
+#include "engine/moves.hpp"
 #include "engine/residents.hpp"
 
 #include <echo/analysis/memory/memory_plan.hpp>
@@ -22,12 +23,13 @@ namespace engine {
 
 /// What the steps of a schedule are, counted as they were run.
 struct step_counts {
-    std::size_t run = 0, recomputed = 0; ///< first runs, later ones
-    std::size_t seeded = 0;              ///< recomputed with the same random numbers
-    std::size_t fused = 0;               ///< of the recomputed: inside what reads them
-    std::size_t encoded = 0;             ///< values packed to one bit per element
-    std::size_t late = 0;                ///< forward nodes first run in the backward pass
-    std::size_t inplace = 0;             ///< outputs written over an input in the arena
+    std::size_t run = 0, recomputed = 0;     ///< first runs, later ones
+    std::size_t seeded = 0;                  ///< recomputed with the same random numbers
+    std::size_t fused = 0;                   ///< of the recomputed: inside what reads them
+    std::size_t encoded = 0;                 ///< values packed to one bit per element
+    std::size_t late = 0;                    ///< forward nodes first run in the backward pass
+    std::size_t inplace = 0;                 ///< outputs written over an input in the arena
+    std::size_t offloaded = 0, reloaded = 0; ///< copies that left for the host's store, and that came back
     friend bool operator==(const step_counts&, const step_counts&) = default;
 };
 
@@ -42,7 +44,10 @@ struct executor_options {
     bool profile = false; ///< time each step
     /// On the host, run chains of element-wise steps together (chains.hpp); not while checking or profiling.
     bool chain = true;
-    bool record = true; ///< have the backend record a step, where it can; not while checking or profiling
+    /// Have the backend record a step, where it can; not while checking or profiling, nor a plan that offloads: what
+    /// travels may do so on both sides of the loss, where one recording ends.
+    bool record = true;
+    mover* moves = nullptr; ///< carries what a plan offloads; kept by reference
 };
 
 template <class Backend>
@@ -58,32 +63,27 @@ public:
         numbers_ = memory_piece(memory_, sizeof(step_numbers) + seeds_.size() * sizeof(std::uint64_t),
                                 "the step's numbers");
         prepare(s, steps, memory, g);
+        prepare_moves(s, steps);
         for (std::size_t t = 0; t < steps_.size(); ++t) require_fusable(t);
         if constexpr (runs_parts)
             if (options.chain && memory_.on_host() && !options.check && !options.profile) find_chains();
     }
 
     /// One training step. Errors: the loss (the first result) is not finite: the error names the first node whose
-    /// output is not, and nothing has been updated; with `check`, a value that was overwritten while it was live.
+    /// output is not, and nothing has been updated; with `check`, a value that was overwritten while it was live; those
+    /// of the mover, behind which parameters may have been updated in part.
     ///
     /// A backend that records is issued the first step as any other, so that what it makes once is made. The second is
     /// recorded, in two pieces, as the loss is looked at in between.
     float run(std::uint64_t seed, std::uint64_t iteration) {
-        outside_.before_step();
-        now_ = {.seed = seed, .iteration = iteration};
-        for (std::size_t i = 0; i < seeds_.size(); ++i) seeds_[i] = seed_of(now_, i + 1);
-        memory_.write(numbers_.data(), &now_, sizeof now_);
-        if (!seeds_.empty())
-            memory_.write(numbers_.data() + sizeof now_, seeds_.data(),
-                          seeds_.size() * sizeof(std::uint64_t));
-        if (runs_ > 0 && recordings_.empty() && records()) record();
-        if (recordings_.empty()) counts_ = {};
-        run_piece(0, 0, loss_step_ + 1);
-        memory_.read(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
-        if (!std::isfinite(loss_)) refuse_loss();
-        run_piece(1, loss_step_ + 1, steps_.size());
-        ++runs_;
-        return loss_;
+        if (moves_.at.empty()) return run_all(seed, iteration);
+        try {
+            options_.moves->begin_step();
+            return run_all(seed, iteration);
+        } catch (...) { // the arena may end with this executor
+            options_.moves->give_up();
+            throw;
+        }
     }
 
     /// Of the last run.
@@ -142,9 +142,27 @@ private:
         double us = 0;
     };
 
+    float run_all(std::uint64_t seed, std::uint64_t iteration) {
+        outside_.before_step();
+        now_ = {.seed = seed, .iteration = iteration};
+        for (std::size_t i = 0; i < seeds_.size(); ++i) seeds_[i] = seed_of(now_, i + 1);
+        memory_.write(numbers_.data(), &now_, sizeof now_);
+        if (!seeds_.empty())
+            memory_.write(numbers_.data() + sizeof now_, seeds_.data(),
+                          seeds_.size() * sizeof(std::uint64_t));
+        if (runs_ > 0 && recordings_.empty() && records()) record();
+        if (recordings_.empty()) counts_ = {};
+        run_piece(0, 0, loss_step_ + 1);
+        memory_.read(&loss_, loss_at_, sizeof loss_); // a plan may overwrite it, and make it again later
+        if (!std::isfinite(loss_)) refuse_loss();
+        run_piece(1, loss_step_ + 1, steps_.size());
+        ++runs_;
+        return loss_;
+    }
+
     void prepare(const echo::snapshot& s, const echo::schedule& steps, const echo::memory_plan& memory,
                  const graph& g) {
-        std::vector<std::size_t> first{0};
+        std::vector<std::size_t>& first = first_copy_;
         for (const auto t : steps.steps()) first.push_back(first.back() + echo::copy_count(s, steps[t]));
         places_.resize(first.back());
         hashes_.resize(first.back());
@@ -157,8 +175,15 @@ private:
             node* n = nodes_[record.node.index()];
             const auto copies = steps.inputs(t);
             step made{.at = n, .what = &n->op, .kind = record.kind, .fused = record.fused};
+            if (record.kind == echo::step_kind::offload || record.kind == echo::step_kind::reload) {
+                made.read.push_back(copy_number(copies[0]));
+                made.made.push_back(copy_number({t, 0}));
+                if (const auto at = memory.offset(t)) places_[made.made[0]] = arena_.data() + *at;
+                steps_.push_back(std::move(made));
+                continue;
+            }
             const bool encoding = record.kind == echo::step_kind::encode;
-            for (const auto c : copies) made.read.push_back(first[c.step.index()] + c.output);
+            for (const auto c : copies) made.read.push_back(copy_number(c));
             const std::size_t count = first[t.index() + 1] - first[t.index()];
             for (std::size_t k = 0; k < count; ++k) {
                 const std::size_t copy = first[t.index()] + k;
@@ -185,7 +210,7 @@ private:
                 made.what = &encode_;
                 made.runs = true;
                 encoded_.push_back({});
-                const auto k = steps.inputs(t)[0].output;
+                const auto k = echo::first_made(steps, copies[0]).output;
                 made.in.push_back({places_[made.read[0]], &n->outputs[k], false});
                 made.out.push_back(
                     {places_[made.made[0]], keep_tensor(ops::encode{}.infer({&n->outputs[k], 1})[0])});
@@ -194,7 +219,7 @@ private:
                 for (std::size_t i = 0; i < copies.size(); ++i) {
                     const node* producer = n->inputs[i].producer;
                     const bool stored = std::holds_alternative<ops::encode>(producer->op);
-                    const bool packed = steps[copies[i].step].kind == echo::step_kind::encode || stored;
+                    const bool packed = echo::is_encoding(steps, copies[i]) || stored;
                     const echo::tensor* what =
                         stored ? &(*producer->inputs[0].producer).outputs[producer->inputs[0].output]
                                : &in[i];
@@ -225,6 +250,20 @@ private:
         for (std::size_t t = 0; t < steps_.size(); ++t)
             if (steps_[t].at == loss.producer && steps_[t].kind == echo::step_kind::run) loss_step_ = t;
         loss_at_ = steps_[loss_step_].out[loss.output].data;
+    }
+
+    std::size_t copy_number(echo::copy_id c) const { return first_copy_[c.step.index()] + c.output; }
+
+    /// Errors: the plan offloads, and there is no mover; those of the mover.
+    void prepare_moves(const echo::snapshot& s, const echo::schedule& steps) {
+        moves_ = find_moves(
+            steps, [&](echo::copy_id c) { return places_[copy_number(c)]; },
+            [&](echo::node_id n) { return s.name(n); });
+        if (moves_.at.empty()) return;
+        if (!options_.moves)
+            throw echo::error({}, "offload", "the plan offloads values, but the executor has no mover",
+                              "name one in executor_options::moves, or plan without host_abilities::offload");
+        options_.moves->prepare(moves_.all);
     }
 
     /// Storage of a copy outside the arena: an input's that it lies on, or its own.
@@ -263,7 +302,8 @@ private:
 
     bool records() {
         if constexpr (requires { backend_.records(); })
-            return options_.record && !options_.check && !options_.profile && backend_.records();
+            return options_.record && moves_.at.empty() && !options_.check && !options_.profile &&
+                   backend_.records();
         else
             return false;
     }
@@ -335,7 +375,8 @@ private:
                               "plan without host_abilities::fuse, or say so in graph_traits::may_fuse");
     }
 
-    /// A chain goes on over views, which do nothing, and ends before the loss is looked at.
+    /// A chain goes on over views, which do nothing. It ends before the loss is looked at, and before an offload or a
+    /// reload step, behind which others use the memory.
     void find_chains() {
         for (std::size_t t = 0; t < steps_.size(); ++t) {
             if (!steps_[t].runs) continue;
@@ -343,6 +384,7 @@ private:
             std::size_t end = t, count = 0;
             for (std::size_t k = t; k < steps_.size() && k != loss_step_; ++k) {
                 const step& each = steps_[k];
+                if (moves_copies(each)) break;
                 if (!each.runs) continue;
                 if (!add_to(chain, k)) break;
                 end = k + 1;
@@ -358,9 +400,42 @@ private:
     /// Returns the last step of the chain that starts at t.
     std::size_t run_chain(std::size_t t) {
         const std::size_t end = t + steps_[t].chain;
+        before_steps(t, end);
         run_together(t, end);
         for (std::size_t k = t; k < end; ++k) note_run(steps_[k]);
+        behind_steps(t, end);
         return end - 1;
+    }
+
+    static bool moves_copies(const step& each) {
+        return each.kind == echo::step_kind::offload || each.kind == echo::step_kind::reload;
+    }
+    /// Steps [t, end) read what has come back.
+    void before_steps(std::size_t t, std::size_t end) {
+        if (moves_.at.empty()) return;
+        for (std::size_t k = t; k < end; ++k)
+            for (const std::size_t in : moves_.at[k].wait_in)
+                if (steps_[k].kind != echo::step_kind::reload) options_.moves->wait_in(in);
+    }
+    void behind_steps(std::size_t t, std::size_t end) {
+        if (moves_.at.empty()) return;
+        for (std::size_t k = t; k < end; ++k)
+            for (const std::size_t out : moves_.at[k].begin_out) options_.moves->begin_out(out);
+    }
+    /// An offload or a reload step. What comes back has the bits of what left.
+    void move_copy(std::size_t t) {
+        const step& each = steps_[t];
+        const moves_at_step& at = moves_.at[t];
+        if (each.kind == echo::step_kind::offload) {
+            behind_steps(t, t + 1); // it may be the first to read a copy that came back
+            options_.moves->wait_out(at.own);
+            ++counts_.offloaded;
+        } else {
+            options_.moves->begin_in(at.own);
+            for (const std::size_t in : at.wait_in) options_.moves->wait_in(in); // nobody reads it
+            ++counts_.reloaded;
+        }
+        hashes_[each.made[0]] = hashes_[each.read[0]];
     }
 
     /// Steps [t, end), and what runs inside them.
@@ -380,6 +455,8 @@ private:
 
     void run_step(std::size_t t) {
         step& each = steps_[t];
+        before_steps(t, t + 1);
+        if (moves_copies(each)) return move_copy(t);
         if (options_.check) check_reads(t);
         if (each.runs) {
             if constexpr (requires { backend_.at_step(t, each.kind, *each.at); })
@@ -393,6 +470,7 @@ private:
         if (options_.check && !each.fused)
             for (std::size_t k = 0; k < each.out.size(); ++k)
                 hashes_[each.made[k]] = hash(each.out[k].data, echo::byte_count(*each.out[k].what));
+        behind_steps(t, t + 1);
     }
 
     /// The step, and what runs inside it.
@@ -429,6 +507,9 @@ private:
         case echo::step_kind::encode:
             ++counts_.encoded;
             break;
+        case echo::step_kind::offload:
+        case echo::step_kind::reload:
+            break; // counted where they move
         }
         counts_.fused += each.fused;
         counts_.seeded += each.seeded;
@@ -494,6 +575,10 @@ private:
     /// Runs again up to the loss and looks at everything that is made on the way.
     [[noreturn]] void refuse_loss() {
         const std::string advice = "lower the learning rate, or clip the gradients";
+        if (!moves_.at.empty()) {
+            options_.moves->give_up();
+            options_.moves->begin_step();
+        }
         for (std::size_t t = 0; t <= loss_step_; ++t) {
             run_step(t);
             if (steps_[t].fused) continue;
@@ -526,13 +611,15 @@ private:
     std::vector<std::unique_ptr<echo::tensor>> encoded_;
     op encode_ = ops::encode{};
     std::vector<step> steps_;
+    planned_moves moves_;
     std::vector<op_call> chain_;            ///< the one that runs
     std::vector<std::size_t> recordings_{}; ///< of the steps up to the loss's, and behind it
     mutable std::vector<std::byte> looked_at_{};
     std::size_t chained_ = 0;
-    std::vector<std::byte*> places_;    ///< per copy
-    std::vector<std::uint64_t> hashes_; ///< per copy, with `check`
-    std::vector<std::int64_t> slots_;   ///< per copy; `no_slot` but for those of fused steps
+    std::vector<std::size_t> first_copy_{0}; ///< per step, and one more: the number of its first copy
+    std::vector<std::byte*> places_;         ///< per copy
+    std::vector<std::uint64_t> hashes_;      ///< per copy, with `check`
+    std::vector<std::int64_t> slots_;        ///< per copy; `no_slot` but for those of fused steps
     std::map<std::pair<const node*, std::size_t>, std::byte*> latest_;
     const void* loss_at_ = nullptr;
     float loss_ = 0;

@@ -45,7 +45,7 @@ public:
     void wait() override {}
 
 private:
-    static constexpr std::align_val_t align{64};
+    static constexpr std::align_val_t align{4096}; ///< a page: a file system may take it past its cache
 };
 
 } // namespace detail

@@ -38,7 +38,8 @@ struct written_step {
     std::vector<recorded_step> issue(const echo::memory_plan& memory) {
         on.clear();
         residents outside(1, on.memory());
-        executor<cuda::recording_backend> run(g, p.graph, p.plan.steps(), memory, outside, on);
+        executor<cuda::recording_backend> run(g, p.graph, p.plan.steps(), memory, outside, on,
+                                              {.moves = &on.moves()});
         arena = on.pieces().size();
         for (std::size_t i = 0; i < on.pieces().size(); ++i)
             if (on.pieces()[i].what == "the arena") arena = i;
@@ -109,6 +110,12 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
         const auto expect = [&](bool holds, const std::string& what) {
             if (!holds) found.push_back(name + what);
         };
+        if (record.kind == echo::step_kind::offload || record.kind == echo::step_kind::reload) {
+            made[{t.index(), 0}] = tokens++;
+            if (const auto at = memory.offset(t))
+                use.write({w.arena, *at, record.bytes}, made.at({t.index(), 0}));
+            continue;
+        }
         const bool encoding = record.kind == echo::step_kind::encode;
         const bool view = s[record.node].kind == echo::op_kind::view;
         if (!encoding && (view || n->phase == echo::phase::input)) {
@@ -143,9 +150,9 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
         expect(is.in.size() == (encoding ? 1 : reads.size()), "reads another number of tensors");
         for (std::size_t i = 0; i < is.in.size(); ++i) {
             const auto c = reads[i];
-            const auto& v = s[s.output(steps[c.step].node, c.output)];
+            const auto& v = s[echo::held_value(s, steps, c)];
             const auto at = memory.offset(c);
-            const bool packed = steps[c.step].kind == echo::step_kind::encode;
+            const bool packed = echo::is_encoding(steps, c);
             const std::uint64_t bytes = packed ? echo::encoded_bytes(v.elements) : v.bytes;
             expect(is.in[i].bytes == bytes && is.in[i].packed == packed, "reads other bytes");
             expect((is.in[i].piece == w.arena) == at.has_value(), "reads from the wrong memory");
@@ -176,7 +183,7 @@ std::vector<std::string> faults(written_step& w, const echo::memory_plan& memory
         // Where it writes: over what it reads only where its facts say so.
         expect(is.out.size() == outputs, "writes another number of tensors");
         for (std::size_t k = 0; k < outputs; ++k) {
-            const auto& v = s[s.output(record.node, encoding ? copies[0].output : k)];
+            const auto& v = s[encoding ? echo::held_value(s, steps, copies[0]) : s.output(record.node, k)];
             const auto at = memory.offset(t, static_cast<std::uint32_t>(k));
             const std::uint64_t bytes = encoding ? echo::encoded_bytes(v.elements) : v.bytes;
             expect(is.out[k].bytes == bytes, "writes other bytes");
@@ -269,6 +276,46 @@ TEST_CASE("what is fused is issued inside what reads it, as one kernel") {
             }
     CHECK(kernels > 0);
     CHECK(ops >= w.p.plan.report().fused_nodes); // one may run inside several
+}
+
+TEST_CASE("copies to the host and back are issued at the offsets of the memory plan") {
+    const std::string model = GENERATE("nmt", "transformer", "resnet");
+    INFO(model);
+    written_step w(model, {.how = echo::strategy::budget,
+                           .host = {.offload = true},
+                           .link = {.out_bytes_per_us = 25000, .in_bytes_per_us = 25000}});
+    const auto found = faults(w, w.p.memory);
+    INFO(text(found));
+    CHECK(found.empty());
+    const echo::schedule& steps = w.p.plan.steps();
+    std::vector<std::size_t> issued_before(steps.size() + 1, 0); // steps of the plan that call something
+    std::size_t next = 0;
+    for (std::size_t t = 0; t < steps.size(); ++t) {
+        if (next < w.on.steps().size() && w.on.steps()[next].step == t) ++next;
+        issued_before[t + 1] = next;
+    }
+    std::vector<cuda::recorded_copy> out, in;
+    for (const auto& c : w.on.copies()) (c.leaves ? out : in).push_back(c);
+    std::size_t outs = 0, ins = 0;
+    std::map<std::size_t, std::uint64_t> place; // by offload step
+    for (const auto t : steps.steps()) {
+        const bool leaves = steps[t].kind == echo::step_kind::offload;
+        if (!leaves && steps[t].kind != echo::step_kind::reload) continue;
+        const auto source = steps.inputs(t)[0];
+        const auto& is = leaves ? out.at(outs++) : in.at(ins++);
+        CHECK(is.of.piece == w.arena);
+        CHECK(is.of.offset == w.p.memory.offset(leaves ? source : echo::copy_id{t, 0}));
+        CHECK(is.of.bytes == steps[t].bytes);
+        CHECK(is.behind <= issued_before[t.index()]);
+        CHECK(is.behind >= issued_before[leaves ? source.step.index() + 1 : t.index()]);
+        if (leaves)
+            place[t.index()] = is.place;
+        else
+            CHECK(is.place == place.at(source.step.index()));
+    }
+    CHECK(outs > 3);
+    CHECK(out.size() == outs);
+    CHECK(in.size() == ins);
 }
 
 TEST_CASE("a memory plan in which two live tensors meet is seen in what is issued") {

@@ -5,6 +5,7 @@
 #include "engine/build.hpp"
 #include "engine/cpu/backend.hpp"
 #include "engine/session.hpp"
+#include "support/issued_op.hpp"
 
 #include <catch2/catch.hpp>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 using namespace engine;
+using support::issued_op;
 
 namespace {
 
@@ -144,22 +146,6 @@ public:
     bool refuses_in_recording = false;
 
 private:
-    /// All of a call by value, as a kernel has its arguments.
-    struct issued_op {
-        op what;
-        call with;
-        std::list<echo::tensor> tensors{};
-        std::vector<input_view> in{};
-        std::vector<output_view> out{};
-
-        issued_op(const op& o, const call& c) : what(o), with(c) {
-            for (const auto& i : c.inputs) in.push_back({i.data, &tensors.emplace_back(*i.what), i.packed});
-            for (const auto& k : c.outputs) out.push_back({k.data, &tensors.emplace_back(*k.what)});
-            with.inputs = {}, with.outputs = {};
-        }
-        issued_op(const issued_op&) = delete;
-    };
-
     void run_now(const issued_op& all) {
         const call& c = all.with;
         std::vector<input_view> in = all.in;

@@ -14,6 +14,7 @@
 #include "engine/models/resnet.hpp"
 #include "engine/models/transformer.hpp"
 #include "engine/session.hpp"
+#include "process_memory.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <mutex>
 #include <thread>
@@ -32,18 +34,6 @@ namespace {
 
 using json = nlohmann::json;
 constexpr int threads = 2;
-
-/// Bytes that the system says this process has (`VmRSS`) or had at most (`VmHWM`).
-std::uint64_t memory(const std::string& key) {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;)
-        if (word == key + ":") {
-            std::uint64_t kib = 0;
-            status >> kib;
-            return kib * 1024;
-        }
-    return 0;
-}
 
 using clock_type = std::chrono::steady_clock;
 double ms_since(clock_type::time_point begin) {
@@ -142,7 +132,7 @@ private:
 };
 
 void against_peer(const std::string& called, const std::string& folder) {
-    const std::uint64_t before = memory("VmRSS");
+    const std::uint64_t before = process_memory("VmRSS");
     peer_model m;
     called == "resnet" ? make_resnet(m) : make_lstm(m, called == "lstm");
     const auto trained = engine::train(m.graph, m.loss, {.with_sgd = {.rate = 0.01, .momentum = 0.9}});
@@ -169,7 +159,7 @@ void against_peer(const std::string& called, const std::string& folder) {
         std::cout << json{{"losses", losses},
                           {"ms", ms},
                           {"tensor_bytes", s.execution().arena_bytes() + s.outside().bytes()},
-                          {"process_bytes", memory("VmHWM") - before}}
+                          {"process_bytes", process_memory("VmHWM") - before}}
                   << std::endl;
     }
 }

@@ -6,6 +6,7 @@
 #include "engine/cuda/device_memory.hpp"
 #include "engine/cuda/fused_graph.hpp"
 #include "engine/cuda/products.hpp"
+#include "engine/cuda/stream_mover.hpp"
 
 #include <echo/cuda/device.hpp>
 #include <echo/cuda/event.hpp>
@@ -57,6 +58,54 @@ public:
 private:
     products* products_;
     convolutions* convolutions_;
+};
+
+/// Memory of the host that copy engines reach by themselves.
+class pinned_memory {
+public:
+    explicit pinned_memory(std::size_t bytes) {
+        if (!bytes) return;
+        void* made = nullptr;
+        echo::cuda::check(cudaMallocHost(&made, bytes),
+                          "cudaMallocHost of " + std::to_string(bytes) + " bytes of the host's memory");
+        at_ = static_cast<std::byte*>(made);
+    }
+    pinned_memory(pinned_memory&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
+    pinned_memory& operator=(pinned_memory&& other) noexcept {
+        std::swap(at_, other.at_);
+        return *this;
+    }
+    ~pinned_memory() {
+        if (at_) static_cast<void>(cudaFreeHost(at_));
+    }
+    std::byte* data() const noexcept { return at_; }
+
+private:
+    std::byte* at_ = nullptr;
+};
+
+/// What `stream_mover` needs of CUDA.
+class copy_engines {
+public:
+    using stream = echo::cuda::stream;
+    using store = pinned_memory;
+    struct event : echo::cuda::event {
+        event() : echo::cuda::event(echo::cuda::timing::off) {}
+    };
+
+    explicit copy_engines(echo::cuda::stream_ref ops) : ops_(ops) {}
+    echo::cuda::stream_ref ops() const noexcept { return ops_; }
+    void copy_out(void* to, const void* from, std::size_t bytes, echo::cuda::stream_ref in) const {
+        echo::cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, in.get()),
+                          "cudaMemcpyAsync");
+    }
+    void copy_in(void* to, const void* from, std::size_t bytes, echo::cuda::stream_ref in) const {
+        echo::cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, in.get()),
+                          "cudaMemcpyAsync");
+    }
+
+private:
+    echo::cuda::stream_ref ops_;
 };
 
 /// Refuses a device for which the program has no code, before anything is built for it.
@@ -143,6 +192,12 @@ public:
     device_memory memory{stream};
 
 private:
+    copy_engines engines_{stream};
+
+public:
+    stream_mover<copy_engines> moves{engines_};
+
+private:
     memory_piece workspace_;
     products products_;
     convolutions convolutions_;
@@ -178,6 +233,7 @@ double device_backend::timed(std::span<const op_call> together) {
     return all_->timed([&] { run(together); });
 }
 tensor_memory& device_backend::memory() noexcept { return all_->memory; }
+mover& device_backend::moves() noexcept { return all_->moves; }
 void device_backend::begin_recording() { all_->begin(); }
 std::size_t device_backend::end_recording() { return all_->end(); }
 void device_backend::replay(std::size_t which) { all_->recordings.at(which).start(all_->stream); }

@@ -6,6 +6,7 @@
 
 #include "engine/call.hpp"
 #include "engine/memory.hpp"
+#include "engine/mover.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -46,6 +47,8 @@ public:
     double timed(std::span<const op_call> together);
 
     tensor_memory& memory() noexcept;
+    /// Carries what a plan offloads to pinned memory of the host and back (`executor_options::moves`).
+    mover& moves() noexcept;
 
     /// A recording is a CUDA graph.
     bool records() const noexcept { return true; }

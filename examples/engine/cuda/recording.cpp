@@ -3,6 +3,7 @@
 #include "engine/cuda/fused_graph.hpp"
 #include "engine/cuda/matrix_product.hpp"
 #include "engine/cuda/recording.hpp"
+#include "engine/cuda/stream_mover.hpp"
 #include "engine/graph.hpp"
 
 #include <echo/cuda/kernel/launch.hpp>
@@ -95,6 +96,39 @@ private:
     notes* to_;
 };
 
+/// A device for `stream_mover` that writes its copies down; places in the host's memory are counted from 1.
+class noting_engines {
+public:
+    struct stream {
+        void wait() const {}
+    };
+    struct event {
+        void record(const stream&) {}
+        void hold(const stream&) const {}
+    };
+    struct store {
+        explicit store(std::uint64_t) {}
+        std::uintptr_t data() const { return 1; }
+    };
+
+    noting_engines(const no_memory& memory, std::vector<recorded_copy>& to,
+                   const std::vector<recorded_step>& steps)
+        : memory_(memory), to_(to), steps_(steps) {}
+    const stream& ops() const { return ops_; }
+    void copy_out(std::uintptr_t place, const void* from, std::uint64_t bytes, const stream&) {
+        to_.push_back({true, memory_.find(from, bytes), place - 1, steps_.size()});
+    }
+    void copy_in(const void* to, std::uintptr_t place, std::uint64_t bytes, const stream&) {
+        to_.push_back({false, memory_.find(to, bytes), place - 1, steps_.size()});
+    }
+
+private:
+    const no_memory& memory_;
+    std::vector<recorded_copy>& to_;
+    const std::vector<recorded_step>& steps_;
+    stream ops_{};
+};
+
 constexpr std::string_view name_of(echo::step_kind kind) {
     return kind == echo::step_kind::run ? "run" : kind == echo::step_kind::encode ? "encode" : "recompute";
 }
@@ -110,6 +144,9 @@ public:
     backend<noting_launcher, noting_library> ops{launcher, library};
     std::vector<recorded_step> steps{};
     recorded_step next{};
+    std::vector<recorded_copy> copies{};
+    noting_engines engines{memory, copies, steps};
+    stream_mover<noting_engines> moves{engines};
 
     void note_tensors(const call& c, recorded_step& made) const {
         for (const input_view& in : c.inputs) {
@@ -159,12 +196,17 @@ std::uint64_t recording_backend::scratch(const op& o, tensor_span in, tensor_spa
     return all_->ops.scratch(o, in, out);
 }
 tensor_memory& recording_backend::memory() noexcept { return all_->memory; }
+mover& recording_backend::moves() noexcept { return all_->moves; }
 void recording_backend::at_step(std::size_t step, echo::step_kind kind, const node& at) {
     all_->next.step = step, all_->next.kind = kind, all_->next.at = &at;
 }
 std::span<const recorded_step> recording_backend::steps() const noexcept { return all_->steps; }
+std::span<const recorded_copy> recording_backend::copies() const noexcept { return all_->copies; }
 std::span<const recorded_piece> recording_backend::pieces() const noexcept { return all_->memory.pieces; }
-void recording_backend::clear() { all_->steps.clear(); }
+void recording_backend::clear() {
+    all_->steps.clear();
+    all_->copies.clear();
+}
 
 std::string to_string(const recorded_step& s, std::span<const recorded_piece> pieces) {
     const auto range = [&](const memory_range& r) {

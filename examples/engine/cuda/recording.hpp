@@ -6,6 +6,7 @@
 
 #include "engine/call.hpp"
 #include "engine/memory.hpp"
+#include "engine/mover.hpp"
 
 #include <echo/analysis/schedule/schedule.hpp>
 
@@ -42,6 +43,14 @@ struct recorded_step {
     memory_range scratch{}; ///< of 0 bytes where there is none
 };
 
+/// A copy to the host's memory or back that would be issued.
+struct recorded_copy {
+    bool leaves = false;
+    memory_range of{};       ///< on the device
+    std::uint64_t place = 0; ///< offset in the host's memory
+    std::size_t behind = 0;  ///< so many steps had been issued
+};
+
 /// A piece of memory that was asked for.
 struct recorded_piece {
     std::uint64_t address = 0, bytes = 0;
@@ -65,10 +74,12 @@ public:
     bool in_parts(const op& o) const;
     void run(std::span<const op_call> together);
     tensor_memory& memory() noexcept;
+    mover& moves() noexcept;
     void at_step(std::size_t step, echo::step_kind kind, const node& at);
 
     /// Of all runs so far.
     std::span<const recorded_step> steps() const noexcept;
+    std::span<const recorded_copy> copies() const noexcept;
     std::span<const recorded_piece> pieces() const noexcept;
     void clear();
 

@@ -58,8 +58,16 @@ private:
 struct outcome {
     std::vector<float> losses;
     std::vector<std::vector<float>> parameters;
-    std::size_t recomputed = 0, fused = 0;
+    std::size_t recomputed = 0, fused = 0, offloaded = 0;
 };
+
+template <class Backend>
+engine::mover* moves_of(Backend& on) {
+    if constexpr (requires { on.moves(); })
+        return &on.moves();
+    else
+        return nullptr;
+}
 
 template <class Backend>
 outcome train(const subject& what, Backend& on, echo::strategy how, bool fuse) {
@@ -67,9 +75,11 @@ outcome train(const subject& what, Backend& on, echo::strategy how, bool fuse) {
     const models::model m = what.build(g);
     const auto trained = engine::train(g, m.loss, m.optimizer);
     engine::session<Backend> s(g, on,
-                               {.plan = {.how = how, .host = {.fuse = fuse}},
+                               {.plan = {.how = how,
+                                         .host = {.fuse = fuse, .offload = true},
+                                         .link = {.out_bytes_per_us = 25000, .in_bytes_per_us = 25000}},
                                 .memory = {.align = 256},
-                                .execution = {.chain = false, .record = false}});
+                                .execution = {.chain = false, .record = false, .moves = moves_of(on)}});
     outcome made;
     for (std::uint64_t i = 1; i <= 2; ++i) {
         m.fill(s.outside(), i);
@@ -82,6 +92,7 @@ outcome train(const subject& what, Backend& on, echo::strategy how, bool fuse) {
     }
     made.recomputed = s.execution().counts().recomputed;
     made.fused = s.execution().counts().fused;
+    made.offloaded = s.execution().counts().offloaded;
     return made;
 }
 
@@ -103,7 +114,8 @@ int main() {
         for (const auto* const what : {&tiny_nmt, &tiny_transformer, &tiny_deepspeech2, &tiny_resnet}) {
             if (!cases::group(what->name)) continue;
             const outcome expected = train(*what, host, echo::strategy::baseline, false);
-            for (const auto how : {echo::strategy::baseline, echo::strategy::echo, echo::strategy::min_cut}) {
+            for (const auto how : {echo::strategy::baseline, echo::strategy::echo, echo::strategy::min_cut,
+                                   echo::strategy::budget}) {
                 const std::string name = what->name + ", " + std::string(echo::name_of(how));
                 outcome found;
                 cases::check(
@@ -119,11 +131,13 @@ int main() {
                             for (std::size_t i = 0; i < expected.parameters[k].size(); ++i)
                                 most = std::max(most, off(found.parameters[k][i], expected.parameters[k][i]));
                         std::printf("  %s: loss %.8g, expected %.8g: %s %.2g off; parameters %.2g; %zu "
-                                    "recomputed, %zu inside generated kernels\n",
+                                    "recomputed, %zu inside generated kernels, %zu offloaded\n",
                                     name.c_str(), static_cast<double>(found.losses.back()),
                                     static_cast<double>(expected.losses.back()),
                                     bits ? "the same bits," : "at most", worst, most, found.recomputed,
-                                    found.fused);
+                                    found.fused, found.offloaded);
+                        if ((how == echo::strategy::budget) != (found.offloaded > 0))
+                            cases::fail(name + ": offloads " + std::to_string(found.offloaded) + " values");
                         if (!bits)
                             cases::fail(name + ": the loss is " + std::to_string(found.losses.back()) +
                                         ", expected " + std::to_string(expected.losses.back()) +
