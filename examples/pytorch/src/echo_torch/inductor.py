@@ -42,7 +42,9 @@ class Partitioner(CustomPartitionerFn):
 
 def traced_as() -> dict[str, Any]:
     """How Inductor lets AOTAutograd trace a step."""
-    from torch._inductor.decomposition import select_decomp_table  # not before it is needed: it takes a second
+    # Not before they are needed: it takes a second. Decompositions, such as that of pooling, look for lowerings.
+    from torch._inductor import lowering  # noqa: F401
+    from torch._inductor.decomposition import select_decomp_table
 
     return {"decompositions": select_decomp_table(), "keep_inference_input_mutations": True}
 
