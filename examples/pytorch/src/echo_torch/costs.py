@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -46,6 +46,7 @@ SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 OPAQUE = ("reserve", "reserveSpace", "workspace")
 COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
 COPIED = (1, *(1 << k for k in range(12, 24, 2)))  # numbers of 4 bytes whose copies are timed: in caches, and beyond
+ALIGNED_ON_CUDA = 512  # bytes, the least block of PyTorch's caching allocator
 LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
 
 
@@ -62,7 +63,7 @@ class Cost(NamedTuple):
 
 def alignment_of(host: Host) -> int:
     """The bytes to whose multiples the allocator rounds up."""
-    return 512 if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
+    return ALIGNED_ON_CUDA if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
 
 
 def job_of(call: Call) -> Job | str | None:
@@ -152,6 +153,14 @@ class Moving(NamedTuple):
         above = min(max(bisect.bisect(self.bytes, moved), 1), len(self.bytes) - 1)
         (less, more), (sooner, later) = (of[above - 1 : above + 1] for of in self)
         return sooner + max(moved - less, 0) * max(later - sooner, 0.0) / (more - less)
+
+
+class Prices(Protocol):
+    """Who says what operators and copies take: this module, which measures them on a device, or a `card.Card`."""
+
+    def of_jobs(self, jobs: Sequence[Job], device: torch.device, /) -> list[Cost | str]: ...
+
+    def moving_on(self, device: torch.device, /) -> Moving: ...
 
 
 def moving_on(device: torch.device) -> Moving:

@@ -12,9 +12,11 @@ from typing import Any, Literal
 import torch
 from torch import fx, nn
 
+from echo_torch import card as cards
 from echo_torch import costs, drawing, inductor, optimizers
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
+from echo_torch.card import Card
 from echo_torch.defaults import lent_inputs
 from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
@@ -24,6 +26,8 @@ from echo_torch.options import Amount, BudgetError, Options
 from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
 from echo_torch.report import Report, Watch
 
+SHEET = "by the card's data sheet: bytes and arithmetic, launches not counted"
+ROUNDED = "Peaks count tensors as PyTorch's allocator rounds them, to 512 bytes, and no blocks that it leaves unsplit."
 MODELLED = "by a model of a device; measure=True measures"
 UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
@@ -51,6 +55,8 @@ class Estimate:
     reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
     compiled: bool = False  # PyTorch's column is Inductor's own partition, and Echo's is under Inductor
+    lowered_for: str = ""  # the card that is not here, such as "sm_90 (H100 SXM)"; times are by its data sheet
+    libraries: list[str] = field(default_factory=list)  # operators of the compiled step that run by themselves
 
     @property
     def default_total(self) -> int:
@@ -76,7 +82,7 @@ class Estimate:
 
         name, costs = "PyTorch", "measured on this device" if self.measured else MODELLED
         if self.compiled:
-            name, costs = "Inductor", "judged by the code that it generates"
+            name, costs = "Inductor", SHEET if self.lowered_for else "judged by the code that it generates"
         rows = [
             f"{unit + ' of one training step':36}{name:>14}{'Echo':>14}",
             row("parameters and buffers", self.parameters, self.parameters),
@@ -98,6 +104,9 @@ class Estimate:
         rows += [row("  " + (name or "(inputs, loss and gradients)"), held) for name, held in self.at_peak.items()]
         if self.reads_data:
             rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
+        if self.lowered_for:
+            rows += ["", f"Lowered for {self.lowered_for}, not run. {ROUNDED}"]
+            rows += [f"The scratch memory of libraries is in no figure: {', '.join(self.libraries) or 'none'}."]
         return "\n".join([*rows, "", f"{name}'s own partition would stay: {self.reason}"] if self.reason else rows)
 
 
@@ -122,7 +131,7 @@ def estimate(
     measure: bool = False,
     seconds: float = Options.seconds,
     strategy: str = Options.strategy,
-    compiled: bool = False,
+    compiled: bool | str = False,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
@@ -146,7 +155,8 @@ def estimate(
         seconds: the most time that planning may take.
         strategy: how to search; see `echo_torch.options.STRATEGIES`.
         compiled: under Inductor, whose default is then PyTorch's column: the step is lowered, not compiled. Operators
-            are timed on this device, and the front is that of the plans that were judged.
+            are timed on this device, and the front is that of the plans that were judged. "sm_80" or "sm_90": for such
+            a card, which need not be here; times are then by its data sheet.
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
@@ -156,13 +166,15 @@ def estimate(
         )
     if report is not None:
         drawing.require()  # said at once where it cannot be drawn
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure or compiled, seconds, strategy)
+    card = cards.asked_for(compiled, measure)
+    measure = measure or (bool(compiled) and card is None)
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
     asked, module = _arguments(module, inputs, labels), unwrapped(module)
     trained = _trained(module, loss_fn)
     state = optimizers.state_bytes(optimizer, trained)
     step: _Planned | _Judged
     if compiled:
-        step = _judged(*joint_graph(module, loss_fn, *asked, **inductor.traced_as()), settings, points)
+        step = _judged(*inductor.joint_graph(module, loss_fn, asked, card), settings, points, card)
     else:
         step = _planned(*joint_graph(module, loss_fn, *asked), settings)
         if report is not None:
@@ -197,12 +209,6 @@ def _trained(*parts: Any) -> list[nn.Parameter]:
     """The parameters of modules that require a gradient, each once."""
     every = (p for part in parts if isinstance(part, nn.Module) for p in part.parameters())
     return list(dict.fromkeys(p for p in every if p.requires_grad))
-
-
-def _mode_of(joint: fx.GraphModule) -> Any:
-    """The mode of the fake tensors that a graph was traced with."""
-    values = (node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder"))
-    return next(mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None)
 
 
 @dataclass
@@ -253,7 +259,7 @@ def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _P
     """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
     found, plan = Report(), None
     try:
-        with _mode_of(joint):  # states of random numbers, too, are only described
+        with inductor.mode_of(joint):  # states of random numbers, too, are only described
             default = default_partition(joint, (), num_fwd_outputs=count)
         lent = lent_inputs(joint, default[1], static_inputs(joint, (), joint.meta))
         host = Host(joint, count, keep=settings.keep, replaces=settings.checkpoints == "replace", lent=lent)
@@ -280,6 +286,7 @@ class _Judged:
     joint: fx.GraphModule
     found: Report
     others: list[Report]  # of other prices
+    card: Card | None  # that it is lowered for, where it is not here
 
     def figures(self) -> dict[str, Any]:
         """What an estimate takes from it as it stands."""
@@ -290,10 +297,12 @@ class _Judged:
             "bound": 0,
             "overhead": found.slowdown - 1,
             "at_peak": self.at_peak(),
-            "measured": True,
+            "measured": self.card is None,
             "reads_data": self.joint.meta.get("reads_data", False),
             "reason": found.reason,
             "compiled": True,
+            "lowered_for": str(self.card or ""),
+            "libraries": found.libraries,
         }
 
     def front(self, *_: Any) -> list[tuple[int, float]]:
@@ -314,17 +323,17 @@ class _Judged:
         return dict(by_module.most_common(10))
 
 
-def _judged(joint: fx.GraphModule, _: Any, count: int, settings: Options, points: int) -> _Judged:
+def _judged(joint: fx.GraphModule, _: Any, count: int, settings: Options, points: int, card: Card | None) -> _Judged:
     """As many other prices as `points` are asked for too, each twice the last. StepError: it cannot be judged."""
     more = [
         replace(settings, budget=None, max_overhead=settings.most_overhead * 2.0 ** (at - 2)) for at in range(points)
     ]
     try:
-        found, *others = inductor.judged(joint, count, _mode_of(joint), [settings, *more])
+        found, *others = inductor.judged(joint, count, [settings, *more], card)
     except BudgetError:
         raise
     except Exception as fault:
         raise StepError(f"the step is traced, but Inductor cannot lower it: {said(fault)}") from fault
     if found.default_peak is None:
         raise StepError(f"the step is traced, but cannot be judged under Inductor: {found.reason}")
-    return _Judged(joint, found, others)
+    return _Judged(joint, found, others, card)

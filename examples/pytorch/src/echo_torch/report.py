@@ -49,6 +49,7 @@ class Report:
     checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
     kernel: str = ""  # under Inductor: the kernel that runs at the peak, and what is there then, the largest first
     live: list[Live] = field(default_factory=list)
+    libraries: list[str] = field(default_factory=list)  # under Inductor: operators that run by themselves
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan
 
     @property
