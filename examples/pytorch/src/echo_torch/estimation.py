@@ -22,7 +22,7 @@ from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
 from echo_torch.optimizers import bytes_of
-from echo_torch.options import Amount, BudgetError, Options
+from echo_torch.options import Amount, BudgetError, OptionError, Options
 from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
 from echo_torch.report import Report, Watch
 
@@ -55,6 +55,8 @@ class Estimate:
     reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
     compiled: bool = False  # PyTorch's column is Inductor's own partition, and Echo's is under Inductor
+    offloaded: int = 0  # bytes that leave for the host's memory in a step of Echo's, and come back
+    on_host: int = 0  # the most of them there at a time
     lowered_for: str = ""  # the card that is not here, such as "sm_90 (H100 SXM)"; times are by its data sheet
     libraries: list[str] = field(default_factory=list)  # operators of the compiled step that run by themselves
 
@@ -91,6 +93,7 @@ class Estimate:
             row("peak of activations and gradients", self.default_peak, self.echo_peak),
             row("  gradients of parameters", self.gradients, self.gradients),
             row("whole step", self.default_total, self.echo_total),
+            *([row("in the host's memory, at most", 0, self.on_host)] if self.offloaded else ()),
             "",
             f"Echo's step takes {_longer(self.overhead)} {name}'s ({costs}).",
         ]
@@ -131,6 +134,8 @@ def estimate(
     measure: bool = False,
     seconds: float = Options.seconds,
     strategy: str = Options.strategy,
+    offload: Amount | bool | None = None,
+    host_budget: Amount | None = None,
     compiled: bool | str = False,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
@@ -154,6 +159,9 @@ def estimate(
         measure: time every operator on this device, instead of by a model.
         seconds: the most time that planning may take.
         strategy: how to search; see `echo_torch.options.STRATEGIES`.
+        offload: values may also wait in the host's memory: how fast copies travel each way ("25GB/s"), whatever the
+            device of the tensors, since nothing runs; True measures it on that device.
+        host_budget: with `offload`: the most bytes of the host's memory to take.
         compiled: under Inductor, whose default is then PyTorch's column: the step is lowered, not compiled. Operators
             are timed on this device, and the front is that of the plans that were judged. "sm_80" or "sm_90": for such
             a card, which need not be here; times are then by its data sheet.
@@ -168,7 +176,9 @@ def estimate(
         drawing.require()  # said at once where it cannot be drawn
     card = cards.asked_for(compiled, measure)
     measure = measure or (bool(compiled) and card is None)
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy)
+    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy, offload, host_budget)
+    if compiled:
+        settings.refuse_offload("under Inductor")
     asked, module = _arguments(module, inputs, labels), unwrapped(module)
     trained = _trained(module, loss_fn)
     state = optimizers.state_bytes(optimizer, trained)
@@ -235,6 +245,8 @@ class _Planned:
             "measured": self.measures,
             "reads_data": self.host.joint.meta.get("reads_data", False),
             "reason": found.reason,
+            "offloaded": found.offloaded_bytes if found.reason is None else 0,
+            "on_host": found.host_bytes if found.reason is None else 0,
         }
 
     @property
@@ -244,13 +256,13 @@ class _Planned:
     def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
         """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
         own = 1 + self.report.default_overhead
-        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds)]
+        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds, self.report.link)]
 
     def at_peak(self) -> dict[str, int]:
         """The bytes at the peak by module, the ten largest."""
         by_module: Counter[str] = Counter()
-        order = [node for node, *_ in self.plan.steps] if self.plan else self.default
-        for node, _, size in self.graph.replay(order, writes_over=self.plan is not None)[2]:
+        replayed = self.graph.replay(self.plan) if self.plan else self.graph.replay(self.default, writes_over=False)
+        for node, _, size in replayed[2]:
             by_module[self.host.calls[node].layer] += size
         return dict(by_module.most_common(10))
 
@@ -266,14 +278,14 @@ def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _P
         order = host.order_of(default)
         try:
             _replaces(joint, settings)
-            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
+            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True), only_plans=True)
         except Unknown as unknown:
             found.reason = str(unknown)
         graph = host.core(host.facts(costs.alignment_of(host)))
         if found.default_peak is None:
             found.default_peak, found.default_overhead, _ = graph.replay(order, writes_over=False)
         return _Planned(host, graph, plan, order, found, settings.measure)
-    except BudgetError:
+    except (BudgetError, OptionError):
         raise
     except Exception as fault:
         raise StepError(f"the step is traced, but cannot be planned: {said(fault)}") from fault

@@ -29,6 +29,7 @@ class Partitioner(CustomPartitionerFn):
     def __init__(self, **asked: Unpack[Asked]) -> None:
         hooks.require(*hooks.TO_PARTITION)
         self.options, self.distrust = options_of(asked), _distrust()
+        self.options.refuse_offload("under Inductor")
 
     def __call__(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
         more.pop("compiler", None)
