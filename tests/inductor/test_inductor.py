@@ -6,6 +6,8 @@ takes more than it.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import unittest
 import unittest.mock
 from collections.abc import Iterator
@@ -143,6 +145,15 @@ class Judge(Case):
         peaks, times = zip(*found.front, strict=True)
         self.assertEqual((sorted(peaks, reverse=True), sorted(times)), ([*peaks], [*times]))
         self.assertGreater(sum(found.at_peak.values()), 0.7 * found.echo_peak)
+
+    def test_an_estimate_is_the_first_to_need_inductor(self) -> None:
+        program = (
+            "import torch; from echo_torch import capture, inductor\n"
+            "step = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.MaxPool2d(2))\n"
+            "print(capture.joint_graph(step, torch.sum, (torch.randn(1, 1, 8, 8),), (), **inductor.traced_as())[1])\n"
+        )
+        ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+        self.assertEqual(ran.stdout, "['0.weight', '0.bias']\n", ran.stderr)
 
     def test_an_estimate_has_no_page(self) -> None:
         step = transformer()

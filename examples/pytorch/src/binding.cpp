@@ -28,9 +28,11 @@ namespace {
 
 /// `{position, output}`: a value names the node that makes it, a copy of one the step.
 using place = std::pair<std::uint32_t, std::uint32_t>;
-/// One step: its node, whether it has run before, the copy of each input that it reads, and the input over which its
-/// first output is written.
-using step = std::tuple<std::uint32_t, bool, std::vector<place>, std::optional<std::uint32_t>>;
+/// One step: its node, its kind, the copy of each input that it reads, and the input over which its first output is
+/// written. What moves a value reads that value, or what the step made that moved it to the host.
+using step = std::tuple<std::uint32_t, std::string_view, std::vector<place>, std::optional<std::uint32_t>>;
+/// The way to the host's memory: bytes that leave and that come back in a microsecond, and the most bytes there.
+using way = std::optional<std::tuple<double, double, std::optional<std::uint64_t>>>;
 /// One output: bytes, and the input on whose storage it lies or that it may take over.
 using output = std::tuple<std::uint64_t, std::optional<std::size_t>, std::optional<std::size_t>>;
 
@@ -141,7 +143,7 @@ struct watch {
 
 /// Of plans that are made while the watch, which has to live as long, is looked at.
 echo::plan_options options_of(const graph& g, const watch& watching, std::string_view strategy,
-                              std::optional<std::uint64_t> budget, double max_overhead) {
+                              std::optional<std::uint64_t> budget, double max_overhead, const way& link) {
     using s = echo::strategy;
     echo::plan_options options;
     options.how = named(strategy, {s::baseline, s::mirror, s::echo, s::echo_printed, s::min_cut, s::budget},
@@ -150,7 +152,12 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
     options.max_overhead = max_overhead;
     options.progress = watching;
     options.encode = false; // a packed copy is one that PyTorch would not make
-    options.host = {.recompute_results = false, .encode = false};
+    options.host = {.recompute_results = false, .encode = false, .offload = link.has_value()};
+    if (link) {
+        const auto& [out, in, most] = *link;
+        options.link = {.out_bytes_per_us = out, .in_bytes_per_us = in};
+        if (most) options.link.host_bytes = *most;
+    }
     return options;
 }
 
@@ -160,7 +167,7 @@ echo::plan_options options_of(const graph& g, const watch& watching, std::string
 std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::schedule& steps,
                                           const echo::replayed& judged, echo::step_id t, bool everywhere) {
     const auto outputs = s.outputs(steps[t].node);
-    if (std::ranges::empty(outputs)) return {};
+    if (!echo::runs_node(steps[t].kind) || std::ranges::empty(outputs)) return {};
     const echo::value_record& made = s[*std::ranges::begin(outputs)];
     const std::uint32_t k = made.inplace;
     const echo::liveness& live = judged.live;
@@ -171,28 +178,33 @@ std::optional<std::uint32_t> written_over(const echo::snapshot& s, const echo::s
 }
 
 /// What Python reads of a plan.
-struct planned : echo::plan_report {
+struct planned {
+    echo::plan made{};
     std::vector<step> steps{};
-    echo::strategy how = echo::strategy::budget;
     double max_overhead = 0; ///< as it was asked for
 };
+
+std::string_view name_of(echo::step_kind kind) {
+    constexpr std::string_view names[] = {"run", "recompute", "encode", "offload", "reload"};
+    return names[static_cast<std::size_t>(kind)];
+}
 
 /// The plan, in which an output is written over an input where nothing reads that again and it lowers the peak, or
 /// `everywhere`.
 planned make_plan(graph& g, std::string_view strategy, std::optional<std::uint64_t> budget,
-                  double max_overhead, double seconds, bool everywhere) {
+                  double max_overhead, double seconds, bool everywhere, const way& link) {
     const watch watching{std::chrono::duration<double>(seconds)};
     const echo::snapshot s = read(g, true);
-    const echo::plan made = echo::make_plan(s, options_of(g, watching, strategy, budget, max_overhead));
-    echo::verify(s, made);
-    planned result{made.report(), {}, made.chosen_by(), max_overhead};
-    const echo::schedule& steps = made.steps();
+    planned result{
+        echo::make_plan(s, options_of(g, watching, strategy, budget, max_overhead, link)), {}, max_overhead};
+    echo::verify(s, result.made);
+    const echo::schedule& steps = result.made.steps();
     const auto judged = echo::replay{}(s, steps);
     for (const auto t : steps.steps()) {
         std::vector<place> reads;
         for (const echo::copy_id& copy : steps.inputs(t)) reads.emplace_back(copy.step.index(), copy.output);
-        result.steps.emplace_back(steps[t].node.index(), steps[t].kind == echo::step_kind::recompute,
-                                  std::move(reads), written_over(s, steps, judged, t, everywhere));
+        result.steps.emplace_back(steps[t].node.index(), name_of(steps[t].kind), std::move(reads),
+                                  written_over(s, steps, judged, t, everywhere));
     }
     return result;
 }
@@ -224,9 +236,7 @@ echo::schedule scheduled(const echo::snapshot& s, const std::vector<std::uint32_
 using replayed =
     std::tuple<std::uint64_t, double, std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>>>;
 
-replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_over) {
-    const echo::snapshot s = read(g, writes_over);
-    const echo::schedule steps = scheduled(s, order);
+replayed replay(const echo::snapshot& s, const echo::schedule& steps) {
     const auto judged = echo::replay{}(s, steps);
     const auto& result = judged.footprint;
     const auto times = echo::times_of(s);
@@ -244,19 +254,24 @@ replayed replay(graph& g, const std::vector<std::uint32_t>& order, bool writes_o
     return found;
 }
 
+replayed replay_order(graph& g, const std::vector<std::uint32_t>& order, bool writes_over) {
+    const echo::snapshot s = read(g, writes_over);
+    return replay(s, scheduled(s, order));
+}
+
+replayed replay_plan(graph& g, const planned& plan) { return replay(read(g, true), plan.made.steps()); }
+
 /// Bytes above the inputs: peak of the forward half, what it keeps for the backward half, peak of the backward half,
 /// what is left at its end.
 using half_peaks = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-/// Of a step whose first `boundary` entries of `order` are the forward half. The backward half gives the values of the
-/// nodes `handed` back when it ends.
-half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
-                  const std::vector<std::uint32_t>& handed, bool writes_over) {
-    if (boundary == 0 || boundary >= order.size())
+/// Of a schedule whose first `boundary` steps are the forward half. The backward half gives the values of the nodes
+/// `handed` back when it ends.
+half_peaks halves(const echo::snapshot& s, const echo::schedule& steps, std::size_t boundary,
+                  const std::vector<std::uint32_t>& handed) {
+    if (boundary == 0 || boundary >= steps.size())
         throw echo::error({}, "boundary", "leaves one half empty",
                           "give the first step of the backward half");
-    const echo::snapshot s = read(g, writes_over);
-    const echo::schedule steps = scheduled(s, order);
     const auto judged = echo::replay{}(s, steps);
     const auto load = judged.load();
     std::uint64_t kept = 0, end = 0;
@@ -266,38 +281,39 @@ half_peaks halves(graph& g, const std::vector<std::uint32_t>& order, std::size_t
             if (storage.first.index() < boundary) kept += storage.bytes;
             const std::uint32_t maker = steps[storage.maker.step].node.index();
             const bool given_back = std::ranges::count(handed, maker) != 0;
-            if (storage.last.index() + 1 >= order.size() && !given_back) end += storage.bytes;
+            if (storage.last.index() + 1 >= steps.size() && !given_back) end += storage.bytes;
         }
     }
     const auto first = load.begin() + static_cast<std::ptrdiff_t>(boundary);
     return {*std::max_element(load.begin(), first), kept, *std::max_element(first, load.end()), end};
 }
 
-std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds) {
+half_peaks halves_of_order(graph& g, const std::vector<std::uint32_t>& order, std::size_t boundary,
+                           const std::vector<std::uint32_t>& handed) {
+    const echo::snapshot s = read(g, false);
+    return halves(s, scheduled(s, order), boundary, handed);
+}
+
+half_peaks halves_of_plan(graph& g, const planned& plan, std::size_t boundary,
+                          const std::vector<std::uint32_t>& handed) {
+    return halves(read(g, true), plan.made.steps(), boundary, handed);
+}
+
+std::vector<std::pair<std::uint64_t, double>> front(graph& g, std::size_t points, double seconds,
+                                                    const way& link) {
     const watch watching{std::chrono::duration<double>(seconds)};
     std::vector<std::pair<std::uint64_t, double>> all;
     for (const auto& point :
-         echo::front(read(g, true), options_of(g, watching, "budget", {}, 0), points).points)
+         echo::front(read(g, true), options_of(g, watching, "budget", {}, 0, link), points).points)
         all.emplace_back(point.peak_bytes, point.recompute_time_ratio);
     return all;
 }
 
 // ---- The page of a plan
 
-/// The steps of a plan as they are given to Python.
-echo::schedule schedule_of(const planned& made) {
-    echo::schedule steps;
-    for (const auto& [node, again, reads, over] : made.steps) {
-        steps.add(
-            {.node = echo::node_id(node), .kind = again ? echo::step_kind::recompute : echo::step_kind::run});
-        for (const auto& [from, output] : reads) steps.read({echo::step_id(from), output});
-    }
-    return steps;
-}
-
 /// The page of the default partition, which runs nodes in that order, beside a plan; without one beside itself.
 std::string page(graph& g, const std::string& name, const std::vector<std::uint32_t>& order,
-                 const planned* made) {
+                 const planned* plan) {
     const echo::snapshot as_is = read(g, false);
     echo::schedule own = scheduled(as_is, order);
     echo::plan_report figures = echo::format::report_of_steps(as_is, own);
@@ -308,7 +324,7 @@ std::string page(graph& g, const std::string& name, const std::vector<std::uint3
                                         .made = &before,
                                         .made_here = false,
                                         .notes = {"PyTorch's default partition"}};
-    if (made == nullptr) {
+    if (plan == nullptr) {
         const echo::memory_plan arena = echo::plan_memory(as_is, before);
         echo::report::subject same = pytorch;
         same.name = name + " by Echo";
@@ -317,13 +333,12 @@ std::string page(graph& g, const std::string& name, const std::vector<std::uint3
         return echo::report::comparison_of(pytorch, same);
     }
     const echo::snapshot over = read(g, true);
-    const echo::plan after(made->how, schedule_of(*made), {.encode = false}, *made);
-    const echo::memory_plan arena = echo::plan_memory(over, after);
+    const echo::memory_plan arena = echo::plan_memory(over, plan->made);
     return echo::report::comparison_of(pytorch, {.name = name + " by Echo",
                                                  .graph = &over,
-                                                 .made = &after,
+                                                 .made = &plan->made,
                                                  .arena = &arena,
-                                                 .max_overhead = std::round(made->max_overhead * 1e4) / 1e4});
+                                                 .max_overhead = std::round(plan->max_overhead * 1e4) / 1e4});
 }
 
 } // namespace
@@ -342,14 +357,22 @@ NB_MODULE(_core, m) {
     m.attr("version") = std::to_string(ECHO_VERSION_MAJOR) + "." + std::to_string(ECHO_VERSION_MINOR) + "." +
                         std::to_string(ECHO_VERSION_PATCH);
     m.attr("can_draw") = echo::report::can_draw();
+    using report = echo::plan_report;
+    const auto told = [](auto report::*what) {
+        return [what](const planned& p) { return p.made.report().*what; };
+    };
     nb::class_<planned>(m, "Plan", "Steps and report of a plan.")
         .def_ro("steps", &planned::steps)
-        .def_ro("peak_bytes", &planned::peak_bytes)
-        .def_ro("baseline_peak_bytes", &planned::baseline_peak_bytes)
-        .def_ro("lower_bound_bytes", &planned::lower_bound_bytes)
-        .def_ro("recomputed_nodes", &planned::recomputed_nodes)
-        .def_ro("overhead", &planned::recompute_time_ratio)
-        .def_ro("notes", &planned::notes);
+        .def_prop_ro("peak_bytes", told(&report::peak_bytes))
+        .def_prop_ro("baseline_peak_bytes", told(&report::baseline_peak_bytes))
+        .def_prop_ro("lower_bound_bytes", told(&report::lower_bound_bytes))
+        .def_prop_ro("recomputed_nodes", told(&report::recomputed_nodes))
+        .def_prop_ro("overhead", told(&report::recompute_time_ratio))
+        .def_prop_ro("stall", told(&report::stall_time_ratio))
+        .def_prop_ro("offloaded_values", told(&report::offloaded_values))
+        .def_prop_ro("offloaded_bytes", told(&report::offloaded_bytes))
+        .def_prop_ro("host_bytes", told(&report::host_bytes))
+        .def_prop_ro("notes", told(&report::notes));
 
     const nb::call_guard<nb::gil_scoped_release> unlocked;
     nb::class_<graph>(m, "Graph", "A training graph, filled node by node in execution order.")
@@ -359,9 +382,11 @@ NB_MODULE(_core, m) {
              "over"_a.none())
         .def("result", &result)
         .def("plan", &make_plan, "strategy"_a, "budget"_a.none(), "max_overhead"_a, "seconds"_a,
-             "everywhere"_a = false, unlocked)
-        .def("replay", &replay, "order"_a, "writes_over"_a, unlocked)
-        .def("halves", &halves, "order"_a, "boundary"_a, "handed"_a, "writes_over"_a, unlocked)
+             "everywhere"_a = false, "link"_a = nb::none(), unlocked)
+        .def("replay", &replay_plan, "plan"_a, unlocked)
+        .def("replay", &replay_order, "order"_a, "writes_over"_a, unlocked)
+        .def("halves", &halves_of_plan, "plan"_a, "boundary"_a, "handed"_a, unlocked)
+        .def("halves", &halves_of_order, "order"_a, "boundary"_a, "handed"_a, unlocked)
         .def("page", &page, "name"_a, "order"_a, "plan"_a.none(), unlocked)
-        .def("front", &front, "points"_a, "seconds"_a, unlocked);
+        .def("front", &front, "points"_a, "seconds"_a, "link"_a = nb::none(), unlocked);
 }

@@ -31,23 +31,26 @@ def partition_fn(**asked: Unpack[Asked]) -> Callable[..., Any]:
     """A `partition_fn` for users of AOTAutograd. ValueError, TypeError: an option makes no sense, or is none.
     ImportError: this PyTorch lacks what even its own partition is made by.
     """
-    from echo_torch import hooks
+    from echo_torch import hooks, moves
     from echo_torch.options import options_of
     from echo_torch.partition import partition
 
     hooks.require(*hooks.TO_PARTITION)
-    return functools.partial(partition, options=options_of(asked), distrust=_distrust())
+    moves.require_device(options := options_of(asked))
+    return functools.partial(partition, options=options, distrust=_distrust())
 
 
 def backend(**asked: Unpack[Asked]) -> Backend:
     """A backend for `torch.compile`, without Inductor. Errors as those of `partition_fn`."""
+    from echo_torch import moves
     from echo_torch.compiling import Backend
     from echo_torch.estimation import Estimate as Estimate
     from echo_torch.estimation import estimate as estimate
     from echo_torch.faults import StepError as StepError
     from echo_torch.options import options_of
 
-    return Backend(options_of(asked))
+    moves.require_device(options := options_of(asked))
+    return Backend(options)
 
 
 @functools.cache

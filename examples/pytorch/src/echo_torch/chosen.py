@@ -72,7 +72,9 @@ class Chooser:
         report, host = self.report, self.host
         report.nodes = len(host.calls)
         self.order = host.order_of(self.default)
-        if self.options.measure:
+        if self.step.card is not None:
+            self.step.card.fill(host)
+        elif self.options.measure:
             report.costs = costs.fill(host, ranks.share)
             report.measured, report.notes = report.costs.new, report.costs.notes
         watch.lap("measuring")
@@ -84,8 +86,7 @@ class Chooser:
         if told["reason"] is not None:
             raise (Needless if told["is_needless"] else Unknown)(told["reason"])
         steps = [
-            (call, again, [(step, output) for step, output in reads], over)
-            for call, again, reads, over in told["steps"]
+            (call, kind, [(step, output) for step, output in reads], over) for call, kind, reads, over in told["steps"]
         ]
         halves = next((each.halves for each in found if each.plan.steps == steps), None)
         if halves is None:  # another rank has judged it
@@ -101,6 +102,7 @@ class Chooser:
         try:
             with say.busy("lowering candidates"):
                 default = self._judged(self.default, self.order)
+                self.report.libraries = sorted(default.operators)
                 limit = self.options.bytes_of(default.peak)
                 if limit is not None and default.peak <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
@@ -144,7 +146,7 @@ class Chooser:
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
-        judged, calls, moving = self.step.judge(halves), self.host.calls, costs.moving_on(self.device)
+        judged, calls, moving = self.step.judge(halves), self.host.calls, self.step.prices.moving_on(self.device)
         fused = [calls[index] for index in order if not _runs_alone(calls[index], judged)]
         judged.arithmetic_us = sum(costs.arithmetic_us(call, calls, moving) for call in fused)
         return judged

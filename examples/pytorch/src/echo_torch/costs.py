@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -46,6 +46,8 @@ SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 OPAQUE = ("reserve", "reserveSpace", "workspace")
 COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
 COPIED = (1, *(1 << k for k in range(12, 24, 2)))  # numbers of 4 bytes whose copies are timed: in caches, and beyond
+COPIED_TO_HOST = 1 << 28  # bytes whose copies to pinned memory of the host and back are timed
+ALIGNED_ON_CUDA = 512  # bytes, the least block of PyTorch's caching allocator
 LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
 
 
@@ -62,7 +64,7 @@ class Cost(NamedTuple):
 
 def alignment_of(host: Host) -> int:
     """The bytes to whose multiples the allocator rounds up."""
-    return 512 if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
+    return ALIGNED_ON_CUDA if any(device_of(call.node).type == "cuda" for call in host.calls) else 64
 
 
 def job_of(call: Call) -> Job | str | None:
@@ -154,6 +156,14 @@ class Moving(NamedTuple):
         return sooner + max(moved - less, 0) * max(later - sooner, 0.0) / (more - less)
 
 
+class Prices(Protocol):
+    """Who says what operators and copies take: this module, which measures them on a device, or a `card.Card`."""
+
+    def of_jobs(self, jobs: Sequence[Job], device: torch.device, /) -> list[Cost | str]: ...
+
+    def moving_on(self, device: torch.device, /) -> Moving: ...
+
+
 def moving_on(device: torch.device) -> Moving:
     """What moving takes on a device; nothing where no copy can be measured."""
 
@@ -164,6 +174,28 @@ def moving_on(device: torch.device) -> Moving:
     found = of_jobs([copied(elements) for elements in COPIED], device)
     times = [cost.microseconds or 0.0 if isinstance(cost, Cost) else 0.0 for cost in found]
     return Moving([8 * elements for elements in COPIED], times)
+
+
+def copying_on(device: torch.device) -> tuple[float, float] | str:
+    """Bytes that leave a CUDA device for pinned memory of the host in a microsecond, and that come back: measured once.
+    A text: why they could not be.
+    """
+    path, key = _path(device), f"copies of {COPIED_TO_HOST} bytes"
+    known = _load(path)
+    for way in ("out", "back"):
+        if f"{key} {way}" not in known:
+            try:
+                with hooks.without_modes(), torch.no_grad():
+                    block = torch.empty(COPIED_TO_HOST, dtype=torch.uint8, device=device)
+                    away = torch.empty(COPIED_TO_HOST, dtype=torch.uint8, device="cpu", pin_memory=True)
+                    to, of = (away, block) if way == "out" else (block, away)
+                    known[f"{key} {way}"] = _measured_on_cuda(functools.partial(to.copy_, of, non_blocking=True))
+            except RuntimeError as fault:
+                return f"a copy {way} could not be measured: {next(iter(str(fault).splitlines()), '')}"
+            _save(path, known)
+    times = [known[f"{key} {way}"] for way in ("out", "back")]
+    out, back = (COPIED_TO_HOST / (cost.microseconds or 1.0) for cost in times if isinstance(cost, Cost))
+    return out, back
 
 
 def arithmetic_us(call: Call, calls: Sequence[Call], moving: Moving) -> float:

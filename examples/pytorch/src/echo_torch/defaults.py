@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from torch import fx
 
-from echo_torch import reuse
+from echo_torch import moves, reuse
 from echo_torch.graph import Unknown, argument, holds_memory, is_getitem, is_hidden_view, is_random, viewed_argument
 from echo_torch.where import named
 
@@ -73,7 +73,7 @@ def lent_inputs(joint: fx.GraphModule, backward: fx.GraphModule, static: Collect
 def storage_of(node: fx.Node) -> fx.Node:
     """The node that made the storage on which a value lies, as far as schemas tell."""
     while node.op == "call_function":
-        if node.target is reuse.run_over or is_getitem(node):
+        if node.target is reuse.run_over or node.target in moves.CALLS or is_getitem(node):
             node = node.args[0]
             continue
         viewed = viewed_argument(node.target, 0)

@@ -12,18 +12,22 @@ from typing import Any, Literal
 import torch
 from torch import fx, nn
 
+from echo_torch import card as cards
 from echo_torch import costs, drawing, inductor, optimizers
 from echo_torch.agree import Agreement
 from echo_torch.capture import joint_graph, tensors_of, unwrapped
+from echo_torch.card import Card
 from echo_torch.defaults import lent_inputs
 from echo_torch.faults import StepError
 from echo_torch.graph import Unknown
 from echo_torch.host import Host
 from echo_torch.optimizers import bytes_of
-from echo_torch.options import Amount, BudgetError, Options
+from echo_torch.options import Amount, BudgetError, OptionError, Options
 from echo_torch.partition import _replaces, default_partition, plan_for, said, static_inputs
 from echo_torch.report import Report, Watch
 
+SHEET = "by the card's data sheet: bytes and arithmetic, launches not counted"
+ROUNDED = "Peaks count tensors as PyTorch's allocator rounds them, to 512 bytes, and no blocks that it leaves unsplit."
 MODELLED = "by a model of a device; measure=True measures"
 UNITS = (("GB", 10**9, 2), ("MB", 10**6, 1), ("kB", 10**3, 1))  # with the decimals that they are shown by
 
@@ -51,6 +55,10 @@ class Estimate:
     reads_data: bool = False  # the graph is that of these inputs; training compiles it in several
     reason: str | None = None  # why the default partition would stay
     compiled: bool = False  # PyTorch's column is Inductor's own partition, and Echo's is under Inductor
+    offloaded: int = 0  # bytes that leave for the host's memory in a step of Echo's, and come back
+    on_host: int = 0  # the most of them there at a time
+    lowered_for: str = ""  # the card that is not here, such as "sm_90 (H100 SXM)"; times are by its data sheet
+    libraries: list[str] = field(default_factory=list)  # operators of the compiled step that run by themselves
 
     @property
     def default_total(self) -> int:
@@ -76,7 +84,7 @@ class Estimate:
 
         name, costs = "PyTorch", "measured on this device" if self.measured else MODELLED
         if self.compiled:
-            name, costs = "Inductor", "judged by the code that it generates"
+            name, costs = "Inductor", SHEET if self.lowered_for else "judged by the code that it generates"
         rows = [
             f"{unit + ' of one training step':36}{name:>14}{'Echo':>14}",
             row("parameters and buffers", self.parameters, self.parameters),
@@ -85,6 +93,7 @@ class Estimate:
             row("peak of activations and gradients", self.default_peak, self.echo_peak),
             row("  gradients of parameters", self.gradients, self.gradients),
             row("whole step", self.default_total, self.echo_total),
+            *([row("in the host's memory, at most", 0, self.on_host)] if self.offloaded else ()),
             "",
             f"Echo's step takes {_longer(self.overhead)} {name}'s ({costs}).",
         ]
@@ -98,6 +107,9 @@ class Estimate:
         rows += [row("  " + (name or "(inputs, loss and gradients)"), held) for name, held in self.at_peak.items()]
         if self.reads_data:
             rows += ["", "The step reads its data: these figures are for the inputs given, as if it were one graph."]
+        if self.lowered_for:
+            rows += ["", f"Lowered for {self.lowered_for}, not run. {ROUNDED}"]
+            rows += [f"The scratch memory of libraries is in no figure: {', '.join(self.libraries) or 'none'}."]
         return "\n".join([*rows, "", f"{name}'s own partition would stay: {self.reason}"] if self.reason else rows)
 
 
@@ -122,7 +134,9 @@ def estimate(
     measure: bool = False,
     seconds: float = Options.seconds,
     strategy: str = Options.strategy,
-    compiled: bool = False,
+    offload: Amount | bool | None = None,
+    host_budget: Amount | None = None,
+    compiled: bool | str = False,
 ) -> Estimate:
     """What a step `loss_fn(module(*inputs), *labels)` needs under PyTorch's default partition and under Echo.
 
@@ -145,8 +159,12 @@ def estimate(
         measure: time every operator on this device, instead of by a model.
         seconds: the most time that planning may take.
         strategy: how to search; see `echo_torch.options.STRATEGIES`.
+        offload: values may also wait in the host's memory: how fast copies travel each way ("25GB/s"), whatever the
+            device of the tensors, since nothing runs; True measures it on that device.
+        host_budget: with `offload`: the most bytes of the host's memory to take.
         compiled: under Inductor, whose default is then PyTorch's column: the step is lowered, not compiled. Operators
-            are timed on this device, and the front is that of the plans that were judged.
+            are timed on this device, and the front is that of the plans that were judged. "sm_80" or "sm_90": for such
+            a card, which need not be here; times are then by its data sheet.
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
@@ -156,13 +174,19 @@ def estimate(
         )
     if report is not None:
         drawing.require()  # said at once where it cannot be drawn
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure or compiled, seconds, strategy)
+    card = cards.asked_for(compiled, measure)
+    measure = measure or (bool(compiled) and card is None)
+    settings = Options(
+        budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy, offload, host_budget
+    )
+    if compiled:
+        settings.refuse_offload("under Inductor")
     asked, module = _arguments(module, inputs, labels), unwrapped(module)
     trained = _trained(module, loss_fn)
     state = optimizers.state_bytes(optimizer, trained)
     step: _Planned | _Judged
     if compiled:
-        step = _judged(*joint_graph(module, loss_fn, *asked, **inductor.traced_as()), settings, points)
+        step = _judged(*inductor.joint_graph(module, loss_fn, asked, card), settings, points, card)
     else:
         step = _planned(*joint_graph(module, loss_fn, *asked), settings)
         if report is not None:
@@ -199,12 +223,6 @@ def _trained(*parts: Any) -> list[nn.Parameter]:
     return list(dict.fromkeys(p for p in every if p.requires_grad))
 
 
-def _mode_of(joint: fx.GraphModule) -> Any:
-    """The mode of the fake tensors that a graph was traced with."""
-    values = (node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder"))
-    return next(mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None)
-
-
 @dataclass
 class _Planned:
     """A step as Echo reads it, and what came of planning it."""
@@ -229,6 +247,8 @@ class _Planned:
             "measured": self.measures,
             "reads_data": self.host.joint.meta.get("reads_data", False),
             "reason": found.reason,
+            "offloaded": found.offloaded_bytes if found.reason is None else 0,
+            "on_host": found.host_bytes if found.reason is None else 0,
         }
 
     @property
@@ -238,13 +258,13 @@ class _Planned:
     def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
         """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
         own = 1 + self.report.default_overhead
-        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds)]
+        return [(peak, (1 + part) / own - 1) for peak, part in self.graph.front(points, seconds, self.report.link)]
 
     def at_peak(self) -> dict[str, int]:
         """The bytes at the peak by module, the ten largest."""
         by_module: Counter[str] = Counter()
-        order = [node for node, *_ in self.plan.steps] if self.plan else self.default
-        for node, _, size in self.graph.replay(order, writes_over=self.plan is not None)[2]:
+        replayed = self.graph.replay(self.plan) if self.plan else self.graph.replay(self.default, writes_over=False)
+        for node, _, size in replayed[2]:
             by_module[self.host.calls[node].layer] += size
         return dict(by_module.most_common(10))
 
@@ -253,21 +273,21 @@ def _planned(joint: fx.GraphModule, _: Any, count: int, settings: Options) -> _P
     """StepError: the graph cannot be read, or PyTorch's own partition does what cannot be replayed."""
     found, plan = Report(), None
     try:
-        with _mode_of(joint):  # states of random numbers, too, are only described
+        with inductor.mode_of(joint):  # states of random numbers, too, are only described
             default = default_partition(joint, (), num_fwd_outputs=count)
         lent = lent_inputs(joint, default[1], static_inputs(joint, (), joint.meta))
         host = Host(joint, count, keep=settings.keep, replaces=settings.checkpoints == "replace", lent=lent)
         order = host.order_of(default)
         try:
             _replaces(joint, settings)
-            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True))
+            plan, _ = plan_for(host, default, settings, found, Watch(found), Agreement(alone=True), only_plans=True)
         except Unknown as unknown:
             found.reason = str(unknown)
         graph = host.core(host.facts(costs.alignment_of(host)))
         if found.default_peak is None:
             found.default_peak, found.default_overhead, _ = graph.replay(order, writes_over=False)
         return _Planned(host, graph, plan, order, found, settings.measure)
-    except BudgetError:
+    except (BudgetError, OptionError):
         raise
     except Exception as fault:
         raise StepError(f"the step is traced, but cannot be planned: {said(fault)}") from fault
@@ -280,6 +300,7 @@ class _Judged:
     joint: fx.GraphModule
     found: Report
     others: list[Report]  # of other prices
+    card: Card | None  # that it is lowered for, where it is not here
 
     def figures(self) -> dict[str, Any]:
         """What an estimate takes from it as it stands."""
@@ -290,10 +311,12 @@ class _Judged:
             "bound": 0,
             "overhead": found.slowdown - 1,
             "at_peak": self.at_peak(),
-            "measured": True,
+            "measured": self.card is None,
             "reads_data": self.joint.meta.get("reads_data", False),
             "reason": found.reason,
             "compiled": True,
+            "lowered_for": str(self.card or ""),
+            "libraries": found.libraries,
         }
 
     def front(self, *_: Any) -> list[tuple[int, float]]:
@@ -314,17 +337,17 @@ class _Judged:
         return dict(by_module.most_common(10))
 
 
-def _judged(joint: fx.GraphModule, _: Any, count: int, settings: Options, points: int) -> _Judged:
+def _judged(joint: fx.GraphModule, _: Any, count: int, settings: Options, points: int, card: Card | None) -> _Judged:
     """As many other prices as `points` are asked for too, each twice the last. StepError: it cannot be judged."""
     more = [
         replace(settings, budget=None, max_overhead=settings.most_overhead * 2.0 ** (at - 2)) for at in range(points)
     ]
     try:
-        found, *others = inductor.judged(joint, count, _mode_of(joint), [settings, *more])
+        found, *others = inductor.judged(joint, count, [settings, *more], card)
     except BudgetError:
         raise
     except Exception as fault:
         raise StepError(f"the step is traced, but Inductor cannot lower it: {said(fault)}") from fault
     if found.default_peak is None:
         raise StepError(f"the step is traced, but cannot be judged under Inductor: {found.reason}")
-    return _Judged(joint, found, others)
+    return _Judged(joint, found, others, card)

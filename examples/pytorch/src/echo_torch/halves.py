@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +10,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from echo_torch import hooks, reuse
+from echo_torch import hooks, moves, reuse
 from echo_torch.defaults import storage_of
 from echo_torch.graph import (
     Call,
-    Place,
     Unknown,
     argument,
     aten,
@@ -25,9 +25,12 @@ from echo_torch.graph import (
 from echo_torch.host import Host, get_state, set_state, state_bytes
 
 Copy = tuple[int, int]  # {step, output}, as the planner has it
+Value = tuple[int, int, bool]  # {call, output}, and whether it is a copy in the host's memory
 Halves = tuple[fx.GraphModule, fx.GraphModule]
-# For each step its call, whether that has run before, what it reads, and which input of it the result is written over.
-Steps = list[tuple[int, bool, list[Copy], int | None]]
+# For each step its call, its kind, what it reads, and which input of it the result is written over. Steps of MOVES run
+# no call: they move what that made, and read the copy that leaves, or what the step made that moved it to the host.
+Steps = list[tuple[int, str, list[Copy], int | None]]
+MOVES = ("offload", "reload")
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -42,12 +45,15 @@ def run_with_generator(state: torch.Tensor, device: str, target: Any, /, *args: 
 
 
 class _Half:
-    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made."""
+    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made, `coming`
+    what they begin to bring back.
+    """
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.numbers: dict[fx.Node, fx.Node] = {}
         self.copies: dict[Copy, fx.Node] = {}
+        self.coming: dict[Copy, fx.Node] = {}
 
     def placeholder(self, name: str, meta: dict[str, Any]) -> fx.Node:
         node = self.graph.placeholder(name)
@@ -65,33 +71,45 @@ class Builder:
 
     def __init__(self, host: Host, steps: Steps) -> None:
         self.host = host
-        self.steps = steps
+        self.there = _on_host_already(host, steps)
+        self.steps = [
+            (node, kind, [self.there.get(copy, copy) for copy in reads], over) for node, kind, reads, over in steps
+        ]
         phases = [host.calls[node].phase for node, *_ in steps]
         if "backward" not in phases:
             raise Unknown("the plan runs nothing in the backward pass")
         self.boundary = phases.index("backward")
         self.forward, self.backward = _Half(), _Half()
-        self.saved: dict[Place, fx.Node] = {}  # what the forward half hands to the backward half
+        self.begins = self._begins()
+        self.saved: dict[Value, fx.Node] = {}  # what the forward half hands to the backward half
         # Call → the step that ran it last; what is handed to a half is there before its first step.
-        self.latest = {node: t for t, (node, *_) in enumerate(steps) if not _runs(host.calls[node])}
+        self.latest = {
+            node: t for t, (node, kind, *_) in enumerate(steps) if kind not in MOVES and not _runs(host.calls[node])
+        }
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
         # The states of the generator that something runs again with.
-        self.states = {reads[-1] for node, again, reads, _ in steps if again and host.calls[node].rerun == "seeded"}
+        self.states = {
+            reads[-1]
+            for node, kind, reads, _ in self.steps
+            if kind == "recompute" and host.calls[node].rerun == "seeded"
+        }
 
     def build(self) -> Halves:
         for node in self.host.placeholders:
             if node not in self.host.tangents:
                 self._input(self.forward, node)
         self._constants(self.forward)
+        late = self._late_reloads()
         for t in range(self.boundary):
-            self._run(self.forward, t)
+            if t not in late:
+                self._step(self.forward, t)
         for index in self.host.guarded:
             if index not in self.latest:
                 raise Unknown(f"the plan runs {self.host.named(self.host.calls[index].node)} after the forward pass")
-        self._cross()
+        self._cross(late)
         self._constants(self.backward)
-        for t in range(self.boundary, len(self.steps)):
-            self._run(self.backward, t)
+        for t in (*late, *range(self.boundary, len(self.steps))):
+            self._step(self.backward, t)
         self._end(self.backward, slice(self.host.num_fwd_outputs, None))
         for node in self.backward.graph.nodes:
             if node.op in ("call_function", "get_attr"):
@@ -117,8 +135,16 @@ class Builder:
             if call.node.op == "get_attr":
                 half.copies[(self.latest[index], 0)] = half.graph.node_copy(call.node)
 
+    def _step(self, half: _Half, t: int) -> None:
+        if self.steps[t][1] not in MOVES:
+            self._run(half, t)
+        elif (t, 0) not in self.there:
+            self._move(half, t)
+        for leaving in self.begins.get(t, ()):
+            self._leave(half, leaving)
+
     def _run(self, half: _Half, t: int) -> None:
-        index, again, reads, _ = self.steps[t]
+        index, kind, reads, _ = self.steps[t]
         call = self.host.calls[index]
         self.latest[index] = t
         if not _runs(call) or call.part == "state":  # the state is read where the operator draws
@@ -129,7 +155,7 @@ class Builder:
             half.copies[(t, 0)] = self._product(half, t)
         else:
             self._take_outputs(half, t, self._call(half, t))
-        if half is self.forward and not again:
+        if half is self.forward and kind == "run":
             self._sizes(half, call.node)
 
     def _product(self, half: _Half, t: int) -> fx.Node:
@@ -146,10 +172,12 @@ class Builder:
 
     def _follows_its_mask(self, t: int) -> bool:
         before, here = (self.host.calls[self.steps[i][0]] for i in (t - 1, t))
-        return (before.part, here.part) == ("mask", "product") and before.node is here.node
+        moves_none = all(self.steps[i][1] not in MOVES for i in (t - 1, t))
+        return moves_none and (before.part, here.part) == ("mask", "product") and before.node is here.node
 
     def _call(self, half: _Half, t: int) -> fx.Node:
-        index, again, reads, over = self.steps[t]
+        index, kind, reads, over = self.steps[t]
+        again = kind == "recompute"
         call = self.host.calls[index]
         node = call.node
         at_hand = {read: self._copy(half, copy) for read, copy in zip(call.reads, reads, strict=False)}
@@ -177,7 +205,7 @@ class Builder:
         return half.call(node, target, args, kwargs)
 
     def _take_outputs(self, half: _Half, t: int, made: fx.Node) -> None:
-        index, again, *_ = self.steps[t]
+        index, kind, *_ = self.steps[t]
         call = self.host.calls[index]
         value = call.node.meta.get("val")  # what makes nothing, such as an assertion, has none
         if not isinstance(value, tuple | list):
@@ -186,7 +214,7 @@ class Builder:
         read = {user.args[1] for user in call.node.users if is_getitem(user) and user.users}
         taken = [(k, n) for n, k in enumerate(range(len(value)) if call.made is None else call.made)]
         taken = [(k, n) for k, n in taken if k in read or (call.part and n < 2)]
-        if call.part == "norm" and not again:
+        if call.part == "norm" and kind == "run":
             taken += [(3, 3), (4, 4)]
         if call.part == "mask" and t + 1 < len(self.steps) and self._follows_its_mask(t + 1):
             taken += [(0, -1)]
@@ -199,14 +227,23 @@ class Builder:
             self.fresh[half.copies[(t, 0)]] = half.copies.pop((t, -1))
 
     def _copy(self, half: _Half, copy: Copy) -> fx.Node:
-        place = (self.steps[copy[0]][0], copy[1])
         if copy in half.copies:
             return half.copies[copy]
-        if half is self.backward and place in self.saved:
-            return self.saved[place]
+        if copy in half.coming:  # its first reader waits for it
+            coming = half.coming.pop(copy)
+            half.copies[copy] = half.graph.call_function(moves.came_back, (coming,))
+            half.copies[copy].meta = coming.meta
+            return half.copies[copy]
+        value = self._value(copy)
+        if half is self.backward and value in self.saved:
+            return self.saved[value]
         raise Unknown(
-            f"the plan reads the result of {self.host.named(self.host.calls[place[0]].node)} before it is made"
+            f"the plan reads the result of {self.host.named(self.host.calls[value[0]].node)} before it is made"
         )
+
+    def _value(self, copy: Copy) -> Value:
+        step, output = _bits_of(self.steps, copy)
+        return self.steps[step][0], output, self.steps[copy[0]][1] == "offload"
 
     def _number(self, half: _Half, node: fx.Node) -> fx.Node:
         """A size or the like, made here if it has not been yet; of a tensor, its latest copy."""
@@ -227,21 +264,64 @@ class Builder:
             if is_number and len(user.all_input_nodes) == 1:
                 self._number(half, user)
 
+    # ---- What waits in the host's memory
+
+    def _begins(self) -> dict[int, list[int]]:
+        """The steps behind which copies begin to leave: what they move is made, and those before them have begun."""
+        found: dict[int, list[int]] = {}
+        behind = 0
+        for t, (_, kind, reads, _) in enumerate(self.steps):
+            if kind == "offload" and (t, 0) not in self.there:
+                behind = max(behind, reads[0][0])
+                found.setdefault(behind, []).append(t)
+        return found
+
+    def _late_reloads(self) -> list[int]:
+        """What the forward half would begin to bring back for the backward half begins with that."""
+        first: dict[int, int] = {}
+        for t, (_, _, reads, _) in enumerate(self.steps):
+            for step, _ in reads:
+                first.setdefault(step, t)
+        reloads = (t for t in range(self.boundary) if self.steps[t][1] == "reload" and (t, 0) not in self.there)
+        return [t for t in reloads if first.get(t, self.boundary) >= self.boundary]
+
+    def _leave(self, half: _Half, t: int) -> None:
+        value = self._copy(half, self.steps[t][2][0])
+        away = half.graph.call_function(moves.leave, (value,))
+        traced = value.meta["val"]
+        with getattr(traced, "fake_mode", None) or contextlib.nullcontext():
+            away.meta["val"] = torch.empty_like(traced, device="cpu")
+        half.copies[(t, 0)] = away
+
+    def _move(self, half: _Half, t: int) -> None:
+        _, kind, reads, _ = self.steps[t]
+        moved = self._copy(half, reads[0])
+        if kind == "offload":
+            away = self._copy(half, (t, 0))
+            made = half.copies[(t, 0)] = half.graph.call_function(moves.left, (away, moved))
+            made.meta = away.meta
+        else:
+            traced = _traced(self.host, self.steps, reads[0])
+            made = half.coming[(t, 0)] = half.graph.call_function(moves.come_back, (moved, str(traced.device)))
+            made.meta = {"val": traced}
+
     # ---- Between the halves
 
-    def _cross(self) -> None:
-        """Ends the forward half with all that the backward half reads, and begins that one with it."""
+    def _cross(self, late_reloads: list[int]) -> None:
+        """Ends the forward half with all that the backward half reads, and begins that one with it. What has begun to
+        leave, and is waited for in the backward half, is saved as it is, and so is its copy.
+        """
         host, forward, backward = self.host, self.forward, self.backward
-        late = self.steps[self.boundary :]
-        crossing: dict[Place, fx.Node] = {}
+        late = [*(self.steps[t] for t in late_reloads), *self.steps[self.boundary :]]
+        crossing: dict[Value, fx.Node] = {}
         wanted = [copy for _, _, reads, _ in late for copy in reads]
+        wanted += [(t, 0) for t in range(self.boundary, len(self.steps)) if self.steps[t][1] == "offload"]
         gradients = [node for node in host.outputs[host.num_fwd_outputs :] if isinstance(node, fx.Node)]
         places = [host.place_of(node) for node in gradients if holds_memory(node)]
         wanted += [(self.latest[index], output) for index, output in places if index in self.latest]
-        for step, output in wanted:  # of several copies of a value the latest
-            index = self.steps[step][0]
-            if (step, output) in forward.copies and host.calls[index].node.op != "get_attr":
-                crossing[(index, output)] = forward.copies[(step, output)]
+        for copy in wanted:  # of several copies of a value the latest
+            if copy in forward.copies and host.calls[self.steps[copy[0]][0]].node.op != "get_attr":
+                crossing[self._value(copy)] = forward.copies[copy]
         numbers: dict[fx.Node, None] = {}
         for node in (*gradients, *(read for i, *_ in late for read in host.calls[i].node.all_input_nodes)):
             if not holds_memory(node) and node.op != "get_attr":
@@ -262,7 +342,7 @@ class Builder:
         self._take_over(sizes)
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
         self._take_over(objects)
-        self.saved = {place: behind[made] for place, made in crossing.items()}
+        self.saved = {value: behind[made] for value, made in crossing.items()}
         for node in host.tangents:
             self._input(backward, node)
 
@@ -308,6 +388,38 @@ def _state(half: _Half, node: fx.Node) -> fx.Node:
     with getattr(next(leaves(node.meta["val"])), "fake_mode", None) or torch.device("meta"):
         state.meta["val"] = torch.empty(state_bytes(device), dtype=torch.uint8)
     return state
+
+
+def _bits_of(steps: Steps, copy: Copy) -> Copy:
+    """The copy whose bits this one has, made by a step that runs a call."""
+    while steps[copy[0]][1] in MOVES:
+        copy = steps[copy[0]][2][0]
+    return copy
+
+
+def _traced(host: Host, steps: Steps, copy: Copy) -> torch.Tensor:
+    """What was traced of a copy: a description without memory."""
+    step, output = _bits_of(steps, copy)
+    call = host.calls[steps[step][0]]
+    value: Any = call.node.meta["val"]
+    if isinstance(value, tuple | list):
+        value = value[output if call.made is None else call.made[output]]
+    return value
+
+
+def _on_host_already(host: Host, steps: Steps) -> dict[Copy, Copy]:
+    """For each move of what lies in the host's memory all the time, such as the state of a generator: what it moves."""
+    found: dict[Copy, Copy] = {}
+    for t, (_, kind, reads, _) in enumerate(steps):
+        if kind not in MOVES:
+            continue
+        copy = found.get(reads[0], reads[0])
+        if kind == "reload" and reads[0] not in found:
+            continue
+        is_state = host.calls[steps[_bits_of(steps, copy)[0]][0]].part == "state"
+        if kind == "reload" or is_state or moves.ways_of(_traced(host, steps, copy).device) is None:
+            found[(t, 0)] = copy
+    return found
 
 
 def _runs(call: Call) -> bool:

@@ -38,9 +38,18 @@ _PARTS = {
     "Saved": "torch._functorch.partitioners:SavedForBackwardsAOTOutput",
     "callback_handler": "torch._dynamo.callback:callback_handler",
     "autograd_node": "torch._C:_current_autograd_node",
+    "saved_hooks": "torch._C._autograd:_top_saved_tensors_default_hooks",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-_OPTIONAL = ("Saved", "SavedUnchecked", "ShortenTraceback", "compile_id", "callback_handler", "autograd_node")
+_OPTIONAL = (
+    "Saved",
+    "SavedUnchecked",
+    "ShortenTraceback",
+    "compile_id",
+    "callback_handler",
+    "autograd_node",
+    "saved_hooks",
+)
 
 
 def _look_up(path: str) -> Any:

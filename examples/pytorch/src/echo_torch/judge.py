@@ -29,6 +29,7 @@ aten = torch.ops.aten
 PLACES = (aten.empty_strided.default, aten.as_strided.default)  # they make buffers and views, and compute nothing
 EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cpu_pinned", "cuda", "xpu", "mtia")}
 CHECKS = ("assert_size_stride", "assert_alignment")
+IDLE = {"get_raw_stream": lambda _: 0, "copy_if_misaligned": lambda of: of}  # on CUDA: no kernel runs
 SCRATCH = "(scratch)"
 MOST_LIVE = 16  # storages of a peak that are told, the largest
 
@@ -63,9 +64,17 @@ class Judged:
         return self.operators_us + max(self.moving_us, self.arithmetic_us)
 
 
-def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequence[Any], own: int) -> Judged:
+def judge(
+    forward: Code,
+    backward: Code,
+    inputs: Sequence[Any],
+    tangents: Sequence[Any],
+    own: int,
+    prices: costs.Prices = costs,
+) -> Judged:
     """Runs both halves. `inputs`: those of the forward half; `tangents`: of the backward half, in its order; `own`: how
-    many outputs of the forward half are the user's and stay. Sizes are taken by their hints.
+    many outputs of the forward half are the user's and stay. Sizes are taken by their hints, and on CUDA rounded up as
+    PyTorch's allocator does. `prices`: what operators and copies take.
 
     Unknown: the code does what is not known here, such as a branch on a value.
     """
@@ -86,7 +95,7 @@ def judge(forward: Code, backward: Code, inputs: Sequence[Any], tangents: Sequen
             gradients = programs[1](arguments)
             run.accumulate(gradients, given)
             del kept, gradients
-    found = run.judged()
+    found = run.judged(prices)
     for program in programs:
         linecache.cache.pop(program.file, None)
     return found
@@ -136,7 +145,7 @@ class _Program:
         linecache.cache[self.file] = (len(code.text), None, code.text.splitlines(True), self.file)
         self.names |= {name: _emptied(device) for name, device in EMPTY.items()}
         self.names |= dict.fromkeys(CHECKS, lambda *_: None)
-        self.names["reinterpret_tensor"] = _reinterpreted
+        self.names |= {"reinterpret_tensor": _reinterpreted} | IDLE
         for key, value in code.constants.items():
             self.names[key] = mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
@@ -208,16 +217,16 @@ class _Run(TorchDispatchMode):
     def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
         """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
         copies = [
-            made.numel() * made.element_size()
+            _rounded(made.numel() * made.element_size(), made.device)
             for made, like in zip(gradients, given, strict=False)
             if isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor) and not _lie_alike(made, like)
         ]
         if copies and self.now() + max(copies) > self.peak:
             self.peak, self.at, self.live = self.now() + max(copies), ("", 0), list(self.storages.values())
 
-    def judged(self) -> Judged:
-        """What was found, with the scratch memory and the time of operators as they are measured."""
-        found, moving = costs.of_jobs([job for job, *_ in self.calls], self.device), costs.moving_on(self.device)
+    def judged(self, prices: costs.Prices) -> Judged:
+        """What was found, with the scratch memory and the time of operators by these prices."""
+        found, moving = prices.of_jobs([job for job, *_ in self.calls], self.device), prices.moving_on(self.device)
         result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.moved))
         result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
         live = [self._told(storage) for storage in self.live]
@@ -249,9 +258,16 @@ class _Run(TorchDispatchMode):
         storage = value.untyped_storage()
         if storage._cdata in self.given or storage._cdata in self.storages:
             return
-        self.storages[storage._cdata] = _Storage(storage._weak_ref(), number(storage.nbytes()), _line())
+        size = _rounded(number(storage.nbytes()), value.device)
+        self.storages[storage._cdata] = _Storage(storage._weak_ref(), size, _line())
         if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
+
+
+def _rounded(size: int, device: torch.device) -> int:
+    """The bytes that the allocator hands out for a storage."""
+    unit = costs.ALIGNED_ON_CUDA if device.type == "cuda" else 1
+    return -(-size // unit) * unit
 
 
 def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -16,7 +16,8 @@ from unittest import mock
 import torch
 from torch import fx
 
-from echo_torch import hooks
+from echo_torch import costs, hooks
+from echo_torch.card import Card
 from echo_torch.graph import Unknown, holds_memory, number
 from echo_torch.halves import Halves
 from echo_torch.judge import Code, Judged, judge
@@ -30,6 +31,12 @@ class Step:
     inputs: Sequence[Any]  # of the forward half, without memory
     own: int  # outputs of the forward half that are the user's
     static: Sequence[int]  # places of inputs that lie where they lay before
+    card: Card | None = None  # that the halves are lowered for, where it is not here
+
+    @property
+    def prices(self) -> costs.Prices:
+        """What operators and copies take."""
+        return costs if self.card is None else self.card
 
     def judge(self, halves: Halves) -> Judged:
         """What the halves take when Inductor compiles them. Unknown: they are not to be judged, and why."""
@@ -48,7 +55,7 @@ class Step:
                 values[at] = values[at].as_strided(values[at].size(), stride)
         with _told_to_inductor(described):
             second = self._lower(backward, values)
-        return judge(first, second, self.inputs, values[len(saved) :], self.own)
+        return judge(first, second, self.inputs, values[len(saved) :], self.own, self.prices)
 
     def _described(self, forward: Any, backward: Any, tensors: Sequence[fx.Node], sizes: int) -> SimpleNamespace:
         """What Inductor reads of AOTAutograd's description of the step."""
@@ -87,10 +94,10 @@ class Step:
         return Code(made.source_code, made.constants, modules)
 
 
-def step_of(joint_inputs: Any, num_fwd_outputs: int, more: Mapping[str, Any]) -> Step:
+def step_of(joint_inputs: Any, num_fwd_outputs: int, more: Mapping[str, Any], card: Card | None = None) -> Step:
     """The step of a partition that AOTAutograd asks for."""
     static = more.get("static_lifetime_input_indices") or ()
-    return Step(joint_inputs[0], num_fwd_outputs, static)
+    return Step(joint_inputs[0], num_fwd_outputs, static, card)
 
 
 def _storage(value: torch.Tensor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import numbers
@@ -51,6 +52,8 @@ class Asked(TypedDict, total=False):
     measure: bool
     seconds: float
     strategy: str
+    offload: Amount | bool | None
+    host_budget: Amount | None
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ class Options:
     measure       time every operator on this device, once; else a model of a GPU gives their times.
     seconds       the most time that planning one graph may take.
     strategy      how to search: "budget", or one of the library's simpler strategies.
+    offload       values may wait in the host's memory too, planned together with recomputation: how fast copies travel
+                  each way ("25GB/s"), or True, which measures that on the device, once. What a step waits for copies
+                  counts as recomputation does.
+    host_budget   with `offload`: the most bytes of the host's memory to take.
     """
 
     budget: Amount | None = None
@@ -78,6 +85,8 @@ class Options:
     measure: bool = True
     seconds: float = 120.0
     strategy: str = "budget"
+    offload: Amount | bool | None = None
+    host_budget: Amount | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
@@ -88,6 +97,27 @@ class Options:
         for name, known in (("strategy", STRATEGIES), ("checkpoints", CHECKPOINTS)):
             if (value := getattr(self, name)) not in known:
                 raise OptionError(f"{name}={value!r} is none of {', '.join(map(repr, known))}")
+        self._check_offload()
+
+    def _check_offload(self) -> None:
+        if self.offload is not None and not isinstance(self.offload, bool):
+            rate_of("offload", self.offload)
+        if self.host_budget is not None and not self.offload:
+            raise OptionError("host_budget= is a limit on what offload= moves: give offload='25GB/s' or True too")
+        if self.host_budget is not None and _amount("host_budget", self.host_budget)[1]:
+            raise OptionError(f"host_budget={self.host_budget!r} is no size: give bytes with a unit, such as '64GB'")
+        if self.offload and self.strategy != "budget":
+            raise OptionError(f"offload= is planned by strategy='budget', not by {self.strategy!r}: leave one out")
+
+    def refuse_offload(self, where: str) -> None:
+        """OptionError: values would have to be moved to the host's memory where that cannot be carried out."""
+        if self.offload:
+            raise OptionError(f"offload= is carried out by echo_torch.backend, not {where}: leave it out")
+
+    @property
+    def most_on_host(self) -> int | None:
+        """The most bytes of the host's memory to take; None: there is no limit."""
+        return None if self.host_budget is None else int(_amount("host_budget", self.host_budget)[0])
 
     @property
     def most_overhead(self) -> float:
@@ -130,6 +160,18 @@ def part_of(name: str, value: Any) -> float:
     if not _is_number(value) or not 0 <= value <= MOST_PERCENT or (value >= 1 and not in_percent):
         raise OptionError(f"{name}={given!r} is no part of a step: give '5%' or 0.05")
     return float(value) / 100 if in_percent else float(value)
+
+
+def rate_of(name: str, value: Any) -> float:
+    """Bytes in a microsecond of a rate: "25GB/s", or bytes in a second. OptionError: it is none of at least 1 kB/s."""
+    with contextlib.suppress(OptionError):
+        found = re.fullmatch(r"(.*[a-z]\s*)/\s*s\s*", value, re.IGNORECASE) if isinstance(value, str) else None
+        rate, is_part = _amount(name, found[1] if found else value)
+        if not is_part and (found or not isinstance(value, str)) and 1e3 <= rate < 1e18:
+            return rate / 1e6
+    raise OptionError(
+        f"{name}={value!r} is no rate of a kilobyte a second and more: give one such as '25GB/s', or True"
+    )
 
 
 def _amount(name: str, value: Any) -> tuple[float, bool]:

@@ -272,8 +272,9 @@ class Watch:
         if mark is not None and self.seen is not None:
             mark.ended = now(self.seen.device)
             for value in made[mark.graph.outputs :]:
-                if isinstance(value, torch.Tensor):
-                    self.seen.kept.update(beside.storage(value))
+                if isinstance(value, torch.Tensor):  # what waits in the host's memory takes none of the device's
+                    is_here = value.device.type == self.seen.device.type
+                    self.seen.kept.update({key: size * is_here for key, size in beside.storage(value).items()})
 
     def _backward_begins(self, graph: Graph, args: list[Any]) -> Run | None:
         seen, node = self.seen, hooks.autograd_node()

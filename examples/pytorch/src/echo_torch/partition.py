@@ -18,8 +18,9 @@ from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
+from echo_torch.link import link_of
 from echo_torch.lowered import Step
-from echo_torch.options import BudgetError, Options
+from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
 from echo_torch.say import EchoWarning, log, warn_once
 from echo_torch.steps import halves_of
@@ -116,7 +117,7 @@ def halves_of_joint(
         else:
             step = lowered_as(joint_inputs, num_fwd_outputs, more)
             halves, digest = Chooser(host, default, step, options, report).choose(watch, ranks)
-    except BudgetError:
+    except (BudgetError, OptionError):
         agreed(ranks, None)
         raise
     except Exception as fault:  # a fault of ours never stops training
@@ -191,33 +192,40 @@ def agreed(ranks: Agreement | None, digest: str | None) -> bool:
 
 
 def plan_for(
-    host: Host, default: Halves, options: Options, report: Report, watch: Watch, ranks: Agreement
+    host: Host,
+    default: Halves,
+    options: Options,
+    report: Report,
+    watch: Watch,
+    ranks: Agreement,
+    only_plans: bool = False,
 ) -> tuple[Any, str]:
-    """The plan of a host and the hash of all it depends on. Unknown: nothing better than the default partition was
-    found.
+    """The plan of a host and the hash of all it depends on. `only_plans`: it will not be carried out. Unknown: nothing
+    better than the default partition was found.
     """
     report.nodes = len(host.calls)
     order = host.order_of(default)
     if options.measure:
         report.costs = costs.fill(host, ranks.share)
         report.measured, report.notes = report.costs.new, report.costs.notes
+    report.link, said_of_link = link_of(host, options, ranks.share, only_plans)
+    report.notes = report.notes + said_of_link
     watch.lap("measuring")
     with uncollected():
         facts = host.facts(costs.alignment_of(host))
         graph = host.core(facts)
         default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
         report.time_us = sum(call.time_us or 0.0 for call in host.calls)
-        key = host.digest(facts, order, options, host.is_dynamic, reuse.EVERYWHERE)
+        key = host.digest(facts, order, options, host.is_dynamic, reuse.EVERYWHERE, report.link)
     report.default_peak = default_peak
     report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
     if options.is_in_bytes and host.is_dynamic:
         report.notes += _plan_larger_anew(host)
-    report.default_halves = halves_of(graph, host.calls, host.tangents, order, plan=False)
+    report.default_halves = halves_of(graph, host.calls, host.tangents, order)
     plan = _plan(key, host, graph, options, report, default_peak)
     watch.lap("planning")
-    report.halves = halves_of(graph, host.calls, host.tangents, [call for call, *_ in plan.steps], plan=True)
-    report.peak, report.bound = plan.peak_bytes, plan.lower_bound_bytes
-    report.overhead, report.recomputed, report.notes = plan.overhead, plan.recomputed_nodes, report.notes + plan.notes
+    report.halves = halves_of(graph, host.calls, host.tangents, [call for call, *_ in plan.steps], plan)
+    report.take(plan)
     check_budget(options, default_peak, plan.peak_bytes, plan.lower_bound_bytes)
     # Less memory than the default partition, or as much and less time than checkpoints.
     is_faster = bool(report.checkpoints) and report.overhead < report.default_overhead
@@ -261,7 +269,7 @@ def _sought(host: Host, graph: Any, options: Options, report: Report, default: i
     """
 
     def plan(budget: int | None, allowed: float) -> Any:
-        return graph.plan(options.strategy, budget, allowed, options.seconds, reuse.EVERYWHERE)
+        return graph.plan(options.strategy, budget, allowed, options.seconds, reuse.EVERYWHERE, report.link)
 
     budget = options.bytes_of(default)
     if report.checkpoints:

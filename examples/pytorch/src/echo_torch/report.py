@@ -31,9 +31,14 @@ class Report:
     default_peak: int | None = None  # by PyTorch's default partition
     peak: int | None = None  # by Echo's plan
     bound: int | None = None  # no plan of this kind needs less
-    overhead: float = 0.0  # part of a step's time that recomputation takes; that of the default partition likewise
+    overhead: float = 0.0  # part of a step's time that recomputation and waits take; that of the default likewise
     default_overhead: float = 0.0
     recomputed: int = 0  # operators
+    link: Any = None  # to the host's memory, as it was planned with: see `link.Link`
+    offloaded: int = 0  # values that wait in the host's memory, and their bytes
+    offloaded_bytes: int = 0
+    host_bytes: int = 0  # that are taken there at most at a time
+    stall: float = 0.0  # part of a step's time that it waits for copies to the host and back
     nodes: int = 0
     default_halves: HalfPeaks | None = None  # of PyTorch's default partition, by half
     halves: HalfPeaks | None = None  # of the plan
@@ -49,7 +54,21 @@ class Report:
     checkpoints: int = 0  # regions of `torch.utils.checkpoint` that were planned like all else
     kernel: str = ""  # under Inductor: the kernel that runs at the peak, and what is there then, the largest first
     live: list[Live] = field(default_factory=list)
+    libraries: list[str] = field(default_factory=list)  # under Inductor: operators that run by themselves
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan
+
+    def take(self, plan: Any) -> None:
+        """Takes over the figures of a plan."""
+        self.peak, self.bound, self.recomputed = plan.peak_bytes, plan.lower_bound_bytes, plan.recomputed_nodes
+        self.overhead, self.stall = plan.overhead + plan.stall, plan.stall
+        self.offloaded, self.offloaded_bytes = plan.offloaded_values, plan.offloaded_bytes
+        self.host_bytes, self.notes = plan.host_bytes, self.notes + plan.notes
+        if self.offloaded:
+            part = f", for which a step waits {100 * self.stall:.1f} % of its time" if self.stall else ""
+            self.notes.append(
+                f"{self.offloaded:,} values of {self.offloaded_bytes / 1e6:,.1f} MB wait in the host's memory, which "
+                f"takes {self.host_bytes / 1e6:,.1f} MB there at most{part}"
+            )
 
     @property
     def slowdown(self) -> float:

@@ -146,6 +146,11 @@ def strided(value: torch.Tensor) -> Strided:
     return _strided(tuple(map(number, value.shape)), tuple(map(number, value.stride())))
 
 
+def is_dense(value: torch.Tensor) -> bool:
+    """Whether every element of a tensor has a place of its own, without gaps."""
+    return _strided(value.shape, value.stride()).is_dense
+
+
 def _share_order(values: Iterable[Strided], order: tuple[int, ...]) -> bool:
     """Whether the dimensions of all lie in this order. Then so do those of an elementwise result; else it depends on
     the operator, and tracing is not always right about it.

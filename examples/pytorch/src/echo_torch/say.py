@@ -105,6 +105,8 @@ def summary(reports: Sequence[Report]) -> str:
     if planned:
         ratio = f"{before / after:.2f}x" if after else "to nothing"
         parts += [f"activations {before / 1e6:,.1f} -> {after / 1e6:,.1f} MB ({ratio})", _time(planned)]
+    if away := sum(report.offloaded_bytes for report in planned):
+        parts.append(f"{away / 1e6:,.1f} MB wait in the host's memory")
     replaced = sum(report.checkpoints for report in planned)
     if replaced:
         parts.append(f"{replaced} checkpointed regions planned anew")

@@ -116,14 +116,16 @@ class Step:
         return "\n".join([str(self), *(f"  {part}" for part in self.outside)])
 
 
-def halves_of(core: Any, calls: Sequence[Any], handed: Sequence[Any], order: Sequence[int], plan: bool) -> Any:
-    """The peaks of both halves of a graph whose calls run in that order; `handed` are the nodes of the gradients that
-    its backward half gets. None: there is no telling.
+def halves_of(
+    core: Any, calls: Sequence[Any], handed: Sequence[Any], order: Sequence[int], plan: Any = None
+) -> HalfPeaks | None:
+    """The peaks of both halves of a graph whose calls run in that order, that of a plan if there is one; `handed` are
+    the nodes of the gradients that its backward half gets. None: there is no telling.
     """
     try:
         boundary = next(at for at, call in enumerate(order) if calls[call].phase == "backward")
         given = [at for at, call in enumerate(calls) if call.node in handed]
-        return HalfPeaks(*core.halves(list(order), boundary, given, plan))
+        return HalfPeaks(*core.halves(list(order) if plan is None else plan, boundary, given))
     except (AttributeError, RuntimeError, StopIteration, TypeError):  # an extension that is older
         return None
 

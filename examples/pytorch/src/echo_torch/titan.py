@@ -111,7 +111,9 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **asked: Unpack[Asked]) ->
 def _settings(asked: Asked) -> Options:
     if asked.get("measure"):
         raise ValueError("measure=True: this policy counts with modelled costs; leave it out")
-    return options_of({**asked, "measure": False})
+    settings = options_of({**asked, "measure": False})
+    settings.refuse_offload("by this policy")
+    return settings
 
 
 def _gathers_again(config: Any) -> bool:
@@ -249,7 +251,7 @@ def _order(host: OneGraph, again: set[int]) -> list[int]:
 
 def _made_again(host: OneGraph, plan: Any) -> set[int]:
     """What runs again, and the views that only gradients have made: they would hold what they show."""
-    steps = [(index, is_again, host.calls[index]) for index, is_again, *_ in plan.steps]
+    steps = [(index, kind == "recompute", host.calls[index]) for index, kind, *_ in plan.steps]
     first = next((t for t, (*_, call) in enumerate(steps) if call.phase == "backward"), len(steps))
     calls = {
         index
