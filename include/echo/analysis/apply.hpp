@@ -339,8 +339,8 @@ private:
 /// Laws for the host, beyond those of `graph_traits`: `clone`, `encode`, `offload` and `reload` put the new node
 /// directly in front of `before`, `move` likewise; the output of `encode` is fresh storage of
 /// `encoded_bytes(encodable_elements(value))` bytes, that of `offload` takes none, and that of `reload` is fresh
-/// storage of the bytes that left; the phase of these three is forward, whatever they pack or move (a backward node would move
-/// the boundary at which the stash is counted); a reader redirected to an encoding no longer states that this input is
+/// storage of the bytes that left; the phase of these three is forward, whatever they pack or move (a backward node
+/// would move the boundary at which the stash is counted); a reader redirected to an encoding no longer states that this input is
 /// read as one bit or written over in place; after `fuse` the clone is none of the nodes, and those that read it read
 /// its inputs as well as their own, and write over nothing in the place where they read it.
 ///
