@@ -194,6 +194,11 @@ TEST_CASE("plans that move wrongly are refused", "[offload][verify]") {
     }
     CHECK_THROWS_AS(echo::make_plan(g.s, {.host = {.offload = true}, .link = {.out_bytes_per_us = 1}}),
                     echo::error);
+    // A rate need be no whole number, nor near one.
+    for (const double rate : {1901.32, 0.0123, 1e9 / 3}) {
+        const echo::link_model link{.out_bytes_per_us = rate, .in_bytes_per_us = rate / 7};
+        CHECK(refusal(g.s, plan_of(g.s, steps, link)) == "accepted");
+    }
 }
 
 TEST_CASE("the planner moves what recomputation cannot save", "[offload]") {
@@ -261,8 +266,8 @@ TEST_CASE("plans that move keep the laws, and are never worse than those without
             plain.max_overhead = static_cast<double>(part) / 400;
         auto options = plain;
         options.host.offload = true;
-        options.link = {.out_bytes_per_us = static_cast<double>(1U << (2 * rate)),
-                        .in_bytes_per_us = static_cast<double>(1U << (2 * rate)) / 2,
+        options.link = {.out_bytes_per_us = static_cast<double>(1U << (2 * rate)) + 0.3217,
+                        .in_bytes_per_us = static_cast<double>(1U << (2 * rate)) / 3,
                         .both_ways = part % 3 != 0};
         if (part % 5 == 0) options.link.host_bytes = 300;
         const auto p = echo::make_plan(s, options), without = echo::make_plan(s, plain);

@@ -340,9 +340,9 @@ private:
 /// directly in front of `before`, `move` likewise; the output of `encode` is fresh storage of
 /// `encoded_bytes(encodable_elements(value))` bytes, that of `offload` takes none, and that of `reload` is fresh
 /// storage of the bytes that left; the phase of these three is forward, whatever they pack or move (a backward node
-/// would move the boundary at which the stash is counted); a reader redirected to an encoding no longer states that this input is
-/// read as one bit or written over in place; after `fuse` the clone is none of the nodes, and those that read it read
-/// its inputs as well as their own, and write over nothing in the place where they read it.
+/// would move the boundary at which the stash is counted); a reader redirected to an encoding no longer states that
+/// this input is read as one bit or written over in place; after `fuse` the clone is none of the nodes, and those that
+/// read it read its inputs as well as their own, and write over nothing in the place where they read it.
 ///
 /// Errors: a graph without backward nodes; a plan made for another graph; a plan that needs a function which
 /// `graph_traits<G>` lacks. O(steps log steps + copies read) and the host's own functions.

@@ -8,6 +8,7 @@
 #include <echo/analysis/schedule/read_walk.hpp>
 #include <echo/analysis/schedule/schedule.hpp>
 #include <echo/graph/id_vector.hpp>
+#include <echo/graph/live_nodes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +32,7 @@ struct absence {
 /// Finds what can be away, of plans for one graph.
 class absence_finder {
 public:
-    absence_finder(const snapshot& s, const candidates& c) : s_(s), c_(c) {}
+    absence_finder(const snapshot& s, const candidates& c) : s_(s), c_(c), needed_(live_nodes(s)) {}
 
     /// In the order of their storages; none of a storage below `least` bytes. `live`: of `steps`. O(steps + inputs).
     [[nodiscard]] std::vector<absence> operator()(const schedule& steps, const liveness& live,
@@ -145,6 +146,7 @@ private:
             if (!is_view(c) || steps_->inputs(c.step).size() != 1 || !c_.host.recompute) return false;
             const node_record& node = s_[step.node];
             if (node.kind != op_kind::view || node.rerun == rerun_kind::never || node.keep) return false;
+            if (!needed_[step.node]) return false; // what is dead runs once, if the host cannot leave it out
             if (c_.times.of_node[step.node] > 0) return false; // measured: it would have to be paid for
             away.views.push_back(c.step);
         }
@@ -153,6 +155,7 @@ private:
 
     const snapshot& s_;
     const candidates& c_;
+    id_set<node_id> needed_;
     const schedule* steps_ = nullptr;
     const liveness* live_ = nullptr;
     id_lists<storage_id, use> uses_;

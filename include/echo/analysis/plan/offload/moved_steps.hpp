@@ -54,6 +54,9 @@ public:
         return std::move(made_);
     }
 
+    /// The step with which a copy of the old schedule has left, once it is written.
+    step_id left_by(copy_id content) const { return on_host_.at(content); }
+
 private:
     std::size_t at(copy_id c) const { return first_copy_[c.step] + c.output; }
 

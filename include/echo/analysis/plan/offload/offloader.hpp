@@ -60,8 +60,7 @@ public:
             carry_out(*best, load);
         }
         stay(load, target);
-        offloaded moved{.steps = step_mover(s_, steps)(moves_)};
-        moved.footprint = replay_(s_, moved.steps).footprint;
+        offloaded moved = write();
         moved.copies = replay_copies(moved.steps, c_.times, link_);
         if (moved.footprint.peak_bytes < own.footprint.peak_bytes && moved.copies.stall <= most_stall &&
             moved.copies.host_bytes <= link_.host_bytes)
@@ -100,6 +99,22 @@ private:
     /// When the computation comes to step `t`, and begins it unless it waits.
     ticks arrival(step_id t) const { return *(arrive_.begin() + t.index()); }
     ticks at(step_id t) const { return *(begin_.begin() + t.index()); }
+    /// The schedule with the moves, but those whose storage has another size there: where what is written in place has
+    /// found another place.
+    offloaded write() {
+        for (;;) {
+            step_mover mover(s_, *steps_);
+            offloaded moved{.steps = mover(moves_)};
+            const replayed found = replay_(s_, moved.steps);
+            moved.footprint = found.footprint;
+            const auto is_another = [&](const move& m) {
+                const copy_id source = moved.steps.inputs(mover.left_by(m.of.content))[0];
+                return found.live[found.live.storage(source)].bytes != m.of.bytes;
+            };
+            if (std::erase_if(moves_, is_another) == 0) return moved;
+        }
+    }
+
     busy_times& way_in() { return link_.both_ways ? in_ : out_; }
     const busy_times& way_in() const { return link_.both_ways ? in_ : out_; }
 
