@@ -1,6 +1,6 @@
 """Random programs of PyTorch's, trained by Echo and by PyTorch's default partition.
 
-    python programs.py [--first SEED] [--count N] [--all | --inductor]
+    python programs.py [--first SEED] [--count N] [--all | --moves | --inductor]
 
 Each draws operators of many kinds, among them transpositions, views, writes in place, random numbers,
 statistics, operators of a user's own and checkpoints, and lets each read what others made. Some programs
@@ -14,6 +14,7 @@ seconds, under Inductor a minute; `test_programs.py` and `test_inductor.py` trai
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import unittest.mock
 import warnings
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from other_memory import other_memory
 from random_program import Module, Program
 from support import default_backend
 from torch import Tensor
@@ -34,6 +36,13 @@ ASKED = (
     {"budget": 0.05},
     {"max_overhead": 0.0},
     {"max_overhead": "100%"},
+)
+# With moves to the host's memory, for which the CPU counts as a device of its own.
+MOVES = (
+    {"offload": "25GB/s", "max_overhead": 0.0},
+    {"offload": "25GB/s", "budget": 0.05},
+    {"offload": "1GB/s", "budget": 0.3},
+    {"offload": "100MB/s", "max_overhead": "100%"},
 )
 ROUNDING = 1e-5  # of a value's norm: how far kernels that fuse otherwise may be apart
 
@@ -133,6 +142,7 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=100, help="how many programs")
     arguments.add_argument("--all", action="store_true", help="ask for every plan, not for one that is drawn")
     arguments.add_argument("--inductor", action="store_true", help="under Inductor, beside its default")
+    arguments.add_argument("--moves", action="store_true", help="with every plan that moves values to the host")
     asked = arguments.parse_args()
     warnings.simplefilter("ignore")
     trained = found = 0
@@ -150,11 +160,12 @@ def main() -> int:
             print(f"{seed}: not trained by PyTorch: {expected[:120]}", flush=True)
             continue
         trained += 1
-        ways = ASKED if asked.all else (program.draw.choice(ASKED),)
-        for fault in faults(program, expected, ways):
-            print(fault, flush=True)
-            found += 1
-        print(f"{seed}: trained", flush=True)
+        ways = MOVES if asked.moves else ASKED if asked.all else (program.draw.choice(ASKED),)
+        with other_memory() if asked.moves else contextlib.nullcontext() as memory:
+            for fault in faults(program, expected, ways):
+                print(fault, flush=True)
+                found += 1
+        print(f"{seed}: trained" + (f", {memory.copies} copies left" if memory else ""), flush=True)
     print(f"{trained} of {asked.count} programs trained, {found} faults")
     return 1 if found or not trained else 0
 

@@ -89,7 +89,7 @@ class Builder:
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
         # The states of the generator that something runs again with.
         self.states = {
-            reads[-1] for node, kind, reads, _ in steps if kind == "recompute" and host.calls[node].rerun == "seeded"
+            reads[-1] for node, kind, reads, _ in self.steps if kind == "recompute" and host.calls[node].rerun == "seeded"
         }
 
     def build(self) -> Halves:
