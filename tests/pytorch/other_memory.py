@@ -1,5 +1,5 @@
-"""A host's memory beside the CPU's own: what `echo_torch.moves` copies there lies in memory that PyTorch's allocator has
-not handed out.
+"""A host's memory beside the CPU's own: what `echo_torch.moves` copies there lies in memory that PyTorch's allocator
+has not handed out.
 """
 
 from __future__ import annotations

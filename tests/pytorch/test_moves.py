@@ -55,9 +55,7 @@ class Residual(nn.Module):
         return F.relu(x + self.layers(x))
 
 
-TRANSFORMER = of_module(
-    lambda: nn.Sequential(*(Attention() for _ in range(4))), lambda: (torch.randn(8, 64, 64),)
-)
+TRANSFORMER = of_module(lambda: nn.Sequential(*(Attention() for _ in range(4))), lambda: (torch.randn(8, 64, 64),))
 RESNET = of_module(
     lambda: nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *(Residual() for _ in range(4))),
     lambda: (torch.randn(8, 3, 32, 32),),
@@ -232,7 +230,10 @@ class Asked(Case):
         for given, rate in (("25GB/s", 25_000.0), ("1.5 gib / s", 1610.612736), (25e9, 25_000.0), ("1kB/s", 0.001)):
             self.assertEqual(rate_of("offload", given), rate)
         for given in (0, 0.0, 1, 0.5, "0GB/s", "fast", "25", "25GB", "50%", "25GB/h", "10B/s", -1, float("nan"), [1]):
-            with self.subTest(given), self.assertRaisesRegex(OptionError, "^offload=.* is no rate .*'25GB/s', or True$"):
+            with (
+                self.subTest(given),
+                self.assertRaisesRegex(OptionError, "^offload=.* is no rate .*'25GB/s', or True$"),
+            ):
                 echo_torch.backend(offload=given)
 
     def test_what_makes_no_sense(self):

@@ -86,8 +86,7 @@ class Chooser:
         if told["reason"] is not None:
             raise (Needless if told["is_needless"] else Unknown)(told["reason"])
         steps = [
-            (call, kind, [(step, output) for step, output in reads], over)
-            for call, kind, reads, over in told["steps"]
+            (call, kind, [(step, output) for step, output in reads], over) for call, kind, reads, over in told["steps"]
         ]
         halves = next((each.halves for each in found if each.plan.steps == steps), None)
         if halves is None:  # another rank has judged it

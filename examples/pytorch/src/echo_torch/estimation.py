@@ -176,7 +176,9 @@ def estimate(
         drawing.require()  # said at once where it cannot be drawn
     card = cards.asked_for(compiled, measure)
     measure = measure or (bool(compiled) and card is None)
-    settings = Options(budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy, offload, host_budget)
+    settings = Options(
+        budget, max_overhead, checkpoints, keep, strict, measure, seconds, strategy, offload, host_budget
+    )
     if compiled:
         settings.refuse_offload("under Inductor")
     asked, module = _arguments(module, inputs, labels), unwrapped(module)

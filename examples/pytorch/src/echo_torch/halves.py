@@ -45,7 +45,7 @@ def run_with_generator(state: torch.Tensor, device: str, target: Any, /, *args: 
 
 
 class _Half:
-    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made, and `coming`
+    """A graph that grows step by step. `numbers` holds its sizes and modules, `copies` what its steps made, `coming`
     what they begin to bring back.
     """
 
@@ -89,7 +89,9 @@ class Builder:
         self.fresh: dict[fx.Node, fx.Node] = {}  # mask → the product that came with it
         # The states of the generator that something runs again with.
         self.states = {
-            reads[-1] for node, kind, reads, _ in self.steps if kind == "recompute" and host.calls[node].rerun == "seeded"
+            reads[-1]
+            for node, kind, reads, _ in self.steps
+            if kind == "recompute" and host.calls[node].rerun == "seeded"
         }
 
     def build(self) -> Halves:

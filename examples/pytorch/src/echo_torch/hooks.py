@@ -41,8 +41,15 @@ _PARTS = {
     "saved_hooks": "torch._C._autograd:_top_saved_tensors_default_hooks",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
-_OPTIONAL = ("Saved", "SavedUnchecked", "ShortenTraceback", "compile_id", "callback_handler", "autograd_node")
-_OPTIONAL += ("saved_hooks",)
+_OPTIONAL = (
+    "Saved",
+    "SavedUnchecked",
+    "ShortenTraceback",
+    "compile_id",
+    "callback_handler",
+    "autograd_node",
+    "saved_hooks",
+)
 
 
 def _look_up(path: str) -> Any:

@@ -169,7 +169,9 @@ def rate_of(name: str, value: Any) -> float:
         rate, is_part = _amount(name, found[1] if found else value)
         if not is_part and (found or not isinstance(value, str)) and 1e3 <= rate < 1e18:
             return rate / 1e6
-    raise OptionError(f"{name}={value!r} is no rate of a kilobyte a second and more: give one such as '25GB/s', or True")
+    raise OptionError(
+        f"{name}={value!r} is no rate of a kilobyte a second and more: give one such as '25GB/s', or True"
+    )
 
 
 def _amount(name: str, value: Any) -> tuple[float, bool]:

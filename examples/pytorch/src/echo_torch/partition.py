@@ -18,7 +18,7 @@ from echo_torch.defaults import checkpoints_of, lent_inputs
 from echo_torch.graph import Needless, Unknown, gathers, number
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
-from echo_torch.link import Link, link_of
+from echo_torch.link import link_of
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
