@@ -6,7 +6,8 @@ import unittest
 import unittest.mock
 
 import support  # noqa: F401  makes the modules beside the package importable
-from programs import Program, expected_of, faults
+from other_memory import other_memory
+from programs import MOVES, Program, expected_of, faults
 
 from echo_torch import reuse
 
@@ -26,6 +27,12 @@ class Programs(unittest.TestCase):
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 self.assertEqual(list(faults(*self.trained(seed), ASKED)), [])
+
+    def test_programs_train_alike_with_moves_to_the_host(self):
+        for seed in (5, 12):
+            with self.subTest(seed=seed), other_memory() as memory:
+                self.assertEqual(list(faults(*self.trained(seed), MOVES[1:3])), [])
+                self.assertGreater(memory.copies, 0)
 
     def test_a_fault_is_found(self):
         def wrong(*args, **kwargs):
