@@ -6,6 +6,9 @@
 #include "engine/build.hpp"
 #include "engine/session.hpp"
 
+#include <echo/analysis/schedule/liveness.hpp>
+#include <echo/analysis/schedule/schedule.hpp>
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
