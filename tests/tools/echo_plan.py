@@ -306,6 +306,8 @@ class Plan(command.Command):
         self.assertLessEqual(moved["lower_bound_bytes"], moved["peak_bytes"])
         self.assertEqual(json.loads(self.good(graph, "--plan", plan, "--json"))["stall_time_ratio"], moved["stall_time_ratio"])
         self.assertIn("values", self.good(graph, "--plan", plan))
+        alone_without = {key: value for key, value in json.loads(plan.read_text()).items() if key != "link"}
+        self.bad(1, graph, "--plan", self.write("no_link.json", json.dumps(alone_without)), words=("link: is missing",))
         little = json.loads(self.good(graph, "--offload", "25 GB/s", "--host-budget", "100MB", "--json"))
         self.assertLessEqual(little["host_bytes"], 100_000_000)
         self.assertLess(moved["peak_bytes"], little["peak_bytes"])

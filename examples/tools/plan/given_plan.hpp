@@ -45,6 +45,11 @@ inline verified_plan read_given(const loaded_graph& g, const std::string& path, 
     const stopwatch watch;
     try {
         plan_document document = read_plan(source, g.snapshot);
+        if (!document.link && std::ranges::any_of(document.steps.steps(), [&](step_id t) {
+                return document.steps[t].kind == step_kind::offload;
+            }))
+            throw error({}, "link", "is missing, though steps move values to the host's memory",
+                        "say how fast copies travel");
         plan_report r = report_of_steps(g.snapshot, document.steps, document.link);
         if (r.peak_bytes > r.baseline_peak_bytes)
             throw error({}, "schedule",

@@ -104,7 +104,7 @@ private:
             best = offload_choice(with.evaluate, options_)(std::move(best), with.strategies.known());
             if (best.copies.offloads == 0)
                 report.notes.push_back(
-                    "nothing is moved to the host's memory: what is live at the peak could not be away then");
+                    "nothing is moved to the host's memory: no plan found gets a lower peak by it");
         }
         report.replays = with.evaluate.count();
     }

@@ -25,8 +25,8 @@ struct absence {
     copy_id content{};                  ///< the copy that leaves; what is read later is this, or views of it
     step_id used_before{}, used_next{}; ///< the steps between which nothing needs the storage
     std::uint64_t bytes = 0;            ///< of the storage, which is moved as a whole
-    std::vector<step_id>
-        views{}; ///< steps that look at the content: they run again where their views are read
+    /// Steps that look at the content: they run again where their views are read.
+    std::vector<step_id> views{};
 };
 
 /// Finds what can be away, of plans for one graph.

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,9 +25,9 @@ namespace echo::detail {
 
 namespace tuning {
 /// A storage of less than this part of the peak stays: a copy of it costs the host a step and gives next to nothing.
-inline constexpr std::uint64_t least_moved_part = 1024;
-/// Absences looked at, over all moves: a search of many thousands of storages ends after so much work.
-inline constexpr std::size_t absences_looked_at = std::size_t{1} << 27;
+inline constexpr std::uint64_t least_moved_part = 1 << 16;
+/// Absences that are looked at for each move, of the largest storages: so much work bounds the time for a large graph.
+inline constexpr std::size_t most_absences = 1 << 14;
 /// Limits above a budget at which plans are searched for that moves may bring down to it.
 inline constexpr std::uint64_t limits_above = 2;
 } // namespace tuning
@@ -47,14 +48,12 @@ public:
         : s_(s), c_(c), link_(link), copying_(link, c.times.exponent), find_(s, c) {}
 
     /// Never a higher peak than that of `steps`. It ends below `target` bytes, and waits no longer than `most_stall`.
-    /// O(peaks × absences + steps log steps).
+    /// O(moves × absences + steps log steps), with a limit on the absences.
     [[nodiscard]] offloaded operator()(const schedule& steps, std::uint64_t target, ticks most_stall) {
         const replayed own = replay{}(s_, steps);
         begin(steps, own);
         load_profile load(own.load());
-        const std::size_t most_work = tuning::absences_looked_at;
-        for (std::size_t work = 0; work < most_work; work += absences_.size()) {
-            if (static_cast<std::uint64_t>(load.most()) <= target) break;
+        while (static_cast<std::uint64_t>(load.most()) > target) {
             const auto best = find_best(load.peak(), most_stall - stalled_);
             if (!best) break;
             carry_out(*best, load);
@@ -81,7 +80,6 @@ private:
         steps_ = &steps;
         const std::uint64_t least = own.footprint.peak_bytes / tuning::least_moved_part + 1;
         absences_ = find_(steps, own.live, least);
-        is_taken_.assign(absences_.size(), false);
         moves_.clear();
         on_host_.clear();
         out_.clear();
@@ -95,6 +93,18 @@ private:
             arrive_[i + 1] = begin_[i + 1] = begin_[i] + (runs ? c_.times.of_node[steps[t].node] : 0);
             ++i;
         }
+        order_absences();
+        is_taken_.assign(absences_.size(), false);
+    }
+    /// The largest, as many as are looked at; the longest first.
+    void order_absences() {
+        if (absences_.size() > tuning::most_absences) {
+            std::ranges::stable_sort(absences_, std::ranges::greater{}, &absence::bytes);
+            absences_.resize(tuning::most_absences);
+        }
+        std::ranges::stable_sort(absences_, std::ranges::greater{}, [&](const absence& a) {
+            return at(a.used_next) - at(a.used_before.next());
+        });
     }
     /// When the computation comes to step `t`, and begins it unless it waits.
     ticks arrival(step_id t) const { return *(arrive_.begin() + t.index()); }
@@ -126,17 +136,15 @@ private:
             if (is_taken_[i] || a.used_before.index() >= peak || a.used_next.index() <= peak) continue;
             if (host_bytes_ + a.bytes > link_.host_bytes) continue;
             const option o = schedule_copies(i, step_id(peak));
+            if (o.stall() == 0) return o; // those to come are shorter
             if (o.stall() <= most_stall && (!best || is_better(o, *best))) best = o;
         }
         return best;
     }
     bool is_better(const option& a, const option& b) const {
         const absence &of_a = absences_[a.absence], &of_b = absences_[b.absence];
-        if (a.stall() == 0 && b.stall() == 0) return span(of_a) > span(of_b);
         return product(a.stall(), of_b.bytes) < product(b.stall(), of_a.bytes);
     }
-    ticks span(const absence& a) const { return at(a.used_next) - at(a.used_before.next()); }
-
     option schedule_copies(std::size_t i, step_id peak) const {
         const absence& a = absences_[i];
         option o{.absence = i};
@@ -146,18 +154,11 @@ private:
         const ticks made = at(a.content.step.next());
         o.out_from = is_there ? at(a.used_before.next()) : out_.earliest(made, o.out_takes);
         o.out_stall = std::max<ticks>(0, o.out_from + o.out_takes - at(peak));
-        // Where both ways share an engine, the copy out is taken first.
-        busy_times shared;
-        const busy_times* way = &in_;
-        if (!link_.both_ways) {
-            shared = out_;
-            shared.take(o.out_from, o.out_takes);
-            way = &shared;
-        }
+        // Behind the peak, the copy out has ended, or what is there waits for it: one engine is free of it.
         const ticks soonest = arrival(peak.next()), next = at(a.used_next);
-        o.in_from = way->latest(next, o.in_takes);
+        o.in_from = way_in().latest(next, o.in_takes);
         if (o.in_from < soonest) {
-            o.in_from = way->earliest(soonest, o.in_takes);
+            o.in_from = way_in().earliest(soonest, o.in_takes);
             o.in_stall = std::max<ticks>(0, o.in_from + o.in_takes - next);
         }
         o.in_from += o.out_stall; // all that is behind the peak waits as well
@@ -172,7 +173,7 @@ private:
             on_host_.insert(place, a.content);
             host_bytes_ += a.bytes;
         }
-        if (o.out_stall > 0) wait(peak_of(load), o.out_stall);
+        if (o.out_stall > 0) wait(step_id(load.peak()), o.out_stall);
         if (o.in_stall > 0) wait(a.used_next, o.in_stall);
         moves_.push_back({.of = a,
                           .out_from = o.out_from,
@@ -188,7 +189,6 @@ private:
         place_steps(moves_.back());
         change(load, moves_.back(), -1);
     }
-    static step_id peak_of(const load_profile& load) { return step_id(load.peak()); }
 
     /// The computation waits before step `t`; so does what was to travel from then on.
     void wait(step_id t, ticks by) {
