@@ -55,7 +55,7 @@ def of_paper(result):
 
 def of_moves(result):
     """Where a better plan than Echo's is known."""
-    return {**result, "rows": [without(row, "nodes", "bound", "seconds") for row in result["rows"] if row["better"]]}
+    return {**result, "rows": [without(row, "nodes", "bound", "seconds") for row in result["rows"] if row["better"] and row["better"] < row["echo"]]}
 
 
 KEPT = {
