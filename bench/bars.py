@@ -58,7 +58,8 @@ def of_host(name):
 
 SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_memory": of_plan_memory,
            "laws": lambda result: result["bars"], "regret": lambda result: result["bars"],
-           "offload": lambda result: result["bars"],
+           "offload": lambda result: result["bars"], "offload-optimum": lambda result: result["bars"],
+           "offload-peers": lambda result: result["bars"],
            "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
            "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others"),
            "inductor": of_host("PyTorch under Inductor"), "scripts": of_host("PyTorch, training scripts")}
@@ -128,18 +129,54 @@ def offload():
     return [measured(result), "", *lines]
 
 
-PLACES = {"bars": bars, "fused": fused, "ablation": ablation, "offload": offload}
+def offload_optimum():
+    result = load("offload-optimum")
+    if result is None:
+        return ["Not measured yet."]
+    lines = ["| graphs | link, GB/s | number | proved | Echo's is the optimum | above it %, mean | worst | recomputation alone % | "
+             "not proved, better known |", "|---|" + "--:|" * 8]
+    names = {"random": "random", "real": "pieces of the committed"}
+    for row in result["groups"]:
+        lines.append(f"| {names[row['kind']]} | {row['GB/s']} | {row['graphs']} | {row['proved']} | {row['equal']} | "
+                     f"{row['above %']:.2f} | {row['worst %']:.1f} | {row['recomputation %']:.1f} | {row['bettered']} |")
+    return [measured(result), "", *lines]
+
+
+def offload_peers():
+    result = load("offload-peers")
+    if result is None:
+        return ["Not measured yet."]
+
+    def cells(row, name):
+        if row[f"{name} MB"] is None:
+            return "- | - | -"
+        mine = row[f"{name}: Echo %"]
+        return f"{row[f'{name} MB']:,.0f} | {row[f'{name} %']:.1f} | {'not met' if mine is None else f'{mine:.2f}'}"
+
+    names = ("pytorch", "prefetch", "torchtitan")
+    lines = ["| graph | PyTorch MB | adds % | Echo there | with prefetching MB | adds % | Echo there | torchtitan MB | adds % | "
+             "Echo there |", "|---|" + "--:|" * 9]
+    lines += [f"| {row['graph']} | {' | '.join(cells(row, name) for name in names)} |" for row in result["rows"]]
+    lines += ["", "| added time, Echo ÷ peer | geometric mean | graphs | worst | Echo adds none | not met |", "|---|--:|--:|--:|--:|---|"]
+    for one, words in zip(result["bars"], ("PyTorch's pass", "with prefetching", "torchtitan's policy"), strict=True):
+        lines.append(f"| {words} | {one['value']:.3f} | {one['counted']} | {one['worst']:.2f} | {one['Echo needs none']} | "
+                     f"{one['not met'] or '-'} |")
+    return [measured(result), "", *lines]
+
+
+PLACES = {"bars": (bars, "bars"), "fused": (fused, "fused"), "ablation": (ablation, "ablation"), "offload": (offload, "offload"),
+          "offload-optimum": (offload_optimum, "offload"), "offload-peers": (offload_peers, "offload")}
 
 
 def section(name):
     """One of the tables, as its page has it."""
-    return "\n".join([f"<!-- table: bench/run {name} -->", "", *PLACES[name](), "", results.END_OF_TABLE])
+    return "\n".join([f"<!-- table: bench/run {name} -->", "", *PLACES[name][0](), "", results.END_OF_TABLE])
 
 
 def main():
-    for name in PLACES:
+    for name, (_, page) in PLACES.items():
         print(section(name))
-        results.put_section(ROOT / "docs" / "results" / f"{name}.md", section(name))
+        results.put_section(ROOT / "docs" / "results" / f"{page}.md", section(name))
 
 
 if __name__ == "__main__":

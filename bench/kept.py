@@ -53,12 +53,18 @@ def of_paper(result):
     return {**result, "footprints": rows}
 
 
+def of_moves(result):
+    """Where a better plan than Echo's is known."""
+    return {**result, "rows": [without(row, "nodes", "bound", "seconds") for row in result["rows"] if row["better"] and row["better"] < row["echo"]]}
+
+
 KEPT = {
     "arena": of_arena,
     "cuda-counts": of_counts,
     "cuda-mutants": lambda result: without(result, "equivalents"),
     "graphs": of_graphs,
     "mutants": of_mutants,
+    "offload-optimum": of_moves,
     "paper": of_paper,
     "peers-fronts": lambda result: {**result, "rows": [without(row, "front", "points") for row in result["rows"]]},
     "peers-torch": of_torch,

@@ -86,10 +86,7 @@ def generated():
             f"bench/run {name}": (lambda name=name: front_page.section(name))
             for name in front_page.TABLES
         },
-        "bench/run bars": lambda: bars.section("bars"),
-        "bench/run fused": lambda: bars.section("fused"),
-        "bench/run ablation": lambda: bars.section("ablation"),
-        "bench/run offload": lambda: bars.section("offload"),
+        **{f"bench/run {name}": (lambda name=name: bars.section(name)) for name in bars.PLACES},
         "bench/paper": lambda: paper.section(load("paper")),
         "bench/peers --markdown": peers.section,
         "bench/engine": lambda: engine.section(load("engine")),

@@ -14,12 +14,14 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "bench" / "pieces" / "peers"))
+sys.path += [str(ROOT / "bench" / "pieces" / each) for each in ("peers", "offload")]
 sys.path += glob.glob(os.path.join(os.environ.get("ECHO_PEERS_VENV", ROOT / ".venv" / "peers"), "lib/python*/site-packages"))
 
 import checkmate  # noqa: E402
 import fronts  # noqa: E402
 import optimum  # noqa: E402
+import peer_plans  # noqa: E402
+import program  # noqa: E402
 import replay  # noqa: E402
 import small_graphs  # noqa: E402
 
@@ -147,6 +149,45 @@ class Peers(unittest.TestCase):
                 compared += 1
                 saving += got.objective > 0
         self.assertGreater(saving, 8, f"of {compared}")
+
+    @unittest.skipUnless(highspy, "highspy is not installed")
+    def test_the_optimum_with_moves_is_a_plan_within_the_time(self):
+        moved, limit = 0, 0.2
+        for seed in range(8):
+            problem = tiny_graph(seed)
+            times = [node.time_us for node in problem.graph.nodes]
+            slow, fast = (program.Program(problem, rate, limit, problem.baseline.peak + problem.baseline.peak).solve(20)
+                          for rate in (1.0, 1e6))
+            for answer, rate in ((slow, 1.0), (fast, 1e6)):
+                self.assertEqual(answer.status, "optimal")
+                verdict = replay.judge(problem.json, answer.plan)
+                self.assertTrue(verdict.ok, verdict.violations)
+                self.assertAlmostEqual(verdict.replay.peak / answer.objective, 1, 5)
+                again = sum(times[step.node] for step in verdict.replay.steps if step.recompute)
+                waits = replay.waits(verdict.replay.steps, verdict.replay.reads, replay.Link(rate, rate, True, replay.LARGEST),
+                                     times.__getitem__)
+                self.assertLessEqual(again + waits, limit * problem.total_time * (1 + 1e-6))
+            self.assertLessEqual(fast.objective, slow.objective * (1 + 1e-6))
+            moved += any("offload" in step for step in fast.plan["schedule"])
+            # No copy ends in time over the slow link: that is the optimum of recomputation alone.
+            peak = round(slow.objective)
+            self.assertLessEqual(checkmate.Program(problem, peak).solve(20).objective, limit * problem.total_time * (1 + 1e-6))
+            unit = small_graphs.UNIT
+            lower = checkmate.Program(problem, peak - unit).solve(20)
+            self.assertTrue(lower.status == "infeasible" or lower.objective > limit * problem.total_time)
+        self.assertGreater(moved, 2)
+
+    def test_plans_of_peers_that_move_are_plans(self):
+        for name in ("tiny_cnn", "resnet50_b64", "llama_8x2048_b4_t512"):
+            graph = replay.load(str(ROOT / "examples" / "graphs" / f"{name}.json.gz"))
+            peer = peer_plans.Peer(graph, 25e3)
+            plans = [peer_plans.pytorch(peer, prefetch=False), peer_plans.pytorch(peer, prefetch=True), peer_plans.torchtitan(peer)]
+            self.assertEqual(plans[2] is None, name == "tiny_cnn")  # it has no layers
+            for plan in filter(None, plans):
+                verdict = replay.judge(graph, plan)
+                self.assertTrue(verdict.ok, verdict.violations)
+                self.assertTrue(any("offload" in step for step in plan["schedule"]))
+                self.assertLessEqual(verdict.replay.peak, verdict.baseline.peak)
 
     def test_points_of_pytorch_are_of_the_committed_graphs(self):
         models = json.loads((STORED.parent / "peers-torch.json").read_text(encoding="utf-8"))["models"]

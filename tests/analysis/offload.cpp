@@ -218,6 +218,36 @@ TEST_CASE("the planner moves what recomputation cannot save", "[offload]") {
     CHECK(echo::make_plan(g.s, other).report().peak_bytes == 4000);
 }
 
+TEST_CASE("what is away at one peak stays away for the next", "[offload]") {
+    support::toy_graph g;
+    const auto timed = [&](echo::phase phase, std::vector<support::toy_graph::value> in,
+                           std::uint64_t bytes) {
+        return g.add(
+            {.phase = phase, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure, .time_us = 10},
+            std::move(in), {{.bytes = bytes}});
+    };
+    using enum echo::phase;
+    const auto a = timed(forward, {g.input(8)}, 1000);
+    const auto b = timed(forward, {a}, 8);
+    const auto c = timed(forward, {b}, 8000); // four steps at the peak, while a waits
+    const auto d = timed(forward, {c}, 8);
+    const auto e = timed(forward, {d}, 8000);
+    const auto f = timed(forward, {e}, 8);
+    const auto back = timed(backward, {f}, 8);
+    const auto s = g.finish({timed(backward, {a, back}, 8)});
+    echo::plan_options how{.max_overhead = 0.4,
+                           .host = {.recompute = false, .offload = true},
+                           .link = {.out_bytes_per_us = 1000, .in_bytes_per_us = 25}};
+    const auto p = echo::make_plan(s, how);
+    echo::verify(s, p);
+    const auto own = echo::footprint(s, echo::baseline_schedule(s)).peak_bytes;
+    CHECK(p.report().peak_bytes == own - 1000);
+    CHECK(p.report().offloaded_values == 1);
+    CHECK(p.report().stall_time_ratio == Approx(0.375).epsilon(1e-6)); // 40 µs back, 10 of them beside `back`
+    how.max_overhead = 0.3;
+    CHECK(echo::make_plan(s, how).report().peak_bytes == own);
+}
+
 TEST_CASE("views of what was away run again where they are read", "[offload]") {
     support::toy_graph g;
     const auto timed = [&](echo::phase phase, std::vector<support::toy_graph::value> in,

@@ -9,6 +9,7 @@ import math
 import os
 import pty
 import re
+import resource
 import struct
 
 import command
@@ -144,6 +145,24 @@ class Train(command.Command):
             self.assertIn(layer, layers)
         self.assertIn("recompute ms", rows[0])
 
+    def test_values_that_wait_in_a_file(self):
+        resnet = ("resnet", "--steps", "3", *SIZES["resnet"])
+        losses, arena = self.losses(*resnet)
+        text, said = self.summary(*resnet, "--offload", self.folder)
+        self.assertEqual(sorted(self.folder.iterdir()), [])
+        rate = r"[\d.]+ [KMG]iB/s"
+        self.assertRegex(text, rf"(?m)^link +a file in {re.escape(str(self.folder))}, (past|through) the page cache: {rate} out, "
+                               rf"{rate} in, (both at once|one at a time)$")
+        self.assertRegex(text, r"(?m)^offload +(\d+ values, \S+ \S+ each way; \S+ \S+ of the file; waits: [\d.]+ % of a step's time"
+                               r"|nothing leaves: no better plan was found with it)$")
+        left, back, predicted, waited = re.findall(r"(?m)^offload +(\d+) copies left, (\d+) came back; waits a step: ([\d.]+) ms "
+                                                   r"predicted, ([\d.]+) ms measured \(median\)$", text)[0]
+        self.assertLessEqual(int(left), int(back))
+        self.assertEqual(said["loss"], f"{float.fromhex(losses[-1]):.9g} after 3 steps")
+        moved, less = self.losses(*resnet, "--offload", "--budget", str(int(0.9 * arena))) # in the folder of TMPDIR
+        self.assertEqual(moved, losses)
+        self.assertLessEqual(less, 0.9 * arena)
+
     def test_data_from_a_file(self):
         lines = [f"{' '.join(WORDS[:n])}\t{' '.join(reversed(WORDS[:n]))}\n" for n in range(1, 9)]
         file = self.write("words.txt", "".join(lines))
@@ -184,7 +203,7 @@ class Train(command.Command):
             page = self.good(flag)
             for word in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "--preset",
                          "--strategy", "--budget", "--max-overhead", "--baseline", "--batch", "--steps", "--rate",
-                         "--seed", "--threads", "--data", "--evaluate", "--profile", "--json", "--device", "--tf32",
+                         "--seed", "--threads", "--data", "--evaluate", "--profile", "--json", "--device", "--tf32", "--offload",
                          "--dry-run", *MODELS, *STRATEGIES):
                 self.assertIn(word, page)
             self.assertLessEqual(max(map(len, page.splitlines())), 80)
@@ -204,6 +223,8 @@ class Train(command.Command):
                 (("--data",), ["resnet", "--data", "x"]), (("--data",), ["nmt", "--data", ""]),
                 (("gpu", "cuda"), ["nmt", "--device", "gpu"]),
                 (("--threads",), ["nmt", "--device", "cuda", "--threads", "2"]),
+                (("--offload", "budget"), ["nmt", "--offload", "--strategy", "min_cut"]),
+                (("--offload", "cpu"), ["nmt", "--offload", "--device", "cuda"]), (("MODEL",), ["--offload", "nmt"]),
                 (("--tf32",), ["nmt", "--tf32"]), (("--dry-run",), ["nmt", "--dry-run"]),
                 (("--dry-run",), ["nmt", "--device", "cuda", "--dry-run", "--json"]),
                 (("--json",), ["nmt", "--json", "--profile"]), (("--json",), ["nmt", "--json", "--evaluate", "3"])):
@@ -238,6 +259,18 @@ class Train(command.Command):
                 self.bad(1, "nmt", "--data", self.write("words.txt", content), words=words)
         self.bad(1, "nmt", "--data", self.folder / "none.txt", words=("none.txt", "cannot be read"))
         self.bad(1, "nmt", "--data", self.folder, words=(str(self.folder), "is a directory"))
+
+    def test_a_file_that_cannot_hold_values(self):
+        for folder in (self.folder / "none", self.write("file", "")):
+            self.bad(1, "nmt", "--offload", folder, words=("nmt: offload: no file can be made in", str(folder), "name a folder"))
+
+        def little_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)) # as on a disk that is full
+
+        done = self.call("nmt", "--offload", self.folder, preexec_fn=little_room, restore_signals=False)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertRegex(done.stderr.decode(), r"^echo-train: nmt: .*offload: \d+ bytes do not travel by a file in .*; make room there "
+                                               r"or name another folder[^\n]*\n$")
 
     def test_a_loss_that_is_not_finite(self):
         done = self.call("nmt", "--rate", "1e38", "--steps", "50", "--json", *QUICKLY, text=True)

@@ -149,6 +149,21 @@ class Rows:
         terms += [] if right == 0 else [(right.at, -1.0)]
         self.row(-INFINITE, -1.0 if left == 1 else 0.0, terms)
 
+    def as_model(self, highspy):
+        """What HiGHS takes."""
+        import numpy
+
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(self.cost), len(self.row_low)
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = map(numpy.array, (self.cost, self.low, self.high))
+        lp.row_lower_, lp.row_upper_ = numpy.array(self.row_low), numpy.array(self.row_high)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = numpy.array(self.start, dtype=numpy.int32)
+        lp.a_matrix_.index_ = numpy.array(self.index, dtype=numpy.int32)
+        lp.a_matrix_.value_ = numpy.array(self.value)
+        lp.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in self.whole]
+        return lp
+
 
 @dataclasses.dataclass(frozen=True)
 class Column:
@@ -305,23 +320,13 @@ class Program:
 
     def solve(self, seconds):
         import highspy
-        import numpy
 
         start = time.perf_counter()
         solver = highspy.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("time_limit", float(seconds)), ("mip_rel_gap", 1e-7),
                               ("mip_abs_gap", 1e-6), ("random_seed", 1)):
             solver.setOptionValue(option, value)
-        rows, lp = self.rows, highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(rows.cost), len(rows.row_low)
-        lp.col_cost_, lp.col_lower_, lp.col_upper_ = map(numpy.array, (rows.cost, rows.low, rows.high))
-        lp.row_lower_, lp.row_upper_ = numpy.array(rows.row_low), numpy.array(rows.row_high)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = numpy.array(rows.start, dtype=numpy.int32)
-        lp.a_matrix_.index_ = numpy.array(rows.index, dtype=numpy.int32)
-        lp.a_matrix_.value_ = numpy.array(rows.value)
-        lp.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in rows.whole]
-        solver.passModel(lp)
+        solver.passModel(self.rows.as_model(highspy))
         solver.run()
         status, info = solver.getModelStatus(), solver.getInfo()
         answer = Answer("limit", seconds=time.perf_counter() - start)

@@ -27,7 +27,9 @@ struct completed_option {
     bool repeats = false;
     bool positional = false;
 
-    bool takes_file() const { return value == "FILE" || value == "DIR" || value == "GRAPH" || positional; }
+    bool takes_file() const {
+        return value == "FILE" || value == "DIR" || value == "[DIR]" || value == "GRAPH" || positional;
+    }
 };
 
 /// A word that stands first and has options of its own, such as `diff`.

@@ -85,6 +85,7 @@ inline void refuse_options_as_values(const CLI::App& app, int count, const char*
         if (word == "--") return;
         const CLI::Option* const taker = option(word);
         if (!taker || taker->get_items_expected_max() == 0 || word.find('=') != word.npos) continue;
+        if (option(next) && taker->get_items_expected_min() == 0) continue; // its value may be left out
         if (option(next))
             throw usage_error(fmt::format("{} needs a value, and {} is an option (a file of that name: ./{})",
                                           word, next, next));

@@ -10,7 +10,8 @@ status print_calls(const options& asked) {
     engine::cuda::recording_backend on;
     std::optional<echo::format::progress> line(std::in_place);
     prepared p = prepare(
-        asked, [&](engine::graph& g) { engine::complete(g, on); }, *line);
+        asked, [&](engine::graph& g) { engine::complete(g, on); },
+        [](prepared&) { return echo::link_model{}; }, *line);
     line.reset();
     if (!p.plans.plan.met())
         return complain(asked.model + ": ", echo::format::why_unmet(p.plans.graph, p.plans.plan.report()),

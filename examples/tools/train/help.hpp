@@ -18,8 +18,8 @@ SYNOPSIS
     echo-train MODEL [--preset NAME] [--strategy NAME] [--budget BYTES|PART]
                [--max-overhead PART] [--baseline paper|modern] [--batch N]
                [--steps N] [--rate RATE] [--seed N] [--threads N] [--data FILE]
-               [--evaluate N] [--profile | --json] [--device cpu|cuda]
-               [--tf32] [--dry-run]
+               [--evaluate N] [--profile | --json] [--offload [DIR]]
+               [--device cpu|cuda] [--tf32] [--dry-run]
     echo-train --help | --version
 
 DESCRIPTION
@@ -59,6 +59,12 @@ OPTIONS
     --max-overhead PART
         Recompute for at most this part of a step's time (default 5%, which is
         also 0.05), and need as little memory as that allows.
+    --offload [DIR]
+        On the CPU: values may wait in a file in DIR, or in the folder that
+        TMPDIR names, while nothing reads them. Three steps and the file are
+        timed first, and the plan goes by that: other plans from run to run,
+        the same bits. What a step waits for the file counts as recomputation
+        does. Goes with --strategy budget.
     --baseline paper|modern
         What a framework would do: paper has activations keep their inputs as
         well, and the strategies baseline and mirror place tensors in NNVM's
@@ -114,6 +120,8 @@ EXAMPLES
         The same without Echo: the same losses, more memory.
     echo-train resnet --preset small --budget 0.5 --steps 5 --profile
         In half the memory, and where the time goes.
+    echo-train transformer --preset small --offload /scratch --steps 5
+        With a disk beside the memory, as far as that is fast enough.
     echo-train ds2 --json --steps 20
         Figures for another program.
 )";

@@ -3,6 +3,7 @@
 /// What the system says of memory: how much a process may still take, and how much this one has had.
 #pragma once
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -32,6 +33,13 @@ inline std::optional<std::uint64_t> number_in(const std::string& file) {
 
 /// The most memory this process has had in use at once. 0 where the system does not say.
 inline std::uint64_t most_resident_bytes() { return kilobytes_in("/proc/self/status", "VmHWM").value_or(0); }
+
+/// What is free goes back to the system, and from now on `most_resident_bytes` counts anew, where the system can do
+/// that.
+inline void forget_most_resident_bytes() {
+    malloc_trim(0);
+    std::ofstream("/proc/self/clear_refs") << 5 << std::flush;
+}
 
 /// Bytes that can still be taken: of the machine, of the container, of the process's own limit.
 inline std::uint64_t available_bytes() {

@@ -44,6 +44,8 @@ struct options {
     int threads = 0;            ///< 0: one per core
     std::uint64_t evaluate = 0; ///< every so many steps; 0: at the end only
     std::string data{};         ///< empty: a generated task
+    std::optional<std::string>
+        offload{}; ///< on cpu: values may wait in a file in this folder; empty: in the usual one
     bool json = false, profile = false;
     bool tf32 = false;    ///< on cuda
     bool dry_run = false; ///< on cuda: print what a step would call
@@ -94,7 +96,8 @@ inline device parse_device(std::string_view text) {
 /// Errors: `usage_error`.
 inline options parse_options(int count, const char* const* arguments) {
     options chosen;
-    std::string on, strategy, budget, overhead, baseline, batch, steps, rate, seed, threads, evaluate;
+    std::string on, strategy, budget, overhead, baseline, batch, steps, rate, seed, threads, evaluate,
+        offload;
     CLI::App app;
     app.add_option("MODEL", chosen.model)->required();
     app.add_option("--preset", chosen.preset);
@@ -109,6 +112,7 @@ inline options parse_options(int count, const char* const* arguments) {
     app.add_option("--seed", seed);
     app.add_option("--threads", threads);
     app.add_option("--evaluate", evaluate);
+    app.add_option("--offload", offload)->expected(0, 1);
     auto* const data = app.add_option("--data", chosen.data);
     app.add_flag("--json", chosen.json);
     app.add_flag("--profile", chosen.profile);
@@ -133,6 +137,11 @@ inline options parse_options(int count, const char* const* arguments) {
     if (given("--evaluate")) chosen.evaluate = parse_whole<std::uint64_t>("--evaluate", evaluate, 1, most);
 
     if (given("--strategy")) chosen.how = echo::format::parse_strategy(strategy);
+    if (given("--offload")) chosen.offload = offload;
+    if (chosen.offload && chosen.how != echo::strategy::budget)
+        throw usage_error("--offload goes with --strategy budget only");
+    if (chosen.offload && chosen.on == device::cuda)
+        throw usage_error("--offload goes with --device cpu only");
     if (chosen.budget && chosen.max_overhead) throw usage_error("give one of --budget and --max-overhead");
     if (chosen.max_overhead && chosen.how != echo::strategy::budget)
         throw usage_error("--max-overhead goes with --strategy budget only");

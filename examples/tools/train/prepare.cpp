@@ -29,7 +29,7 @@ echo::memory_plan place(const echo::snapshot& s, const echo::plan& plan, const o
 } // namespace
 
 prepared prepare(const options& asked, const std::function<void(engine::graph&)>& complete,
-                 echo::format::progress& line) {
+                 const std::function<echo::link_model(prepared&)>& link_of, echo::format::progress& line) {
     line.stage("building");
     prepared made;
     made.graph = std::make_unique<engine::graph>(asked.habits);
@@ -45,13 +45,20 @@ prepared prepare(const options& asked, const std::function<void(engine::graph&)>
     complete(g);
     for (const engine::value& v : g.inputs(engine::role::parameter))
         made.parameters += engine::elements(g[v]);
+    echo::link_model link;
+    if (asked.offload) {
+        line.stage("measuring");
+        link = link_of(made);
+        forget_most_resident_bytes(); // of steps that nobody asked for
+    }
 
     line.stage("planning");
     const auto start = std::chrono::steady_clock::now();
     echo::snapshot s = echo::read(g);
     const auto baseline = echo::baseline_schedule(s);
     const bool plain = asked.how == echo::strategy::baseline || asked.how == echo::strategy::mirror;
-    echo::plan_options wanted{.how = asked.how, .host = {.fuse = !plain}};
+    echo::plan_options wanted{
+        .how = asked.how, .host = {.fuse = !plain, .offload = bool{link}}, .link = link};
     if (asked.budget) wanted.budget = asked.budget->bytes(echo::footprint(s, baseline).peak_bytes);
     wanted.max_overhead = max_overhead_of(asked);
     const auto show = [&](double part) { line.part_done(part); };

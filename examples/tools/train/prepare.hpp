@@ -25,10 +25,12 @@ struct prepared {
     double pass_ms = 0;
 };
 
-/// `complete` has the shapes of a graph inferred and asks a backend for scratch memory (engine::complete). Errors:
-/// `usage_error`; those of the model and of the passes. A budget that is not met is none.
+/// `complete` has the shapes of the graph inferred and asks a backend for scratch memory (engine::complete). `link_of`
+/// says how fast values travel to where they may wait, and writes times of nodes into the graph; it is asked behind
+/// `complete`, and only if something may wait. Errors: `usage_error`; those of the model, of the passes and of both
+/// functions. A budget that is not met is none.
 prepared prepare(const options& asked, const std::function<void(engine::graph&)>& complete,
-                 echo::format::progress& line);
+                 const std::function<echo::link_model(prepared&)>& link_of, echo::format::progress& line);
 
 /// Where every tensor begins; bytes. On a device never less: its libraries' choices hang on it, and bits on those.
 constexpr std::uint64_t alignment(device on) { return on == device::cuda ? 256 : 64; }

@@ -40,9 +40,26 @@ private:
     std::string text_;
 };
 
-/// The model and its plan; `place` says where it is trained: a word and what belongs to it.
+/// The link to where values may wait, and what leaves.
+inline void add_offload(lines& out, const echo::plan_report& r, const std::string& store) {
+    using echo::format::show_bytes;
+    const auto per_second = [](double bytes_per_us) {
+        return show_bytes(static_cast<std::uint64_t>(1e6 * bytes_per_us)) + "/s";
+    };
+    out.add("link", "{}: {} out, {} in, {}", store, per_second(r.link.out_bytes_per_us),
+            per_second(r.link.in_bytes_per_us), r.link.both_ways ? "both at once" : "one at a time");
+    if (r.offloaded_values == 0)
+        out.add("offload", "nothing leaves: no better plan was found with it");
+    else
+        out.add("offload", "{} values, {} each way; {} of the file; waits: {:.2f} % of a step's time",
+                r.offloaded_values, show_bytes(r.offloaded_bytes), show_bytes(r.host_bytes),
+                100 * r.stall_time_ratio);
+}
+
+/// The model and its plan; `place` says where it is trained: a word and what belongs to it; `store` where values may
+/// wait, if they may.
 inline std::string opening(const options& asked, const prepared& p,
-                           const std::pair<std::string, std::string>& place) {
+                           const std::pair<std::string, std::string>& place, const std::string& store) {
     using echo::format::show_bytes;
     const echo::plan_report& r = p.plans.plan.report();
     lines out;
@@ -60,6 +77,7 @@ inline std::string opening(const options& asked, const prepared& p,
             show_bytes(r.resident_bytes));
     out.add("overhead", "{:.2f} % of a step's time; nodes recomputed: {}, values encoded: {}",
             100 * r.recompute_time_ratio, r.recomputed_nodes, r.encoded_values);
+    if (asked.offload) add_offload(out, r, store);
     if (p.plans.plan.host().fuse)
         out.add("fused", "{}", echo::format::fused_text(p.plans.graph, p.plans.plan));
     out.add("arena", "{} bytes, the peak is {} bytes", p.plans.memory.bytes(), r.peak_bytes);
@@ -72,6 +90,7 @@ inline std::string opening(const options& asked, const prepared& p,
 struct measured {
     float loss = 0;
     double median_ms = 0;
+    double predicted_wait_ms = 0, waited_ms = 0; ///< for copies, in a step; the median
     std::uint64_t arena_bytes = 0, high_water = 0, resident_bytes = 0;
     engine::step_counts counts{};
     std::uint64_t process_before = 0,
@@ -91,6 +110,11 @@ inline std::string closing(const options& asked, const prepared& p, std::uint64_
     out.add("steps", "{} run, {} recomputed ({} fused, {} seeded), {} encoded, {} late, {} in place",
             m.counts.run, m.counts.recomputed, m.counts.fused, m.counts.seeded, m.counts.encoded,
             m.counts.late, m.counts.inplace);
+    if (asked.offload)
+        out.add(
+            "offload",
+            "{} copies left, {} came back; waits a step: {:.1f} ms predicted, {:.1f} ms measured (median)",
+            m.counts.offloaded, m.counts.reloaded, m.predicted_wait_ms, m.waited_ms);
     const std::uint64_t known = m.arena_bytes + m.resident_bytes;
     if (m.driver_bytes) {
         out.add("device", "{} taken, says the driver: {} arena and residents, {} besides",

@@ -7,6 +7,9 @@
 ///   expect_room(planned)       refuses what does not fit
 ///   guard(planned, f)          runs f; says more where it runs out of memory
 ///   driver_bytes()             what was taken of a device, if it is one
+///   moves()                    carries values to where they may wait; null: nothing leaves
+///   store_words()              where that is, for people; called only where something may leave
+///   link_of(options, prepared) measures how fast values travel, and the times of nodes, likewise
 #pragma once
 
 #include "plan/unmet.hpp"
@@ -14,6 +17,7 @@
 #include "train/memory.hpp"
 #include "train/report.hpp"
 #include "train/status.hpp"
+#include "train/timed_mover.hpp"
 
 #include <chrono>
 #include <optional>
@@ -26,8 +30,14 @@ class trainer {
 public:
     trainer(const options& asked, prepared& p, Place& on) : asked_(asked), prepared_(p), on_(on) {
         measured_.process_before = most_resident_bytes();
+        if (engine::mover* const moves = on.moves()) moves_.emplace(*moves);
+        for (const engine::node* n : p.graph->nodes())
+            measured_.predicted_wait_ms +=
+                p.plans.plan.report().stall_time_ratio * n->time_us.value_or(0) / 1000;
         session_.emplace(*p.graph, on.backend,
-                         engine::session_options{.execution = {.profile = asked.profile}, .seed = asked.seed},
+                         engine::session_options{
+                             .execution = {.profile = asked.profile, .moves = moves_ ? &*moves_ : nullptr},
+                             .seed = asked.seed},
                          std::move(p.plans));
     }
 
@@ -54,6 +64,7 @@ private:
         session_->wait();
         const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
         times_.push_back(took.count());
+        if (moves_) waits_.push_back(moves_->waited_ms());
         return {i, measured_.loss, took.count()};
     }
 
@@ -90,22 +101,28 @@ private:
         m.driver_bytes = on_.driver_bytes();
         m.resident_bytes = session_->outside().bytes();
         m.counts = execution.counts();
-        const auto middle = times_.begin() + static_cast<std::ptrdiff_t>(times_.size() / 2);
-        std::nth_element(times_.begin(), middle, times_.end());
-        m.median_ms = *middle;
+        m.median_ms = median(times_);
+        if (moves_) m.waited_ms = median(waits_);
         std::string text = closing(asked_, prepared_, session_->memory().bytes(), m);
         text += quality_at_the_end();
         if (asked_.profile) text += '\n' + profile_table(prepared_, execution.profile(), asked_.steps);
         return text;
     }
 
+    static double median(std::vector<double>& of) {
+        const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+        std::nth_element(of.begin(), middle, of.end());
+        return *middle;
+    }
+
     const options& asked_;
     prepared& prepared_;
     Place& on_;
     measured measured_;
+    std::optional<timed_mover> moves_;
     std::optional<engine::session<decltype(Place::backend)>> session_;
     std::optional<evaluator<Place>> evaluator_;
-    std::vector<double> times_; ///< of the steps; ms
+    std::vector<double> times_, waits_; ///< of the steps; ms
 };
 
 /// Prepares and trains. Errors: those of preparing, and of training.
@@ -113,13 +130,15 @@ template <class Place>
 status train_on(const options& asked, Place& on) {
     std::optional<echo::format::progress> line(std::in_place);
     prepared p = prepare(
-        asked, [&](engine::graph& g) { engine::complete(g, on.backend); }, *line);
+        asked, [&](engine::graph& g) { engine::complete(g, on.backend); },
+        [&](prepared& made) { return on.link_of(asked, made); }, *line);
     line.reset();
     if (!p.plans.plan.met())
         return complain(asked.model + ": ", echo::format::why_unmet(p.plans.graph, p.plans.plan.report()),
                         budget_unmet);
     on.expect_room(p.plans);
-    if (!asked.json) echo::format::print(opening(asked, p, on.words()));
+    if (!asked.json)
+        echo::format::print(opening(asked, p, on.words(), asked.offload ? on.store_words() : ""));
     on.guard(p.plans, [&] { trainer<Place>(asked, p, on).run(); });
     return success;
 }

@@ -25,6 +25,9 @@ struct card {
         }
     }
     std::optional<std::uint64_t> driver_bytes() const { return backend.driver_bytes(); }
+    engine::mover* moves() { return nullptr; }
+    std::string store_words() const { return {}; }
+    echo::link_model link_of(const options&, prepared&) { return {}; }
 };
 
 static_assert(alignment(device::cuda) == engine::cuda::device_backend::alignment);

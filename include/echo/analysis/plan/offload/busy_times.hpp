@@ -49,6 +49,17 @@ public:
         else
             spans_.emplace_hint(next, from, end);
     }
+    /// Frees a span that was taken. O(log spans).
+    void give_back(ticks from, ticks length) {
+        if (length == 0) return;
+        const auto behind = spans_.upper_bound(from);
+        if (behind == spans_.begin()) return;
+        const auto whole = std::prev(behind);
+        const ticks begin = whole->first, end = whole->second;
+        spans_.erase(whole);
+        if (begin < from) spans_.emplace(begin, from);
+        if (from + length < end) spans_.emplace(from + length, end);
+    }
     /// Forgets all.
     void clear() noexcept { spans_.clear(); }
 

@@ -40,7 +40,8 @@ struct offloaded {
 };
 
 /// At the peak, what can leave and be back in time without a wait leaves, longest absences first; then what makes the
-/// computation wait least for the bytes it frees, as long as there is time for it. What turns out not to matter stays.
+/// computation wait least for the bytes it frees, as long as there is time for it. What has left for one peak may stay
+/// away longer for another, where that ends better. What turns out not to matter stays.
 class offloader {
 public:
     /// All must outlive it. Errors: a link without rates.
@@ -51,7 +52,30 @@ public:
     /// O(moves × absences + steps log steps), with a limit on the absences.
     [[nodiscard]] offloaded operator()(const schedule& steps, std::uint64_t target, ticks most_stall) {
         const replayed own = replay{}(s_, steps);
+        offloaded best = lowered(steps, own, target, most_stall, true);
+        if (std::ranges::find(is_longer_, true) == is_longer_.end()) return best;
+        offloaded other = lowered(steps, own, target, most_stall, false);
+        const auto key = [&](const offloaded& of) {
+            return std::pair(std::max(of.footprint.peak_bytes, target), of.copies.stall);
+        };
+        return key(other) < key(best) ? std::move(other) : std::move(best);
+    }
+
+private:
+    /// An absence at a peak, and how it travels: where the computation waits, and for how long.
+    struct option {
+        std::size_t absence = 0;
+        ticks out_from = 0, out_takes = 0, in_from = 0, in_takes = 0;
+        ticks out_stall = 0, in_stall = 0;
+        bool longer = false; ///< it is away already, but not at this peak
+        ticks stall() const { return out_stall + in_stall; }
+    };
+
+    /// `longer`: what has left may stay away longer.
+    offloaded lowered(const schedule& steps, const replayed& own, std::uint64_t target, ticks most_stall,
+                      bool longer) {
         begin(steps, own);
+        is_longest_.assign(absences_.size(), !longer);
         load_profile load(own.load());
         while (static_cast<std::uint64_t>(load.most()) > target) {
             const auto best = find_best(load.peak(), most_stall - stalled_);
@@ -66,15 +90,6 @@ public:
             return moved;
         return {.steps = steps, .footprint = own.footprint};
     }
-
-private:
-    /// An absence at a peak, and how it travels: where the computation waits, and for how long.
-    struct option {
-        std::size_t absence = 0;
-        ticks out_from = 0, out_takes = 0, in_from = 0, in_takes = 0;
-        ticks out_stall = 0, in_stall = 0;
-        ticks stall() const { return out_stall + in_stall; }
-    };
 
     void begin(const schedule& steps, const replayed& own) {
         steps_ = &steps;
@@ -94,7 +109,8 @@ private:
             ++i;
         }
         order_absences();
-        is_taken_.assign(absences_.size(), false);
+        move_of_.assign(absences_.size(), none);
+        is_longer_.assign(absences_.size(), false);
     }
     /// The largest, as many as are looked at; the longest first.
     void order_absences() {
@@ -129,13 +145,16 @@ private:
     const busy_times& way_in() const { return link_.both_ways ? in_ : out_; }
 
     /// The best of what could be away at step `peak`, if anything could.
-    std::optional<option> find_best(std::size_t peak, ticks most_stall) const {
+    std::optional<option> find_best(std::size_t peak, ticks most_stall) {
         std::optional<option> best;
         for (std::size_t i = 0; i < absences_.size(); ++i) {
             const absence& a = absences_[i];
-            if (is_taken_[i] || a.used_before.index() >= peak || a.used_next.index() <= peak) continue;
-            if (host_bytes_ + a.bytes > link_.host_bytes) continue;
-            const option o = schedule_copies(i, step_id(peak));
+            if (a.used_before.index() >= peak || a.used_next.index() <= peak) continue;
+            const bool is_new = move_of_[i] == none;
+            if (is_new ? host_bytes_ + a.bytes > link_.host_bytes
+                       : is_longest_[i] || is_away(moves_[move_of_[i]], step_id(peak)))
+                continue;
+            const option o = is_new ? schedule_copies(i, step_id(peak)) : stay_away(i, step_id(peak));
             if (o.stall() == 0) return o; // those to come are shorter
             if (o.stall() <= most_stall && (!best || is_better(o, *best))) best = o;
         }
@@ -154,40 +173,71 @@ private:
         const ticks made = at(a.content.step.next());
         o.out_from = is_there ? at(a.used_before.next()) : out_.earliest(made, o.out_takes);
         o.out_stall = std::max<ticks>(0, o.out_from + o.out_takes - at(peak));
+        come_back(o, peak);
+        return o;
+    }
+    /// As late as it is not waited for, but behind the peak.
+    void come_back(option& o, step_id peak) const {
         // Behind the peak, the copy out has ended, or what is there waits for it: one engine is free of it.
-        const ticks soonest = arrival(peak.next()), next = at(a.used_next);
+        const ticks soonest = arrival(peak.next()), next = at(absences_[o.absence].used_next);
         o.in_from = way_in().latest(next, o.in_takes);
         if (o.in_from < soonest) {
             o.in_from = way_in().earliest(soonest, o.in_takes);
             o.in_stall = std::max<ticks>(0, o.in_from + o.in_takes - next);
         }
         o.in_from += o.out_stall; // all that is behind the peak waits as well
+    }
+    static bool is_away(const move& m, step_id at) { return m.gone <= at && at < m.back; }
+    /// What moves already is away at this peak as well: the computation waits for its copy before it, or it comes back
+    /// behind it.
+    option stay_away(std::size_t i, step_id peak) {
+        const move& m = moves_[move_of_[i]];
+        option o{.absence = i,
+                 .out_from = m.out_from,
+                 .out_takes = m.out_takes,
+                 .in_takes = m.in_takes,
+                 .longer = true};
+        if (peak < m.gone) o.out_stall = std::max<ticks>(0, o.out_from + o.out_takes - at(peak));
+        way_in().give_back(m.in_from, m.in_takes);
+        come_back(o, peak);
+        way_in().take(m.in_from, m.in_takes);
         return o;
     }
 
     void carry_out(const option& o, load_profile& load) {
         const absence& a = absences_[o.absence];
-        is_taken_[o.absence] = true;
         const auto place = std::ranges::lower_bound(on_host_, a.content);
         if (place == on_host_.end() || *place != a.content) {
             on_host_.insert(place, a.content);
             host_bytes_ += a.bytes;
         }
-        if (o.out_stall > 0) wait(step_id(load.peak()), o.out_stall);
+        const step_id peak(load.peak());
+        if (o.out_stall > 0) wait(peak, o.out_stall);
         if (o.in_stall > 0) wait(a.used_next, o.in_stall);
-        moves_.push_back({.of = a,
-                          .out_from = o.out_from,
-                          .in_from = o.in_from,
-                          .out_takes = o.out_takes,
-                          .in_takes = o.in_takes});
-        if (o.stall() > 0) {
+        move made{.of = a,
+                  .out_from = o.out_from,
+                  .in_from = o.in_from,
+                  .out_takes = o.out_takes,
+                  .in_takes = o.in_takes};
+        place_steps(made);
+        if (o.longer) {
+            is_longer_[o.absence] = true;
+            move& before = moves_[move_of_[o.absence]];
+            is_longest_[o.absence] =
+                !is_away(made, peak) || made.gone > before.gone || made.back < before.back;
+            change(load, before, 1);
+            before = std::move(made);
+        } else {
+            move_of_[o.absence] = moves_.size();
+            moves_.push_back(std::move(made));
+        }
+        if (o.longer || o.stall() > 0) {
             take_all();
         } else {
             out_.take(o.out_from, o.out_takes);
             way_in().take(o.in_from, o.in_takes);
         }
-        place_steps(moves_.back());
-        change(load, moves_.back(), -1);
+        change(load, moves_[move_of_[o.absence]], -1);
     }
 
     /// The computation waits before step `t`; so does what was to travel from then on.
@@ -241,6 +291,7 @@ private:
         for (move& m : moves_) place_steps(m);
     }
 
+    static constexpr std::size_t none = static_cast<std::size_t>(-1);
     static constexpr std::uint64_t most_load = std::uint64_t{1} << 61;
 
     const snapshot& s_;
@@ -251,11 +302,13 @@ private:
     replay replay_;
     const schedule* steps_ = nullptr;
     std::vector<absence> absences_;
-    std::vector<bool> is_taken_;
     std::vector<move> moves_;
-    std::vector<copy_id> on_host_; ///< what leaves, ascending
-    std::vector<ticks> begin_;     ///< of each step, waits included; and of the end
-    std::vector<ticks> arrive_;    ///< likewise, of the wait before it
+    std::vector<std::size_t> move_of_; ///< by absence, as a position in `moves_`; or none
+    std::vector<bool> is_longest_;     ///< by absence: it cannot be away longer
+    std::vector<bool> is_longer_;      ///< by absence: it was made to be
+    std::vector<copy_id> on_host_;     ///< what leaves, ascending
+    std::vector<ticks> begin_;         ///< of each step, waits included; and of the end
+    std::vector<ticks> arrive_;        ///< likewise, of the wait before it
     busy_times out_, in_;
     ticks stalled_ = 0;
     std::uint64_t host_bytes_ = 0;
