@@ -43,12 +43,12 @@ def pytorchs(budget: float) -> Any:
 
 
 def modes(budgets: list[float]) -> dict[str, Any]:
-    own = {f"Echo {budget}": functools.partial(echo_torch.backend, budget=budget) for budget in budgets}
+    own = {f"Echo {budget}": functools.partial(echo_torch.eager_backend, budget=budget) for budget in budgets}
     return {
         "default": lambda: pytorchs(1.0),
         "eager": lambda: None,
         "its budget 0.5": lambda: pytorchs(0.5),
-        "Echo": echo_torch.backend,
+        "Echo": echo_torch.eager_backend,
         **own,
     }
 

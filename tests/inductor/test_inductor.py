@@ -22,9 +22,11 @@ from support import Case
 from test_distributed import run_ranks
 from torch import nn
 from torch._dynamo.utils import counters
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import echo_torch
-from echo_torch import lowered
+from echo_torch import chosen, lowered
+from echo_torch.apart import keep_apart
 
 WIDTH = 64
 
@@ -69,6 +71,25 @@ def convolution_behind_a_matrix() -> Step:
     """The matrix's gradient is made last; then that of the convolution is copied."""
     layers = [nn.Linear(16384, 48), nn.Unflatten(1, (3, 4, 4)), nn.Conv2d(3, 128, 3), nn.Conv2d(128, 128, 2)]
     return Step(nn.Sequential(*layers), squares, [torch.randn(2, 16384)], [])
+
+
+class Tied(nn.Module):
+    """A language model's ends: the output's weights are the embedding's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.body = nn.Embedding(1000, WIDTH), nn.Sequential(*(Block() for _ in range(2)))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.body(self.words(ids)) @ self.words.weight.t()
+
+
+def tied() -> Step:
+    def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+    ids = torch.randint(1000, (16, 64))
+    return Step(Tied(), loss, [ids], [ids.flip(0)])
 
 
 @contextlib.contextmanager
@@ -165,6 +186,39 @@ class Judge(Case):
         self.trained(convolution_behind_a_matrix, echo_torch.partitioner())
         report = echo_torch.reports()[-1]
         self.assertLess(abs(report.default_peak - default.peak), 64, (report.default_peak, default.peak))
+
+
+class Apart(Case):
+    """A matrix product does not wait for a sum."""
+
+    def test_tied_weights(self) -> None:
+        peaks, digests = [], []
+        for rewrite in (keep_apart, lambda half: None):
+            with (
+                unittest.mock.patch.object(chosen, "keep_apart", rewrite),
+                under_inductor(echo_torch.partitioner(max_overhead=0.9)),
+            ):
+                training = Training(tied, "inductor").train(2)
+            self.assertLess(abs(echo_torch.reports()[-1].peak - training.peak), 64)
+            peaks.append(training.peak)
+            digests.append(training.digests)
+        self.assertLess(peaks[0], 0.9 * peaks[1])
+        self.assertEqual(digests[0][0], digests[1][0])  # the loss
+
+    def sums(self, program: Any, *shapes: tuple[int, ...]) -> list[Any]:
+        half = make_fx(program)(*(torch.randn(shape) for shape in shapes))
+        keep_apart(half)
+        aten, prims = torch.ops.aten.add.Tensor, torch.ops.prims.add.default
+        return [node.target for node in half.graph.nodes if node.target in (aten, prims)]
+
+    def test_only_a_product_that_holds_more_than_it_makes(self) -> None:
+        aten, prims = torch.ops.aten.add.Tensor, torch.ops.prims.add.default
+        late = self.sums(lambda a, b, x: a.sin().t() @ b.sin() + x.sin(), (900, 8), (900, 8), (8, 8))
+        small = self.sums(lambda a, b, x: a.sin() @ b.sin() + x.sin(), (900, 8), (8, 900), (900, 900))
+        early = self.sums(lambda a, b, x: x.sin() + a.sin().t() @ b.sin(), (900, 8), (900, 8), (8, 8))
+        wider = self.sums(lambda a, b, x: a.sin().t() @ b.sin() + x.sin(), (900, 8), (900, 8), (8,))
+        read = self.sums(lambda a, b, x: (a.t() @ b + x.sin(), a.sin(), b.sin()), (900, 8), (900, 8), (8, 8))
+        self.assertEqual((late, small, early, wider, read), ([prims], [aten], [aten], [aten], [aten]))
 
 
 class Choice(Case):

@@ -96,7 +96,7 @@ def faults(program: Program, expected: list[Tensor], asked: tuple[dict[str, Any]
         before = len(echo_torch.reports())
         try:
             with unittest.mock.patch.multiple(reuse, LEAST_BYTES=1, EVERYWHERE=True):
-                found = train(program, echo_torch.backend(measure=False, **options))
+                found = train(program, echo_torch.eager_backend(measure=False, **options))
         except Exception as fault:
             told = str(fault).splitlines()[0][:160]
             yield f"{program.seed} {options}: does not train: {type(fault).__name__}: {told}"

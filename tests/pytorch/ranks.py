@@ -131,7 +131,7 @@ def main(kind: str, engine: str = "") -> None:
     if kind in ("late", "first_late"):
         agree.SECONDS = 2.0
     silent = {"late": 1, "first_late": 0}.get(kind)  # the rank that never asks
-    planned = {"backend": echo_torch.backend(**options)}
+    planned = {"backend": echo_torch.eager_backend(**options)}
     if engine:
         planned = {"backend": engine, "options": {"custom_partitioner_fn": echo_torch.partitioner(**options)}}
     begin = time.monotonic()

@@ -52,7 +52,7 @@ def train(module: Callable[..., torch.Tensor], x: torch.Tensor) -> None:
 
 
 class Advice(Case):
-    def nodes(self, model: nn.Module, x: torch.Tensor, backend: Any = "echo") -> int:
+    def nodes(self, model: nn.Module, x: torch.Tensor, backend: Any = "echo_eager") -> int:
         """How many nodes the graphs of a step have."""
         torch._dynamo.reset()
         before = len(echo_torch.reports())
@@ -85,7 +85,7 @@ class Advice(Case):
     def test_the_method_compile_of_a_module_of_pytorch_compiles_nothing(self) -> None:
         before = len(echo_torch.reports())
         model = nn.Sequential(nn.Linear(8, 8), nn.GELU())
-        model.compile(backend="echo")
+        model.compile(backend="echo_eager")
         train(model, torch.randn(4, 8))
         self.assertEqual(len(echo_torch.reports()), before)
 

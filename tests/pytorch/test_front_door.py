@@ -92,7 +92,7 @@ class Checkpoints(Case):
 
     def no_higher_and_faster(self, dropout: float, **more: Any) -> None:
         expected, marked = step_of(self.model(dropout, **more), default_backend())
-        found, peak = step_of(self.model(dropout, **more), echo_torch.backend(max_overhead=0.02))
+        found, peak = step_of(self.model(dropout, **more), echo_torch.eager_backend(max_overhead=0.02))
         self.assert_same_bits(expected, found)
         self.assertIsNone(last().reason)
         self.assertEqual(last().checkpoints, 4)
@@ -116,14 +116,14 @@ class Checkpoints(Case):
             return create_selective_checkpoint_contexts(policy)
 
         expected, marked = step_of(self.model(context_fn=contexts), default_backend())
-        found, peak = step_of(self.model(context_fn=contexts), echo_torch.backend())
+        found, peak = step_of(self.model(context_fn=contexts), echo_torch.eager_backend())
         self.assert_same_bits(expected, found)
         self.assertLessEqual(peak, marked)
         self.assertIsNone(last().reason)
 
     def test_less_memory_than_the_marks_lead_to(self):
         expected, marked = step_of(self.model(0.1), default_backend())
-        found, peak = step_of(self.model(0.1), echo_torch.backend(budget=0.8))
+        found, peak = step_of(self.model(0.1), echo_torch.eager_backend(budget=0.8))
         self.assert_same_bits(expected, found)
         self.assertLessEqual(peak, 0.8 * marked * 1.01)
 
@@ -131,7 +131,7 @@ class Checkpoints(Case):
         expected, marked = step_of(self.model(0.1), default_backend())
         with warnings.catch_warnings():
             warnings.simplefilter("error", say.EchoWarning)
-            found, peak = step_of(self.model(0.1), echo_torch.backend(checkpoints="keep"))
+            found, peak = step_of(self.model(0.1), echo_torch.eager_backend(checkpoints="keep"))
         self.assert_same_bits(expected, found)
         self.assertEqual(peak, marked)
         self.assertIn("checkpoints='keep'", last().reason)
@@ -141,7 +141,7 @@ class Saved(Case):
     """A compiled model is saved, copied and pickled as with any other backend, and trains on after that."""
 
     def test_saved_and_loaded(self):
-        for backend in ("echo", echo_torch.backend(budget="0.5", keep="*.0")):
+        for backend in ("echo_eager", echo_torch.eager_backend(budget="0.5", keep="*.0")):
             with self.subTest(backend):
                 torch._dynamo.reset()
                 torch.manual_seed(0)
@@ -159,11 +159,11 @@ class Saved(Case):
                         self.assertTrue(torch.equal(p.grad, q.grad))
 
     def test_backends_of_the_same_options_are_equal(self):
-        one, same = (echo_torch.backend(budget="8GiB") for _ in range(2))
+        one, same = (echo_torch.eager_backend(budget="8GiB") for _ in range(2))
         self.assertEqual(one, same)
         self.assertEqual(hash(one), hash(same))
         self.assertEqual(one, pickle.loads(pickle.dumps(one)))
-        self.assertNotEqual(one, echo_torch.backend(budget="9GiB"))
+        self.assertNotEqual(one, echo_torch.eager_backend(budget="9GiB"))
 
 
 class Inputs(Case):
@@ -182,7 +182,7 @@ class Inputs(Case):
             return [result.detach(), *(p.grad for p in model.parameters())]
 
         self.trains_alike(
-            train, *(echo_torch.backend(measure=False, **(options | asked)) for asked in ({}, {"budget": 0.4}))
+            train, *(echo_torch.eager_backend(measure=False, **(options | asked)) for asked in ({}, {"budget": 0.4}))
         )
         self.assertIsNone(last().reason)
 
@@ -204,7 +204,7 @@ class Inputs(Case):
 
     def test_what_the_default_saves_may_be_read(self):
         model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.GELU())
-        torch.compile(model, backend=echo_torch.backend(budget=0.6))(torch.randn(512, WIDTH)).sum().backward()
+        torch.compile(model, backend=echo_torch.eager_backend(budget=0.6))(torch.randn(512, WIDTH)).sum().backward()
         self.assertGreater(last().recomputed, 0)  # the first layer reads the input again, which its gradient needs
 
 
@@ -215,7 +215,7 @@ class Sizes(Case):
         torch._dynamo.reset()
         torch.manual_seed(0)
         model = nn.Sequential(*(nn.Sequential(nn.Linear(128, 128), nn.GELU(), nn.LayerNorm(128)) for _ in range(6)))
-        loss = torch.compile(lambda x: model(x).square().mean(), backend=echo_torch.backend(**options))
+        loss = torch.compile(lambda x: model(x).square().mean(), backend=echo_torch.eager_backend(**options))
         peaks = []
         for rows in lengths:
             x = torch.randn(rows, 128)
@@ -250,7 +250,7 @@ class Results(Case):
             results[1].backward()
 
         x, y = torch.randn(512, WIDTH), torch.randint(2000, (512,))
-        for backend in ("default", "echo"):
+        for backend in ("default", "echo_eager"):
             torch._dynamo.reset()
             torch.manual_seed(0)
             body = nn.Sequential(
@@ -313,7 +313,9 @@ class Words(Case):
             before = len(echo_torch.reports())
             w = torch.randn(64, 64, requires_grad=True)
             with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-                torch.compile(program, backend=echo_torch.backend(measure=False))(torch.randn(64, 64), w).backward()
+                torch.compile(program, backend=echo_torch.eager_backend(measure=False))(
+                    torch.randn(64, 64), w
+                ).backward()
             for one in echo_torch.reports()[before:]:
                 if one.reason is not None:
                     self.assertNotRegex(one.reason, self.FORBIDDEN)
@@ -324,7 +326,7 @@ class Words(Case):
         model = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.GELU(), nn.Tanh()) for _ in range(4)))
         with self.assertLogs("echo_torch", logging.INFO) as said, warnings.catch_warnings():
             warnings.simplefilter("error", say.EchoWarning)
-            compiled = torch.compile(model, backend=echo_torch.backend(budget=0.8))
+            compiled = torch.compile(model, backend=echo_torch.eager_backend(budget=0.8))
             for _ in range(2):
                 compiled(torch.randn(512, 256)).square().sum().backward()
         lines = [record.getMessage() for record in said.records if "planned" in record.getMessage()]
@@ -336,7 +338,7 @@ class Words(Case):
     def test_nothing_to_gain_is_no_warning(self):
         with self.assertLogs("echo_torch", logging.DEBUG) as said, warnings.catch_warnings():
             warnings.simplefilter("error", say.EchoWarning)
-            model = torch.compile(nn.Linear(8, 8), backend="echo")
+            model = torch.compile(nn.Linear(8, 8), backend="echo_eager")
             model(torch.randn(4, 8)).sum().backward()
         self.assertTrue(all(record.levelno <= logging.INFO for record in said.records))
         self.assertTrue(any("found nothing below" in record.getMessage() for record in said.records))
@@ -344,7 +346,7 @@ class Words(Case):
     def test_nothing_is_shown_where_no_terminal_is(self):
         program = (
             "import support, torch; m = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU());"
-            "torch.compile(m, backend='echo')(torch.randn(512, 256)).square().sum().backward()"
+            "torch.compile(m, backend='echo_eager')(torch.randn(512, 256)).square().sum().backward()"
         )
         self.assertNotIn("echo", self.runs(program))
 
@@ -362,7 +364,7 @@ class Words(Case):
         self.assertIn("measuring operators: 3 of 7", said.records[0].getMessage())
 
     def test_reports_print_as_a_table(self):
-        model = torch.compile(Checkpointed(), backend=echo_torch.backend(measure=False))
+        model = torch.compile(Checkpointed(), backend=echo_torch.eager_backend(measure=False))
         model(torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True)).backward()
         reports = report.Reports()
         reports.add(last())

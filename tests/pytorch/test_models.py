@@ -22,7 +22,7 @@ class Models(Case):
         default = Training(build, default_backend()).train(3)
         for options in ({}, {"budget": 0.5}, {"budget": 0.4}):
             with self.subTest(options):
-                training = Training(build, echo_torch.backend(**options))
+                training = Training(build, echo_torch.eager_backend(**options))
                 trained = training.train(3)
                 report = echo_torch.reports()[-1]
                 self.assertIsNone(report.reason)

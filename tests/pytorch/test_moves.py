@@ -81,7 +81,7 @@ class Moves(Case):
     def moved(self, make: Callable[[], Step], ways: Late, **asked: Any) -> tuple[Any, int]:
         """The report and the measured peak of a step with moves, whose gradients are those without."""
         expected, _ = trained(make, default_backend())
-        found, peak = trained(make, echo_torch.backend(**asked))
+        found, peak = trained(make, echo_torch.eager_backend(**asked))
         self.assert_same_bits(expected, found)
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
@@ -146,7 +146,7 @@ class Moves(Case):
         for name, wrong in (("left", lambda away, _: away), ("came_back", never)):
             with self.subTest(name), other_memory():
                 with unittest.mock.patch.object(moves, name, wrong):
-                    found, _ = trained(TRANSFORMER, echo_torch.backend(**FAST))
+                    found, _ = trained(TRANSFORMER, echo_torch.eager_backend(**FAST))
                 self.assertFalse(all(map(torch.equal, expected, found)))
 
     def test_no_pinned_memory(self):
@@ -155,7 +155,7 @@ class Moves(Case):
             warn_once.cache_clear()
             with other_memory(room) as ways, warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                found, _ = trained(TRANSFORMER, echo_torch.backend(**FAST))
+                found, _ = trained(TRANSFORMER, echo_torch.eager_backend(**FAST))
             self.assert_same_bits(expected, found)
             self.assertEqual(ways.copies, room)
             said = [str(each.message) for each in said if issubclass(each.category, EchoWarning)]
@@ -173,7 +173,7 @@ class Moves(Case):
 
         for room in (None, 5):
             with other_memory(room) as ways:
-                self.trains_alike(train, echo_torch.backend(**FAST))
+                self.trains_alike(train, echo_torch.eager_backend(**FAST))
             self.assertGreater(ways.copies, 0)
 
     def test_gradients_of_a_batch_of_directions(self):
@@ -184,7 +184,7 @@ class Moves(Case):
             return [*torch.autograd.grad(result, [*model.parameters()], torch.eye(8), is_grads_batched=True)]
 
         with other_memory() as ways:
-            self.trains_alike(train, echo_torch.backend(**FAST))
+            self.trains_alike(train, echo_torch.eager_backend(**FAST))
         self.assertGreater(ways.copies, 0)
 
     def test_hooks_on_saved_tensors_read_no_copy_that_is_not_made(self):
@@ -198,7 +198,7 @@ class Moves(Case):
             return [p.grad for p in model.parameters()]
 
         with other_memory() as ways:
-            self.trains_alike(train, echo_torch.backend(**FAST))
+            self.trains_alike(train, echo_torch.eager_backend(**FAST))
         self.assertEqual(ways.copies, 0)
 
     def test_several_sizes(self):
@@ -211,7 +211,7 @@ class Moves(Case):
             return [p.grad for p in model.parameters()]
 
         with other_memory() as ways:
-            self.trains_alike(train, echo_torch.backend(**FAST))
+            self.trains_alike(train, echo_torch.eager_backend(**FAST))
         self.assertGreater(ways.copies, 0)
 
     def test_a_budget_of_the_host(self):
@@ -234,7 +234,7 @@ class Asked(Case):
                 self.subTest(given),
                 self.assertRaisesRegex(OptionError, "^offload=.* is no rate .*'25GB/s', or True$"),
             ):
-                echo_torch.backend(offload=given)
+                echo_torch.eager_backend(offload=given)
 
     def test_what_makes_no_sense(self):
         for asked, why in (
@@ -243,14 +243,14 @@ class Asked(Case):
             ({"offload": "25GB/s", "strategy": "min_cut"}, "^offload= is planned by strategy='budget', .*"),
         ):
             with self.subTest(asked), self.assertRaisesRegex(OptionError, why + "$"):
-                echo_torch.backend(**asked)
+                echo_torch.eager_backend(**asked)
 
     def test_the_memory_of_a_cpu_is_the_hosts(self):
         for offload in ("25GB/s", True):
-            for door in (echo_torch.backend, echo_torch.partition_fn):
+            for door in (echo_torch.backend, echo_torch.eager_backend, echo_torch.partition_fn):
                 with self.assertRaisesRegex(OptionError, "^offload=.* no GPU is here: leave it out, or ask .*$"):
                     door(offload=offload)
-        compiled = torch.compile(nn.Linear(4, 4), backend="echo", options={"offload": "25GB/s"})
+        compiled = torch.compile(nn.Linear(4, 4), backend="echo_eager", options={"offload": "25GB/s"})
         with self.assertRaisesRegex(OptionError, "no GPU is here"):
             compiled(torch.randn(2, 4)).sum().backward()
 

@@ -149,7 +149,7 @@ class Watched(Case):
         whole: bool = False,
     ) -> Callable[[], None]:
         """Trains some steps; one more is what is returned. `whole`: the loss is compiled as well."""
-        backend = backend or echo_torch.backend(measure=False)
+        backend = backend or echo_torch.eager_backend(measure=False)
         if whole:
             compiled, loss = torch.compile(lambda *x, of=loss: of(module(*x)), backend=backend), lambda y: y
         else:
@@ -279,7 +279,7 @@ class Outside(Watched):
             quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
             trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **dict.fromkeys(quiet, False))
             data = torch.utils.data.TensorDataset(torch.randn(16, WIDTH))
-            compiled = torch.compile(module, backend=echo_torch.backend(measure=False))
+            compiled = torch.compile(module, backend=echo_torch.eager_backend(measure=False))
             trainer.fit(compiled, torch.utils.data.DataLoader(data, batch_size=8))
 
         with self.assertLogs("echo_torch", logging.WARNING) as logged, self.assertRaises(Exception):  # noqa: B017
@@ -296,7 +296,7 @@ class Outside(Watched):
         self.assertEqual((step.graphs, step.outside, step.saved_outside), (1, [], 0))
 
     def test_other_backends_are_not_spoken_of(self) -> None:
-        echo_torch.backend()
+        echo_torch.eager_backend()
         with self.assertNoLogs("echo_torch", logging.WARNING):
             self.train(Recurrent(), backend=default_backend())
 
@@ -326,7 +326,7 @@ class Outside(Watched):
 class WholeStep(Watched):
     def against_the_allocator(self, module: nn.Module, **told: Any) -> outside.Step:
         torch.manual_seed(0)
-        step = self.train(module, words(64), backend=echo_torch.backend(), whole=True, **told)
+        step = self.train(module, words(64), backend=echo_torch.eager_backend(), whole=True, **told)
         if not told.get("accumulate"):
             module.zero_grad()
         before = sum(p.grad.nbytes for p in module.parameters() if p.grad is not None)
@@ -361,7 +361,7 @@ class WholeStep(Watched):
         """With several graphs at most what one graph hands to the next is counted too long."""
         for kind, more in ((Words, 0.01), (Disabled, 0.15)):
             self.setUp()
-            self.train(kind(), words(64), backend=echo_torch.backend(), whole=True)
+            self.train(kind(), words(64), backend=echo_torch.eager_backend(), whole=True)
             (found,) = outside.steps
             torch._dynamo.reset()
             module = kind()
@@ -397,7 +397,7 @@ class TheWatch(Watched):
             self.train(module, backend=backend, steps=3)
             return [p.grad for p in module.parameters()]
 
-        self.trains_alike(gradients, echo_torch.backend(measure=False))
+        self.trains_alike(gradients, echo_torch.eager_backend(measure=False))
         self.setUp()
         torch.manual_seed(0)
         module = Words()
@@ -428,7 +428,7 @@ class TheWatch(Watched):
 
     def test_forward_passes_without_backward_passes(self) -> None:
         module = Words()
-        compiled = torch.compile(module, backend=echo_torch.backend(measure=False))
+        compiled = torch.compile(module, backend=echo_torch.eager_backend(measure=False))
         for _ in range(5):
             compiled(words())  # kept by nobody, and not under no_grad
             mean_square(compiled(words())).backward()
@@ -449,7 +449,7 @@ class TheWatch(Watched):
             for _ in range(6):
                 unpacked[0] = 0
                 if not counts:
-                    compiled = torch.compile(module, backend=echo_torch.backend(measure=False))
+                    compiled = torch.compile(module, backend=echo_torch.eager_backend(measure=False))
                 mean_square(compiled(words())).backward()
                 counts.append(unpacked[0])
         self.assertEqual(len(set(counts)), 1, counts)
@@ -457,7 +457,7 @@ class TheWatch(Watched):
     def test_a_step_that_fails_is_not_counted(self) -> None:
         """Such as one that runs out of memory: its backward pass never ends."""
         module = Prints()
-        compiled = torch.compile(module, backend=echo_torch.backend(measure=False))
+        compiled = torch.compile(module, backend=echo_torch.eager_backend(measure=False))
 
         def fails(_: torch.Tensor) -> None:
             raise MemoryError
@@ -479,7 +479,7 @@ class TheWatch(Watched):
 
     def test_checkpoints_around_what_is_compiled(self) -> None:
         module = Words()
-        compiled = torch.compile(module.inner, backend=echo_torch.backend(measure=False))
+        compiled = torch.compile(module.inner, backend=echo_torch.eager_backend(measure=False))
         for reentrant in (True, False):
             for _ in range(5):
                 x = module.embed(words())
@@ -513,7 +513,7 @@ class Classifiers(Case):
             for kind in (nn.LSTM, nn.GRU, nn.RNN):
                 torch.manual_seed(0)
                 module = Net(kind)
-                mean_square(torch.compile(module, backend=echo_torch.backend(measure=False))(x)).backward()
+                mean_square(torch.compile(module, backend=echo_torch.eager_backend(measure=False))(x)).backward()
                 mine = [p.grad for p in module.parameters()]
                 module.zero_grad()
                 mean_square(module(x)).backward()
@@ -523,7 +523,7 @@ class Classifiers(Case):
             torch._dynamo.reset()  # without gradients, oneDNN's layer runs as it does by other backends
             module = Net(nn.LSTM)
             with torch.no_grad():
-                made = [torch.compile(module, backend=b)(x) for b in (default_backend(), echo_torch.backend())]
+                made = [torch.compile(module, backend=b)(x) for b in (default_backend(), echo_torch.eager_backend())]
             self.assert_same_bits(made[:1], made[1:])
 
 

@@ -106,7 +106,7 @@ class Predictions(Case):
         """Trains the same thing without and with Echo: the same bits, and the peaks that were predicted."""
         expected, default = trained(make, default_backend())
         for budget in budgets:
-            found, peak = trained(make, echo_torch.backend(budget=budget))
+            found, peak = trained(make, echo_torch.eager_backend(budget=budget))
             report = echo_torch.reports()[-1]
             self.assertIsNone(report.reason)
             for measured, told in ((default, report.default_peak), (peak, report.peak)):
@@ -191,7 +191,7 @@ class Users(Predictions):
         expected, _ = trained(make, default_backend())
         del runs[:]
         with unittest.mock.patch.object(costs, "SECONDS_FOR_USERS", 1.0):
-            found, _ = trained(make, echo_torch.backend(budget=0.7))
+            found, _ = trained(make, echo_torch.eager_backend(budget=0.7))
         self.assertEqual(len(runs), 8, "it runs four times a step and never else")
         self.assert_same_bits(expected, found)
         notes = "\n".join(echo_torch.reports()[-1].notes)
@@ -344,7 +344,7 @@ class Complex(Predictions):
         torch._dynamo.reset()
         for steps in (1, 2):  # the first call of a graph runs under a mode of AOTAutograd's
             with self.subTest(steps=steps):
-                self.trains_alike(lambda backend: once(make, backend, steps), echo_torch.backend(budget=0.5))
+                self.trains_alike(lambda backend: once(make, backend, steps), echo_torch.eager_backend(budget=0.5))
 
 
 def once(make: Callable[[], Step], backend: Any, steps: int) -> list[torch.Tensor]:
@@ -389,7 +389,7 @@ class Sparse(Predictions):
         def rows() -> tuple[torch.Tensor]:
             return (torch.randint(0, 500, (64, 4)),)
 
-        trained(make, echo_torch.backend())
+        trained(make, echo_torch.eager_backend())
         reason = echo_torch.reports()[-1].reason
         self.assertRegex(reason, "'_embedding_bag_backward'.*torch.sparse_coo, whose bytes are not known ahead")
 
@@ -407,7 +407,7 @@ class Data(Predictions):
 
         _, peak = trained(lambda: make(1.0), default_backend())
         _, less = trained(lambda: make(0.0), default_backend())
-        trained(lambda: make(1.0), echo_torch.backend(budget=0.9))
+        trained(lambda: make(1.0), echo_torch.eager_backend(budget=0.9))
         report = echo_torch.reports()[-1]
         self.assertLessEqual(abs(peak / report.default_peak - 1), 0.01)
         self.assertLess(less, 0.9 * peak)
@@ -434,7 +434,7 @@ class Data(Predictions):
 
         _, full = trained(lambda: make(2.0), default_backend())
         _, empty = trained(lambda: make(-1.0), default_backend())
-        trained(lambda: make(0.5), echo_torch.backend(budget=0.9))
+        trained(lambda: make(0.5), echo_torch.eager_backend(budget=0.9))
         report = echo_torch.reports()[-1]
         self.assertLessEqual(abs(full / report.default_peak - 1), 0.01)
         self.assertLess(empty, 0.9 * full)

@@ -189,7 +189,7 @@ class Held(Case):
         for name, (hold, read) in HOLDERS.items():
             with self.subTest(name), counted() as counts:
                 torch._dynamo.reset()
-                backend = echo_torch.backend(budget=0.9, measure=False)
+                backend = echo_torch.eager_backend(budget=0.9, measure=False)
                 free, _ = self.train(backend)
                 self.assertGreater(counts["over"], 2)
                 self.assertEqual(counts["apart"], 0)
@@ -216,7 +216,7 @@ class Plans(Case):
 
     def test_results_are_written_over_arguments(self):
         with counted() as counts:
-            self.trains_alike(self.train, echo_torch.backend(budget=0.4))
+            self.trains_alike(self.train, echo_torch.eager_backend(budget=0.4))
         self.assertIsNone(last().reason)
         self.assertGreater(counts["over"], 10)
         self.assertEqual(counts["apart"], 0)
@@ -232,12 +232,12 @@ class Plans(Case):
             return [x.grad]
 
         with counted() as counts:
-            self.trains_alike(train, echo_torch.backend(budget=0.5), echo_torch.backend(budget=0.8))
+            self.trains_alike(train, echo_torch.eager_backend(budget=0.5), echo_torch.eager_backend(budget=0.8))
         self.assertGreater(counts["over"], 3)
 
     def test_a_retained_graph(self):
         with counted() as counts:
-            self.trains_alike(lambda b: self.train(b, 2), echo_torch.backend(budget=0.7))
+            self.trains_alike(lambda b: self.train(b, 2), echo_torch.eager_backend(budget=0.7))
         self.assertGreater(counts["over"], 10)
 
     def test_hooks_that_keep_what_is_saved(self):
@@ -252,7 +252,7 @@ class Plans(Case):
             return self.train(backend, hooks=hooks)
 
         with counted() as counts:
-            self.trains_alike(hooked, echo_torch.backend(budget=0.7))
+            self.trains_alike(hooked, echo_torch.eager_backend(budget=0.7))
         self.assertIsNone(last().reason)
         self.assertGreater(counts["over"], 3)
         self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
@@ -269,7 +269,7 @@ class Plans(Case):
             hooks = torch.autograd.graph.saved_tensors_hooks(pack, torch.from_numpy)
             return self.train(backend, hooks=hooks)
 
-        self.trains_alike(hooked, echo_torch.backend(budget=0.7))
+        self.trains_alike(hooked, echo_torch.eager_backend(budget=0.7))
         self.assertIsNone(last().reason)
         self.assertTrue(all((array == copy).all() for array, copy in kept))
 
@@ -284,7 +284,7 @@ class Plans(Case):
             batch = torch.randn(2, 256, 256)
             return [*torch.autograd.grad(f(x), x, batch, is_grads_batched=True)]
 
-        self.trains_alike(train, echo_torch.backend(budget=0.4), echo_torch.backend(budget=0.8))
+        self.trains_alike(train, echo_torch.eager_backend(budget=0.4), echo_torch.eager_backend(budget=0.8))
         self.assertIsNone(last().reason)
 
     def test_what_an_operator_of_the_user_keeps(self):
@@ -309,7 +309,7 @@ class Plans(Case):
             value.backward()
             return [value.detach(), w.grad]
 
-        self.trains_alike(train, echo_torch.backend(budget=0.9), echo_torch.backend(budget=0.5))
+        self.trains_alike(train, echo_torch.eager_backend(budget=0.9), echo_torch.eager_backend(budget=0.5))
         self.assertTrue(all(torch.equal(value, copy) for value, copy in kept))
 
     def test_what_does_not_lie_as_tracing_promised(self):
@@ -339,8 +339,8 @@ class Plans(Case):
             with self.subTest(function.__name__):
                 self.trains_alike(
                     functools.partial(train, function=function),
-                    echo_torch.backend(strategy="min_cut", measure=False),
-                    echo_torch.backend(budget=0.9, measure=False),
+                    echo_torch.eager_backend(strategy="min_cut", measure=False),
+                    echo_torch.eager_backend(budget=0.9, measure=False),
                 )
                 self.assertIsNone(last().reason)
 
@@ -357,7 +357,7 @@ class Plans(Case):
             self.assertTrue(torch.equal(gradient, torch.ones(ROWS)))
             return [a.detach(), b.detach(), x.grad]
 
-        self.trains_alike(train, echo_torch.backend(budget=0.9))
+        self.trains_alike(train, echo_torch.eager_backend(budget=0.9))
 
 
 if __name__ == "__main__":

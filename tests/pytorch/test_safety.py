@@ -92,7 +92,7 @@ class SameBits(Case):
             return trained(build(), loss, backend, shape)
 
         before = len(echo_torch.reports())
-        self.trains_alike(train, echo_torch.backend(**(TIGHT | options)))
+        self.trains_alike(train, echo_torch.eager_backend(**(TIGHT | options)))
         self.assertGreater(len(echo_torch.reports()), before)
         reasons = [r.reason for r in echo_torch.reports()[before:]]
         if planned:
@@ -153,7 +153,7 @@ class SameBits(Case):
             value.sum().backward()
             return [*(p.grad for p in m.parameters()), torch.rand(3)]
 
-        self.trains_alike(train, echo_torch.backend(budget=0.5))
+        self.trains_alike(train, echo_torch.eager_backend(budget=0.5))
         self.assertIn("draws the random numbers", last().reason)
 
     def test_dropout_of_what_is_overwritten(self):
@@ -178,7 +178,7 @@ class SameBits(Case):
 
         self.same(blocks, loss)
         with self.assertRaisesRegex(RuntimeError, "x is too large"):
-            trained(blocks(), functools.partial(loss, most=0), echo_torch.backend(**TIGHT))
+            trained(blocks(), functools.partial(loss, most=0), echo_torch.eager_backend(**TIGHT))
         self.assertIsNone(last().reason)
 
     def test_an_assertion_is_not_measured(self):
@@ -188,7 +188,7 @@ class SameBits(Case):
 
         with unittest.mock.patch("echo_torch.costs._measure", return_value={}) as measure:
             with contextlib.suppress(Exception):
-                trained(blocks(), loss, echo_torch.backend(**TIGHT), (48, 64), steps=1)
+                trained(blocks(), loss, echo_torch.eager_backend(**TIGHT), (48, 64), steps=1)
         jobs = [job for call in measure.call_args_list for job in call.args[0].values()]
         self.assertGreater(len(jobs), 0)
         self.assertFalse([job for job in jobs if "assert" in str(job[0])])
@@ -251,7 +251,7 @@ class SameBits(Case):
                 return [w.grad, *(p.grad for p in m.parameters())]
 
             with torch._dynamo.config.patch(allow_rnn=True):
-                self.trains_alike(train, echo_torch.backend(budget=0.6, measure=False))
+                self.trains_alike(train, echo_torch.eager_backend(budget=0.6, measure=False))
             self.assertIsNone(last().reason)
 
     def test_what_only_another_operator_can_make_is_not_measured(self):
@@ -292,7 +292,7 @@ class SameBits(Case):
             (a.sum() + b.square().sum() + c.sum() + d.sum()).backward()
             return [a.detach(), b.detach(), x.grad, *(p.grad for p in m.parameters())]
 
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
 
     def test_the_users_own_checkpoints(self):
         def loss(m, x):
@@ -346,7 +346,7 @@ class SameBits(Case):
                 step(torch.randn(512, 64))
             return [p.grad for p in m.parameters()]
 
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
 
     def test_compiled_autograd_of_what_was_compiled_without_it(self):
         def train(backend):
@@ -358,7 +358,7 @@ class SameBits(Case):
                 value.backward()
             return [value.detach(), *(p.grad for p in m.parameters())]
 
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
 
     def test_tensors_that_are_distributed(self):
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -377,7 +377,7 @@ class SameBits(Case):
             gradients = [p.grad for p in m.parameters()]
             return [value.detach(), *(getattr(g, "_local_tensor", g) for g in gradients)]
 
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
         self.assertNotIn("Error", last().reason or "")
 
     def test_retained_graph(self):
@@ -390,7 +390,7 @@ class SameBits(Case):
             value.backward()
             return [value.detach(), *(p.grad for p in m.parameters())]
 
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
 
     def test_autocast(self):
         def loss(m, x):
@@ -424,14 +424,14 @@ class SameBits(Case):
 
     def test_no_gradient_is_asked_for(self):
         m = blocks().eval()
-        f = torch.compile(m, backend=echo_torch.backend())
+        f = torch.compile(m, backend=echo_torch.eager_backend())
         x = torch.randn(32, 64)
         with torch.no_grad():
             self.assertTrue(torch.equal(f(x), m(x)))
 
     def test_double_backward_is_declined_as_pytorch_does(self):
         m = blocks()
-        f = torch.compile(lambda x: m(x).square().mean(), backend=echo_torch.backend(**TIGHT))
+        f = torch.compile(lambda x: m(x).square().mean(), backend=echo_torch.eager_backend(**TIGHT))
         x = torch.randn(32, 64, requires_grad=True)
         (gradient,) = torch.autograd.grad(f(x), x, create_graph=True)
         with self.assertRaises(RuntimeError):
@@ -451,7 +451,7 @@ class SameBits(Case):
             return values
 
         before = len(echo_torch.reports())
-        self.trains_alike(train, echo_torch.backend(**TIGHT))
+        self.trains_alike(train, echo_torch.eager_backend(**TIGHT))
         self.assertEqual(len(echo_torch.reports()), before + 1)
         self.assertIsNone(last().reason)
 
@@ -515,7 +515,7 @@ class Falls(Case):
         warn_once.cache_clear()
 
     def train(self, **options):
-        return trained(blocks(), lambda m, x: m(x).square().mean(), echo_torch.backend(**options), steps=1)
+        return trained(blocks(), lambda m, x: m(x).square().mean(), echo_torch.eager_backend(**options), steps=1)
 
     def test_a_fault_of_ours(self):
         expected = trained(blocks(), lambda m, x: m(x).square().mean(), default_backend(), steps=1)
@@ -544,7 +544,7 @@ class Falls(Case):
         self.runs(
             "import support, torch, echo_torch; echo_torch.TESTED = ();"
             "m = torch.nn.Linear(8, 8);"
-            "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
+            "torch.compile(m, backend='echo_eager')(torch.randn(4, 8)).sum().backward();"
             "assert echo_torch._distrust() is None; assert len(echo_torch.reports()) == 1"
         )
 
@@ -559,7 +559,7 @@ class Falls(Case):
         )
 
     def test_a_version_that_lacks_what_its_own_partition_is_made_by(self):
-        makers = (echo_torch.backend, echo_torch.partition_fn, echo_torch.partitioner)
+        makers = (echo_torch.backend, echo_torch.eager_backend, echo_torch.partition_fn, echo_torch.partitioner)
         for part, path in (
             ("default_partitioner", "min_cut_rematerialization_partition"),
             ("functorch_config", "torch._functorch.config"),
@@ -573,7 +573,7 @@ class Falls(Case):
         said = self.runs(
             "import support, torch, warnings; del torch._C._storage_Use_Count; import echo_torch;"
             "m = torch.nn.Linear(8, 8); warnings.simplefilter('always');"
-            "torch.compile(m, backend='echo')(torch.randn(4, 8)).sum().backward();"
+            "torch.compile(m, backend='echo_eager')(torch.randn(4, 8)).sum().backward();"
             "assert '_storage_Use_Count' in echo_torch.reports()[0].reason"
         )
         self.assertRegex(said, "EchoWarning.*has no torch._C._storage_Use_Count")
@@ -581,7 +581,7 @@ class Falls(Case):
     def test_options_of_compile(self):
         def run(options):
             torch._dynamo.reset()
-            m = torch.compile(blocks(), backend="echo", options=options)
+            m = torch.compile(blocks(), backend="echo_eager", options=options)
             m(torch.randn(256, 64)).square().mean().backward()
 
         with warnings.catch_warnings():
@@ -605,7 +605,7 @@ class Falls(Case):
 
     def test_a_step_of_gradients_alone_is_proved_to_need_what_it_needs(self):
         module = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(3)))
-        shown = torch.compile(module, backend=echo_torch.backend())
+        shown = torch.compile(module, backend=echo_torch.eager_backend())
         with warnings.catch_warnings():
             warnings.simplefilter("error", EchoWarning)
             shown(torch.randn(2, 256)).square().sum().backward()
@@ -613,7 +613,7 @@ class Falls(Case):
         self.assertEqual(last().bound, last().default_peak)
 
     def test_a_graph_without_gradients_says_nothing(self):
-        shown = torch.compile(lambda x: x + 1, backend=echo_torch.backend(budget=0.5, strict=True))
+        shown = torch.compile(lambda x: x + 1, backend=echo_torch.eager_backend(budget=0.5, strict=True))
         x = torch.randn(4, 4, requires_grad=True)
         with warnings.catch_warnings():
             warnings.simplefilter("error", EchoWarning)
@@ -638,10 +638,10 @@ class Falls(Case):
         wrong += [{"seconds": 0}, {"seconds": "1"}, {"strategy": "best"}, {"checkpoints": "drop"}]
         for options in wrong:
             with self.subTest(options), self.assertRaises(ValueError) as raised:
-                echo_torch.backend(**options)
+                echo_torch.eager_backend(**options)
             self.assertIn(next(iter(options)), str(raised.exception))
         with self.assertRaisesRegex(TypeError, "did you mean 'budget'"):
-            echo_torch.backend(budgets=1)
+            echo_torch.eager_backend(budgets=1)
 
     def test_budgets_in_all_their_forms(self):
         for budget, expected in (
@@ -699,7 +699,7 @@ class Falls(Case):
         self.assertTrue(last().cached)
 
     def test_the_entry_point(self):
-        self.assertIn("echo", torch._dynamo.list_backends(None))
+        self.assertLessEqual({"echo", "echo_eager"}, {*torch._dynamo.list_backends(None)})
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Scripts(Case):
         expected = SCRIPTS[name]("aot_eager", Epoch())
         torch._dynamo.reset()
         before = len(echo_torch.reports())
-        self.assert_same_bits(expected, SCRIPTS[name]("echo", Epoch()))
+        self.assert_same_bits(expected, SCRIPTS[name]("echo_eager", Epoch()))
         reports = echo_torch.reports()[before:]
         self.assertEqual(any(report.reason is None for report in reports), planned, str(reports))
 

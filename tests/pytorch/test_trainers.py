@@ -133,7 +133,7 @@ class Trainers(Case):
         expected = train(default_backend(), **told)
         torch._dynamo.reset()
         before = len(echo_torch.reports())
-        self.assertEqual(train("echo", **told), expected)
+        self.assertEqual(train("echo_eager", **told), expected)
         self.assertGreater(len(expected), 2)
         report = echo_torch.reports()[before]
         self.assertIsNone(report.reason)
@@ -156,7 +156,7 @@ class Trainers(Case):
 
     def test_lightning_around_a_module_that_logs_fails_with_any_backend(self) -> None:
         """The guide says so; when this fails, it can say less."""
-        for backend in ("aot_eager", "echo"):
+        for backend in ("aot_eager", "echo_eager"):
             with self.subTest(backend), self.assertRaises(InternalTorchDynamoError):
                 torch._dynamo.reset()
                 by_lightning(backend, around=True)

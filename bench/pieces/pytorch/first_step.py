@@ -19,7 +19,7 @@ import echo_torch  # noqa: E402
 def main():
     name, rows = sys.argv[1:]
     warnings.simplefilter("ignore")
-    training = Training(MODELS[name], echo_torch.backend(measure=False))
+    training = Training(MODELS[name], echo_torch.eager_backend(measure=False))
     begun = time.perf_counter()
     training.train(1)
     whole = time.perf_counter() - begun

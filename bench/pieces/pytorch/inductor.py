@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Trains the models of zoo_models.py under Inductor, by its default and with Echo's partitioner: inductor.py [MODEL…]
+"""Trains models under Inductor, alone and with Echo: inductor.py [MODEL…]
 
-One model after the other, each in a process of its own with an empty cache of Inductor's. Peaks are MB (10^6 bytes) above
+Models are those of examples/pytorch/trained.py, or those named, of zoo_models.py too. One model after the other, each in a process of its own with an empty cache of Inductor's. Peaks are MB (10^6 bytes) above
 parameters and inputs, by the CPU allocator's own count; times are processor time, the median over pairs of steps."""
 import datetime
 import json
@@ -24,12 +24,10 @@ KEYS = ("model", "default_mb", "judged_default_mb", "echo_mb", "judged_mb", "tim
 
 def main():
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps(trained(sys.argv[2])))
+        print(json.dumps(row_of(sys.argv[2])))
         return 0
-    zoo.from_here()
-    from zoo_models import MODELS
-
-    names = sys.argv[1:] or list(MODELS)
+    MODELS, names = models()
+    names = sys.argv[1:] or names
     if unknown := [name for name in names if name not in MODELS]:
         raise SystemExit(f"inductor: no model '{unknown[0]}': choose from {', '.join(MODELS)}")
     earlier = results.load("inductor") or {"rows": []}
@@ -46,22 +44,30 @@ def main():
     return 0
 
 
-def trained(name):
-    """The row of one model."""
+def models():
+    """All models by name, and the names of those that are measured where none is named."""
     zoo.from_here()
+    import trained
+    import zoo_models
+
+    return trained.MODELS | zoo_models.MODELS, list(trained.MODELS)
+
+
+def row_of(name):
+    """The row of one model."""
+    MODELS, _ = models()
     import torch
     from measure import Training
-    from zoo_models import MODELS
 
     import echo_torch
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
 
-    def ready(partitioner):
+    def ready(backend):
         """A training that is compiled, its first gradients, the peak of a step and the seconds that compiling took."""
         with torch._inductor.utils.fresh_cache():
-            training = Training(MODELS[name], "inductor", options={"custom_partitioner_fn": partitioner})
+            training = Training(MODELS[name], backend)
             torch.manual_seed(2)
             begun = time.process_time()
             training.backward()
@@ -70,9 +76,9 @@ def trained(name):
             return training, gradients, training.train(2).peak, took
 
     torch.compile(torch.square)(torch.zeros(2))  # what a process does once
-    default, expected, default_peak, default_took = ready(None)
+    default, expected, default_peak, default_took = ready("inductor")
     before = len(echo_torch.reports())
-    echo, found, peak, took = ready(echo_torch.partitioner())
+    echo, found, peak, took = ready("echo")
     reports = echo_torch.reports()[before:]
     pairs = []
     for _ in range(PAIRS):

@@ -87,8 +87,8 @@ def trained(name):
         return None if count is None else round(count / 1e6, 4)
 
     default, _ = steps("aot_eager")
-    echo, reports = steps(echo_torch.backend())
-    least, _ = steps(echo_torch.backend(budget=BUDGET))
+    echo, reports = steps(echo_torch.eager_backend())
+    least, _ = steps(echo_torch.eager_backend(budget=BUDGET))
     same = default.digests == echo.digests == least.digests
     note = ""
     if not same and steps("aot_eager")[0].digests != steps("aot_eager")[0].digests:

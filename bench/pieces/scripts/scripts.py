@@ -64,7 +64,7 @@ def row_of(name: str) -> Row:
 
 def of_echo(name: str, default: Row, quiet: list[int]) -> Row:
     """Peaks are those of steps in which nothing was compiled."""
-    echo = trained(name, "echo")
+    echo = trained(name, "echo_eager")
     same, note = echo["digests"] == default["digests"], ""
     if not same and trained(name, DEFAULT)["digests"] != default["digests"]:
         same, note = None, "other bits at every run, with Echo or without"
@@ -157,7 +157,7 @@ def times(name: str) -> Row:
     """The median of how many times as long a step takes with Echo, of pairs of steps that follow each other; and how
     long it takes by the default partition."""
     pairs = []
-    with Turn(name, DEFAULT) as default, Turn(name, "echo") as echo:
+    with Turn(name, DEFAULT) as default, Turn(name, "echo_eager") as echo:
         while True:
             order = (default, echo) if len(pairs) % 2 else (echo, default)
             found = {turn: turn.step() for turn in order}

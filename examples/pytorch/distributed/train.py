@@ -94,7 +94,7 @@ def main() -> None:
     if options.device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     found = []
-    for backend in (pytorchs(1.0), echo_torch.backend(budget=options.budget)):
+    for backend in (pytorchs(1.0), echo_torch.eager_backend(budget=options.budget)):
         torch._dynamo.reset()
         sizes = options.width, options.layers
         found.append(train(wrapped(options.wrap, backend, options.device, *sizes), options))

@@ -3,7 +3,7 @@
     model = torch.compile(model, backend="echo")
     model = torch.compile(model, backend=echo_torch.backend(budget="8GiB"))
 
-Options of `backend`, `partition_fn`, `partitioner` and `estimate`: see `echo_torch.options.Options`.
+Options of `backend`, `eager_backend`, `partition_fn`, `partitioner` and `estimate`: see `echo_torch.options.Options`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from echo_torch.options import Asked
     from echo_torch.report import Reports
 
-__all__ = ["Estimate", "StepError", "backend", "estimate", "partition_fn", "partitioner", "reports"]
+__all__ = ["Estimate", "StepError", "backend", "eager_backend", "estimate", "partition_fn", "partitioner", "reports"]
 TESTED = ("2.11", "2.13")  # other versions are tried first: see `_distrust`
 
 
@@ -41,16 +41,26 @@ def partition_fn(**asked: Unpack[Asked]) -> Callable[..., Any]:
 
 
 def backend(**asked: Unpack[Asked]) -> Backend:
-    """A backend for `torch.compile`, without Inductor. Errors as those of `partition_fn`."""
-    from echo_torch import moves
-    from echo_torch.compiling import Backend
-    from echo_torch.estimation import Estimate as Estimate
-    from echo_torch.estimation import estimate as estimate
-    from echo_torch.faults import StepError as StepError
+    """A backend for `torch.compile`, on top of Inductor; with `offload=` as `eager_backend`, since Inductor moves
+    nothing. Errors as those of `partition_fn`.
+    """
+    return _backend("Backend", asked)
+
+
+def eager_backend(**asked: Unpack[Asked]) -> Backend:
+    """A backend for `torch.compile` without Inductor: operators run one by one, and every result has the bits of
+    `aot_eager`. Errors as those of `partition_fn`.
+    """
+    return _backend("EagerBackend", asked)
+
+
+def _backend(kind: str, asked: Any) -> Backend:
+    from echo_torch import compiling, moves
     from echo_torch.options import options_of
 
     moves.require_device(options := options_of(asked))
-    return Backend(options)
+    made: Backend = getattr(compiling, kind)(options)
+    return made
 
 
 @functools.cache
@@ -73,11 +83,14 @@ def _distrust() -> str | None:
 
 
 def __getattr__(name: str) -> Any:
-    """`echo`, the backend "echo" of `torch.compile`: made when it is looked up, which is before anything is traced, so
-    that `_distrust` may compile its model. And `estimate`, with what it returns and raises.
+    """`echo` and `echo_eager`, the backends of `torch.compile` of these names: made when they are looked up, which is
+    before anything is traced, so that `_distrust` may compile its model. And `estimate`, with what it returns and
+    raises.
     """
     if name == "echo":
         return backend()
+    if name == "echo_eager":
+        return eager_backend()
     if name in ("estimate", "Estimate", "StepError"):
         from echo_torch import estimation
 

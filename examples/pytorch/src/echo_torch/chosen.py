@@ -13,6 +13,7 @@ import torch
 
 from echo_torch import costs, reuse, say
 from echo_torch.agree import Agreement
+from echo_torch.apart import keep_apart
 from echo_torch.graph import Call, Needless, Unknown, device_of
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
@@ -24,6 +25,7 @@ from echo_torch.say import log
 
 TRIES = 3  # plans: one for each view, and one more by what the better of them missed
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
+LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
 MOST_STEP = 2.5  # times the overhead of the last plan, for the next one
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
@@ -38,6 +40,7 @@ class Asked:
     view: int
     budget: int | None  # bytes
     overhead: float  # a part of a step
+    after: Candidate | None = None  # that is to be bettered
 
 
 @dataclass
@@ -90,7 +93,7 @@ class Chooser:
         ]
         halves = next((each.halves for each in found if each.plan.steps == steps), None)
         if halves is None:  # another rank has judged it
-            halves = Builder(host, steps).build()
+            halves = self._built(steps)
         watch.lap("building")
         self._report(told)
         digest = host.digest(self.facts, self.order, self.options, host.is_dynamic, reuse.EVERYWHERE)
@@ -135,14 +138,28 @@ class Chooser:
         options = self.options
         graph = self._view(asked.view).graph
         plan = graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
-        if any(each.plan.steps == plan.steps for each in found):
+        last = next((each for each in found if each is asked.after), None)
+        if any(each.plan.steps == plan.steps for each in found) or (last and not self._promises(plan, last)):
             return
-        halves = Builder(self.host, plan.steps).build()
+        halves = self._built(plan.steps)
         judged = self._judged(halves, [call for call, *_ in plan.steps])
         if judged.kept > (default_kept := self.judged_default.kept):
             kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
             raise Needless(f"the plan keeps {kept}")
         found.append(Candidate(asked, plan, halves, judged))
+
+    def _built(self, steps: Any) -> Halves:
+        halves = Builder(self.host, steps).build()
+        for half in halves:
+            keep_apart(half)
+        return halves
+
+    def _promises(self, plan: Any, last: Candidate) -> bool:
+        """Whether a plan is worth a lowering, for what it promises beside the last one of its view. It always is where
+        that one misses what is asked for, or where there is a budget.
+        """
+        is_short = self.limit is not None or self._used(last) > 1
+        return is_short or plan.peak_bytes < LEAST_GAIN * last.plan.peak_bytes
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
@@ -188,10 +205,10 @@ class Chooser:
     def _next(self, last: Candidate) -> Asked:
         asked = last.asked
         if asked.budget is not None:
-            return Asked(asked.view, int(asked.budget / self._used(last)), asked.overhead)
+            return Asked(asked.view, int(asked.budget / self._used(last)), asked.overhead, last)
         base = self._view(asked.view).recomputed
         step = min(WELL_USED / max(self._used(last), 1e-9), MOST_STEP)
-        return Asked(asked.view, None, base + (asked.overhead - base) * step)
+        return Asked(asked.view, None, base + (asked.overhead - base) * step, last)
 
     def _overhead(self, each: Candidate) -> float:
         before = self.judged_default.microseconds

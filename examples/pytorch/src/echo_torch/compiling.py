@@ -1,8 +1,9 @@
-"""The backend of `torch.compile`: an object that can be pickled and copied with the model that it compiled."""
+"""The backends of `torch.compile`: objects that can be pickled and copied with the model that they compiled."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from echo_torch import _distrust, hooks, outside, say
+from echo_torch import _distrust, fused, hooks, outside, say
+from echo_torch.fused import divided
 from echo_torch.options import Options, options_of
 from echo_torch.partition import partition, reports
-from echo_torch.where import source_name
+from echo_torch.where import names_of
 
 
 @dataclass(unsafe_hash=True)
 class Backend:
-    """Runs each graph as its plan says, operator by operator. Two of the same options are equal.
+    """The backend `echo`: Inductor compiles each graph, in the halves that Echo chooses. Two of the same options are
+    equal.
 
     ImportError: this PyTorch lacks what even its own partition is made by.
     """
@@ -37,31 +40,77 @@ class Backend:
     def __name__(self) -> str:
         return "echo"
 
-    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Backend], tuple[dict[str, Any]]]:
-        return _made_of, (asdict(self.options),)
+    def __reduce__(self) -> tuple[Callable[..., Backend], tuple[type[Backend], dict[str, Any]]]:
+        return _made_of, (type(self), asdict(self.options))
 
     def __call__(
-        self, graph: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
+        self,
+        graph: Any,
+        inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **_: Any,
     ) -> Callable[..., Any]:
-        """Compiles a graph of TorchDynamo's. `options`: those of `torch.compile(model, options=…)`."""
+        """Compiles a graph of TorchDynamo's. `mode` and `options` are those of `torch.compile`; options that are not
+        Echo's are Inductor's.
+        """
+        own, others = divided(options or {})
+        say.show_on_terminal()
+        chosen = options_of(asdict(self.options) | own) if own else self.options
+        if chosen.offload:  # Inductor carries no moves out
+            return one_by_one(chosen, self.distrust, graph, inputs)
+        return fused.compiled(chosen, self.distrust, mode, others, graph, inputs) or one_by_one(
+            chosen, self.distrust, graph, inputs
+        )
+
+    def reset(self) -> None:
+        """For `torch._dynamo.reset`: lets go of what Inductor has recorded on a GPU."""
+        if trees := sys.modules.get("torch._inductor.cudagraph_trees"):
+            trees.reset_cudagraph_trees()
+
+
+class EagerBackend(Backend):
+    """The backend `echo_eager`: each graph runs as its plan says, operator by operator."""
+
+    @property
+    def __name__(self) -> str:
+        return "echo_eager"
+
+    def __call__(
+        self,
+        graph: Any,
+        inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> Callable[..., Any]:
+        """Compiles a graph of TorchDynamo's. `options` are those of `torch.compile`; a mode is Inductor's."""
+        if mode is not None:
+            say.warn_once(f"echo_eager runs operators one by one, and mode={mode!r} changes nothing: leave it out")
         chosen = options_of(asdict(self.options) | dict(options)) if options else self.options
         say.show_on_terminal()
-        return compile_by(functools.partial(partition, options=chosen, distrust=self.distrust), graph, inputs)
+        return one_by_one(chosen, self.distrust, graph, inputs)
 
 
-def _made_of(options: dict[str, Any]) -> Backend:
-    return Backend(options_of(options))
+def _made_of(kind: type[Backend], options: dict[str, Any]) -> Backend:
+    return kind(options_of(options))
+
+
+def one_by_one(options: Options, distrust: str | None, graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compiles a graph of TorchDynamo's so that its operators run one by one, by a plan for these options."""
+    return compile_by(functools.partial(partition, options=options, distrust=distrust), graph, inputs)
 
 
 def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     """Compiles a graph of TorchDynamo's with the two halves that `divide` makes of it."""
-    names = tuple(source_name(node) for node in graph.graph.find_nodes(op="placeholder"))
     watched = outside.graph_of(graph)
     compile_it: Callable[..., Callable[..., Any]] = hooks.aot_autograd(
         fw_compiler=watched.forward,
         bw_compiler=watched.backward,
         inference_compiler=hooks.boxed_nop,
-        partition_fn=watched.divide(functools.partial(divide, names=names)),
+        partition_fn=watched.divide(functools.partial(divide, names=names_of(graph))),
         keep_inference_input_mutations=True,
     )
     with outside.traceable(graph, inputs):

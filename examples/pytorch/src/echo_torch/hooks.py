@@ -39,6 +39,7 @@ _PARTS = {
     "callback_handler": "torch._dynamo.callback:callback_handler",
     "autograd_node": "torch._C:_current_autograd_node",
     "saved_hooks": "torch._C._autograd:_top_saved_tensors_default_hooks",
+    "InductorWrapper": "torch:_TorchCompileInductorWrapper",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
 _OPTIONAL = (
@@ -49,6 +50,7 @@ _OPTIONAL = (
     "callback_handler",
     "autograd_node",
     "saved_hooks",
+    "InductorWrapper",
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,45 @@ class Partitioner(CustomPartitionerFn):
         self.options.refuse_offload("under Inductor")
 
     def __call__(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
-        more.pop("compiler", None)
         say.show_on_terminal()
-        made = partition.partition(
-            gm, joint_inputs, options=self.options, lowered_as=lowered.step_of, distrust=self.distrust, **more
-        )
+        made = self.halves(gm, joint_inputs, **more)
         say.tell()
         return made
+
+    def halves(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
+        """The halves of a joint graph that Inductor compiles."""
+        more.pop("compiler", None)
+        return partition.partition(
+            gm, joint_inputs, options=self.options, lowered_as=lowered.step_of, distrust=self.distrust, **more
+        )
 
     def uuid(self) -> Any:
         sources = get_hash_for_files(tuple(str(file) for file in sorted(Path(__file__).parent.glob("*.py"))))
         version: str = _core.version
         return version, repr(self.options), self.distrust, sources
+
+
+class OfBackend(Partitioner):
+    """The partitioner for one graph of the backend `echo`. What it decides is told when the graph's step is whole.
+
+    `watched` is the graph, and `names` are those of its inputs in the user's code.
+    """
+
+    def __init__(self, options: Options, distrust: str | None, watched: Any, names: Sequence[str]) -> None:
+        self.options, self.distrust, self.watched, self.names = options, distrust, watched, names
+
+    def __deepcopy__(self, _: Any) -> OfBackend:
+        return self  # Inductor copies its settings
+
+    def __reduce__(self) -> Any:  # and pickles them, to name what it keeps
+        return _partitioner_of, (asdict(self.options),)
+
+    def __call__(self, gm: Any, joint_inputs: Any, **more: Any) -> Any:
+        return self.watched.divide(functools.partial(self.halves, names=self.names))(gm, joint_inputs, **more)
+
+
+def _partitioner_of(options: dict[str, Any]) -> Partitioner:
+    return Partitioner(**options)
 
 
 def traced_as() -> dict[str, Any]:

@@ -119,17 +119,38 @@ class Graph:
         return self._compile(graph, inputs, self.watch.backward)
 
     def _compile(self, graph: fx.GraphModule, inputs: Any, observe: Callable[..., Any]) -> Any:
-        run, watch = hooks.boxed_nop(graph, inputs), self.watch
-        watch.compiled += 1
+        run = hooks.boxed_nop(graph, inputs)
+        self.watch.compiled += 1
         if not hasattr(run, "__code__") or hooks.dynamo_config.compiled_autograd:
             say.tell()
             return run  # it is stored on a disk, or traced once more
+        half = self._watched(run, observe)
+        half._boxed_call = True
+        return half
+
+    def _watched(self, run: Callable[..., Any], observe: Callable[..., Any]) -> Any:
+        """A half that is watched while the watch lasts."""
+        watch = self.watch
 
         def half(args: list[Any]) -> Any:
             return run(args) if watch.ended else observe(self, run, args)
 
-        half._boxed_call = True  # type: ignore[attr-defined]
         return half
+
+    def lowering(self, lower: Callable[..., Any]) -> Callable[..., Any]:
+        """Inductor's compiler of one half, so that the half is watched. What Inductor stores on a disk is not."""
+
+        def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
+            made = lower(graph, inputs, **told)
+            self.watch.compiled += 1
+            if hooks.dynamo_config.compiled_autograd or getattr(made, "current_callable", None) is None:
+                say.tell()
+            elif not told.get("is_inference"):
+                observe = self.watch.backward if told.get("is_backward") else self.watch.forward
+                made.current_callable = self._watched(made.current_callable, observe)
+            return made
+
+        return lowered
 
     @property
     def peaks(self) -> tuple[HalfPeaks, HalfPeaks] | None:

@@ -69,6 +69,11 @@ def source_name(node: fx.Node) -> str:
     return re.sub(r"^[LG]\.", "", name)
 
 
+def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
+    """How the user's code calls the inputs of a graph of TorchDynamo's."""
+    return tuple(source_name(node) for node in graph.graph.find_nodes(op="placeholder"))
+
+
 def function_of(nodes: Iterable[fx.Node]) -> str:
     """The user's function that was compiled, as "forward (train.py:12)", else the module's class, else nothing."""
     nodes = list(nodes)

@@ -1,0 +1,113 @@
+"""Compiles a graph of TorchDynamo's under Inductor, in the halves that Echo chooses; and without Echo where Inductor
+does not compile those.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import torch
+
+from echo_torch import hooks, outside, remembered, say
+from echo_torch.options import BudgetError, OptionError, Options, UnknownOption
+from echo_torch.partition import reports
+from echo_torch.say import log
+from echo_torch.where import names_of
+
+
+def divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the options of `torch.compile` those of Echo, and those of Inductor. UnknownOption: one is of neither."""
+    own = {each.name for each in fields(Options)}
+    others = {name: value for name, value in options.items() if name not in own}
+    if others:
+        from torch._inductor import config  # not before it is needed: it takes a second
+
+        known = config.get_config_copy()
+        for name in others:
+            if name == "custom_partitioner_fn":
+                raise OptionError(
+                    'custom_partitioner_fn= would take Echo\'s place: leave it out, or compile with backend="inductor"'
+                )
+            if name.replace("-", "_") not in known:
+                near = difflib.get_close_matches(name, [*own, *known], 1)
+                hint = f"did you mean '{near[0]}'? " if near else ""
+                raise UnknownOption(
+                    f"there is no option '{name}': {hint}Echo's are {', '.join(sorted(own))}; "
+                    "Inductor's are in torch._inductor.config"
+                )
+    return {name: value for name, value in options.items() if name in own}, others
+
+
+def compiled(
+    options: Options,
+    distrust: str | None,
+    mode: str | None,
+    others: Mapping[str, Any],
+    graph: Any,
+    inputs: Sequence[Any],
+) -> Callable[..., Any] | None:
+    """The graph as Inductor compiles it, with this mode and these options of its own; None: it cannot compile it, and a
+    warning says why. BudgetError, OptionError: as by `partition.halves_of_joint`.
+    """
+    from echo_torch.inductor import OfBackend
+
+    watched, before = outside.graph_of(graph), len(reports)
+    partitioner = OfBackend(options, distrust, watched, names_of(graph))
+    key = remembered.key_of(graph, inputs, (partitioner.uuid(), mode, sorted(others.items())))
+    fault: Exception | None = None
+    for tried in (partitioner, None):
+        try:
+            settings = hooks.InductorWrapper(mode, {**others, "custom_partitioner_fn": tried}, None).config
+            with outside.traceable(graph, inputs):
+                made = _compile(graph, inputs, settings, watched)
+        except (BudgetError, OptionError, UnknownOption):
+            raise
+        except Exception as found:
+            if not _is_inductors(found):
+                raise
+            log.debug("echo: Inductor fails", exc_info=found)
+            fault = fault or found
+            continue
+        if fault is not None:
+            _left(before, "its own halves run", fault)
+        elif len(reports) > before:
+            remembered.keep(key, reports[-1])
+        elif _trains(inputs):
+            remembered.recall(key)
+        return made
+    if fault is not None:
+        _left(before, "Echo runs its operators one by one", fault)
+    return None
+
+
+def _compile(graph: Any, inputs: Sequence[Any], settings: Mapping[str, Any], watched: outside.Graph) -> Any:
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    return compile_fx(graph, inputs, inner_compile=watched.lowering(compile_fx_inner), config_patches=settings)
+
+
+def _is_inductors(fault: Exception) -> bool:
+    """Whether it says that Inductor cannot compile a graph, rather than that TorchDynamo has to try once more."""
+    from torch._dynamo import exc
+    from torch._inductor import exc as inductor
+
+    kinds = (exc.BackendCompilerFailed, inductor.TritonMissing, inductor.GPUTooOldForTriton)
+    return isinstance(fault, kinds) or not isinstance(fault, exc.TorchDynamoException)
+
+
+def _left(before: int, instead: str, fault: Exception) -> None:
+    """Says that Inductor fails, in a warning and in the reports of the graph."""
+    first = (str(fault).strip().splitlines() or [""])[0]
+    kind = type(fault).__name__
+    text = f"Inductor cannot compile a graph, and {instead}: {first if kind == 'InductorError' else f'{kind}: {first}'}"
+    for report in reports[before:]:
+        report.reason, report.is_needless = report.reason or text, False
+    say.forget()
+    say.warn_once("Echo: " + text)
+
+
+def _trains(inputs: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in inputs)

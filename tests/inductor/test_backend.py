@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The backend "echo": under Inductor as Inductor itself, in less memory, and in some other way where Inductor fails."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import Training
+from support import Case
+from test_inductor import WIDTH, deep, squares, transformer, under_inductor
+from torch import nn
+
+import echo_torch
+from echo_torch import fused
+from echo_torch.options import BudgetError, OptionError, UnknownOption
+from echo_torch.say import EchoWarning
+
+PROGRAM = """
+import sys, torch, echo_torch
+from measure import Training
+from test_inductor import transformer
+training = Training(transformer, "echo", options={"max_overhead": 0.9})
+print(*training.train(1).digests)
+(report,) = echo_torch.reports()
+print(report.default_peak, report.peak, report.reason, report.cached, len(report.live), report.where)
+"""
+
+
+class Backend(Case):
+    def trained(self, backend: Any, build: Any = deep, **options: Any) -> Any:
+        with under_inductor():
+            return Training(build, backend, options=options or None).train(2)
+
+    def test_it_trains_as_inductor_does_in_less_memory(self) -> None:
+        default, echo = self.trained("inductor"), self.trained("echo", max_overhead=0.9)
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertEqual(echo.digests, default.digests)
+        self.assertLess(echo.peak, default.peak)
+        self.assertLess(abs(report.peak - echo.peak), 64)
+
+    def test_options_of_both(self) -> None:
+        expected = self.trained("inductor", transformer, epilogue_fusion=False).digests
+        with unittest.mock.patch.object(fused, "_compile", wraps=fused._compile) as compiled:
+            found = self.trained("echo", transformer, budget=0.9, epilogue_fusion=False).digests
+        settings = compiled.call_args[0][2]
+        self.assertFalse(settings["epilogue_fusion"])
+        self.assertEqual(settings["custom_partitioner_fn"].options.budget, 0.9)
+        self.assertEqual(found, expected)
+
+    def test_a_mode_is_inductors(self) -> None:
+        step = transformer()
+        with under_inductor(), unittest.mock.patch.object(fused, "_compile", wraps=fused._compile) as compiled:
+            module = torch.compile(step.module, backend="echo", mode="reduce-overhead")
+            squares(module(*step.inputs)).backward()
+        self.assertTrue(compiled.call_args[0][2]["triton.cudagraphs"])
+
+    def test_options_of_nobody(self) -> None:
+        for options, kind, text in (
+            ({"budgett": 0.5}, UnknownOption, "did you mean 'budget'"),
+            ({"max_autotunne": True}, UnknownOption, "did you mean 'max_autotune'"),
+            ({"custom_partitioner_fn": None}, OptionError, "take Echo's place"),
+        ):
+            with self.subTest(options=options), self.assertRaisesRegex(kind, text):
+                self.trained("echo", transformer, **options)
+
+    def test_a_strict_budget_reaches_the_user(self) -> None:
+        with self.assertRaises(BudgetError):
+            self.trained(echo_torch.backend(budget="10kB", strict=True))
+
+    def test_it_is_saved_with_its_model(self) -> None:
+        backend = echo_torch.backend(budget=0.5)
+        self.assertEqual(pickle.loads(pickle.dumps(backend)), backend)
+        self.assertEqual(copy.deepcopy(backend), backend)
+        self.assertNotEqual(backend, echo_torch.eager_backend(budget=0.5))
+
+    def test_what_is_not_trained(self) -> None:
+        module, x = transformer().module.eval(), torch.randn(2, 64, WIDTH)
+        before = len(echo_torch.reports())
+        with under_inductor(), torch.no_grad():
+            self.assertTrue(torch.allclose(torch.compile(module, backend="echo")(x), module(x), atol=1e-5))
+        self.assertEqual(len(echo_torch.reports()), before)
+
+    def test_a_layer_outside_of_the_graph_is_told(self) -> None:
+        class Model(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.last = nn.LSTM(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                hidden: torch.Tensor = self.last(self.first(x)[0])
+                return hidden
+
+        model = Model()
+        with under_inductor(), self.assertLogs("echo_torch", "WARNING") as said:
+            compiled = torch.compile(model, backend="echo")
+            for _ in range(6):
+                squares(compiled(torch.randn(4, 2, WIDTH))).backward()
+        self.assertIn("nn.LSTM", "\n".join(said.output))
+
+
+class Failures(Case):
+    """Inductor does not compile what Echo chooses, or nothing at all: the model trains all the same."""
+
+    def losses(self) -> Any:
+        with under_inductor():
+            return Training(transformer, "echo").train(1).digests
+
+    def test_a_graph_that_inductor_compiles_without_echo(self) -> None:
+        with under_inductor():
+            expected = Training(transformer, "inductor").train(1).digests
+        inner = fused._compile
+
+        def failing(graph: Any, inputs: Any, settings: Any, watched: Any) -> Any:
+            if settings["custom_partitioner_fn"] is not None:
+                raise RuntimeError("planted")
+            return inner(graph, inputs, settings, watched)
+
+        with unittest.mock.patch.object(fused, "_compile", failing):
+            with self.assertWarnsRegex(EchoWarning, "its own halves run: RuntimeError: planted"):
+                self.assertEqual(self.losses(), expected)
+
+    def test_no_compiler(self) -> None:
+        with torch.random.fork_rng():
+            expected = Training(transformer, "aot_eager").train(1).digests
+        with unittest.mock.patch.object(torch._inductor.config.cpp, "cxx", ("no-such-compiler",)):
+            with self.assertWarnsRegex(EchoWarning, "operators one by one: InvalidCxxCompiler"):
+                self.assertEqual(self.losses(), expected)
+        self.assertIn("cannot compile", "".join(str(report.reason) for report in echo_torch.reports()[-2:]))
+
+
+class Processes(Case):
+    """A second process finds the halves in Inductor's cache, and knows what was decided."""
+
+    def test_a_second_process(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (self.run_in(folder) for _ in range(2))
+            self.assertEqual(first[0], second[0])
+            default, peak, reason, cached, *rest = first[1].split(" ", 5)
+            self.assertEqual((reason, cached), ("None", "False"))
+            self.assertLess(int(peak), int(default))
+            self.assertEqual(second[1].split(" ", 5), [default, peak, reason, "True", *rest])
+
+    def run_in(self, folder: str) -> list[str]:
+        here = Path(__file__).parent
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM],
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder},
+            capture_output=True,
+            text=True,
+            cwd=here,
+        )
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return ran.stdout.splitlines()
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    unittest.main()
