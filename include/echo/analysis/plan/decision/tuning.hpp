@@ -21,8 +21,6 @@ inline constexpr std::size_t size_kept = 400'000, most_plans_kept = 32;
 /// coarse enough that of small ones none is too dear to be counted.
 inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
-/// With more inputs to keep, nothing else is looked for that they serve.
-inline constexpr std::size_t most_kept_searched = 3;
 /// Of a node with more inputs it is remembered which of them may be missing.
 inline constexpr std::size_t few_inputs = 16;
 /// Nodes whose readers are looked at for one eviction, and how many of those readers.

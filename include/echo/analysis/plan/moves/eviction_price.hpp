@@ -115,12 +115,6 @@ private:
              ++size) {
             compare(at, best);
             if (!grows_) break;
-            const std::size_t before = at.list.copies.size();
-            // What is kept may serve several; with many to keep, that is not worth the search.
-            const std::size_t kept = inputs_.kept().size();
-            for (std::size_t e = 0; kept <= tuning::most_kept_searched && e < kept; ++e)
-                add_siblings(at, inputs_.kept()[e].node);
-            if (at.list.copies.size() > before) compare(at, best);
             const std::size_t largest = largest_kept(at);
             if (largest == inputs_.kept().size()) break;
             const evicted_copy also = inputs_.take(at.view, largest);
