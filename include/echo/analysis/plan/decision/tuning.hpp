@@ -23,11 +23,9 @@ inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
 /// Of a node with more inputs it is remembered which of them may be missing.
 inline constexpr std::size_t few_inputs = 16;
-/// Nodes whose readers are looked at for one eviction, and how many of those readers.
-inline constexpr std::size_t most_sources = 24, most_readers = 64;
-inline constexpr int most_demand_depth = 8;  ///< of what is made again for what is made again
-inline constexpr int most_sibling_depth = 2; ///< the same for what is given up along with others
-inline constexpr int peaks_per_round = 8;    ///< brought down between two replays
+inline constexpr std::size_t most_readers = 64; ///< readers that are looked at for one eviction
+inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
+inline constexpr int peaks_per_round = 8;       ///< brought down between two replays
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
 inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive

@@ -167,7 +167,7 @@ private:
         const snapshot& s = at.view.s;
         sources_.assign(1, source);
         std::size_t readers = 0;
-        for (std::size_t i = 0; i < sources_.size() && i < tuning::most_sources; ++i)
+        for (std::size_t i = 0; i < sources_.size(); ++i)
             for (const auto v : s.outputs(sources_[i]))
                 for (const use& u : s.uses(v)) {
                     if (++readers > tuning::most_readers) return;
@@ -183,7 +183,7 @@ private:
         const ticks own = at.view.cost(e);
         const std::int64_t share = at.view.bytes_of(e.storage);
         if (freed() > 0 && detail::product(own, freed()) > detail::product(time_, share)) return false;
-        if (!inputs_.demands_nothing(at, e.node, tuning::most_sibling_depth)) return false;
+        if (!inputs_.demands_nothing(at, e.node, tuning::most_demand_depth)) return false;
         give_up(at, e);
         bytes_ += share;
         time_ += own;
