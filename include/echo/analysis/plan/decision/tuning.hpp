@@ -25,7 +25,6 @@ inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an evi
 inline constexpr std::size_t few_inputs = 16;
 inline constexpr std::size_t most_readers = 64; ///< readers that are looked at for one eviction
 inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
-inline constexpr int peaks_per_round = 8;       ///< brought down between two replays
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
 inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive

@@ -39,7 +39,8 @@ struct evicted_plan {
 };
 
 /// Evicts from plans of one snapshot; scratch memory is kept between uses. A round is a replay and
-/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
+/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), where each peak is below the
+/// last.
 class evictor {
 public:
     /// `grow`: several copies may be given up together.
@@ -108,7 +109,7 @@ private:
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;
-        for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
+        while (left > 0) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
             const eviction_view view{s_, c_, plan, history, next_, step_id(profile.peak())};
