@@ -22,8 +22,8 @@ namespace echo::detail {
         const rated_decision* best = state.known.within(limit);
         if (!best || best->recompute == 0) break;
         const ticks before = best->recompute;
-        auto ruined = m.evict(m.evaluate(best->decided), limit - limit / parts,
-                              {.rounds = tuning::rounds_per_step, .patient = true});
+        auto ruined =
+            m.evict(m.evaluate(best->decided), limit - limit / parts, {.rounds = tuning::rounds_per_step});
         state.known.add(m.retain(std::move(ruined.plan), limit, tuning::rounds_retained_below).rated());
         if (state.known.within(limit)->recompute == before) parts /= 2;
     }

@@ -43,7 +43,7 @@ namespace echo::detail {
         const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
         const std::size_t end = std::min(i + tuning::neighbours_learned, points.size());
         for (std::size_t k = i; k < end; ++k)
-            state.known.add(m.bring_down(points[k], limit, any_time, false).rated());
+            state.known.add(m.bring_down(points[k], limit, any_time).rated());
     }
     return state;
 }

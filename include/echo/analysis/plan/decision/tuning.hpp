@@ -27,7 +27,6 @@ inline constexpr std::size_t most_readers = 64; ///< readers that are looked at 
 inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
-inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive
 
 // Ways down (evict.hpp, budget.hpp): by a part of the peak at a time, and by smaller ones where that fails.
 /// A step down is the peak over the first, and at last over the second; each smaller step is so many times

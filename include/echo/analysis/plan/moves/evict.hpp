@@ -28,7 +28,6 @@ struct eviction_options {
     std::size_t rounds = 30; ///< replays
     /// Of recomputation; a plan beyond is not worth going on with.
     ticks most = std::numeric_limits<ticks>::max();
-    bool patient = false; ///< goes on where the last round was too slow to arrive
 };
 
 /// What came of it.
@@ -51,20 +50,12 @@ public:
     [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
                                           const eviction_options& options) {
         std::optional<evaluated_plan> lowest;
-        std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
-            const std::uint64_t peak = plan.peak_bytes();
-            if (peak <= limit) return {std::move(plan), true};
-            // What goes on as slowly as in the last round does not arrive.
-            const bool is_late = round > tuning::rounds_before_slow;
-            const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
-            const bool too_slow =
-                is_late && !options.patient && gained * (options.rounds - round) < peak - limit;
-            const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
-                                 evict_once(plan, limit);
+            if (plan.peak_bytes() <= limit) return {std::move(plan), true};
+            const bool goes_on =
+                round < options.rounds && plan.recompute() <= options.most && evict_once(plan, limit);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
-            before = peak;
             plan = evaluate_(next_);
         }
         return {*std::move(lowest), false};
@@ -78,7 +69,7 @@ public:
             const std::uint64_t peak = plan.peak_bytes();
             const decision before = plan.decided();
             auto next = (*this)(std::move(plan), std::max(limit, peak - peak / parts - 1),
-                                {.rounds = tuning::rounds_per_step, .patient = true});
+                                {.rounds = tuning::rounds_per_step});
             if (next.met || next.plan.peak_bytes() < peak) {
                 plan = std::move(next.plan);
             } else {
