@@ -43,7 +43,7 @@ namespace echo::detail {
 /// Errors: as `replay`.
 [[nodiscard]] inline search_state retain_below(search_moves& m, search_state state, std::uint64_t limit) {
     for (const rated_decision& plan : state.known.next_within(limit, tuning::retained_below))
-        state.known.add(m.retain(m.evaluate(plan.decided), limit, tuning::rounds_retained_below).rated());
+        state.known.add(m.retain(m.evaluate(plan.decided), limit).rated());
     return state;
 }
 

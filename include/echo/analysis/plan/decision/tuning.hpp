@@ -28,12 +28,9 @@ inline constexpr int most_demand_depth = 8;     ///< of what is made again for w
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
 
-// Ways down (evict.hpp, budget.hpp): by a part of the peak at a time, and by smaller ones where that fails.
-/// A step down is the peak over the first, and at last over the second; each smaller step is so many times
-/// finer.
-inline constexpr std::uint64_t first_step_parts = 16, last_step_parts = 256, finer = 4;
-/// Rounds of evictions for one step down.
-inline constexpr std::size_t rounds_per_step = 20;
+// Ways down (evict.hpp, recreate.hpp).
+/// A step down is the peak over this.
+inline constexpr std::uint64_t step_parts = 16;
 
 // Copies that are kept again (rerun_savings.hpp).
 /// Steps up the tree of savings, to find what two runs have in common.
@@ -46,16 +43,12 @@ inline constexpr std::size_t extreme_rates = 20;   ///< one op in so many is lef
 inline constexpr std::uint64_t cheapest_part = 16; ///< the last price is so much below the lowest rate
 
 // The search for budgets (budget/).
-inline constexpr std::size_t dear_columns = 3;     ///< prices, from the dearest on, of the cuts to start from
-inline constexpr std::size_t rounds_to_limit = 40; ///< of evictions, to bring a plan down to a limit
-inline constexpr std::ptrdiff_t nearest = 6; ///< known plans just above a limit that are brought down to it
+inline constexpr std::size_t dear_columns = 3; ///< prices, from the dearest on, of the cuts to start from
+inline constexpr std::ptrdiff_t nearest = 6;   ///< known plans just above a limit that are brought down to it
 inline constexpr std::ptrdiff_t retained_below = 2; ///< plans within a limit that keep again what fits
-inline constexpr int rounds_retained_below = 8;     ///< for each of them
 /// Where more than one part in so many of a step is recomputed, starts come down in stops.
 inline constexpr ticks deep_part = 10;
 inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
-/// A plan is brought below the limit by a part of it: first by this one, then by twice as much, up to the last.
-inline constexpr std::uint64_t first_ruin_parts = 16, last_ruin_parts = 8;
 /// So many limits in turn that give nothing, and no lower ones are tried.
 inline constexpr std::size_t limits_failed = 2;
 /// A limit that is tried is lower than the last by a part of it: at first by the first part, at last by the third.

@@ -64,18 +64,9 @@ public:
     /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much
     /// would be forgotten at once.
     [[nodiscard]] evaluated_plan in_steps(evaluated_plan plan, std::uint64_t limit) {
-        for (std::uint64_t parts = tuning::first_step_parts;
-             parts <= tuning::last_step_parts && plan.peak_bytes() > limit;) {
-            const std::uint64_t peak = plan.peak_bytes();
-            const decision before = plan.decided();
-            auto next = (*this)(std::move(plan), std::max(limit, peak - peak / parts - 1),
-                                {.rounds = tuning::rounds_per_step});
-            if (next.met || next.plan.peak_bytes() < peak) {
-                plan = std::move(next.plan);
-            } else {
-                plan = evaluate_(before);
-                parts *= tuning::finer;
-            }
+        for (std::uint64_t peak = 0; plan.peak_bytes() > limit && plan.peak_bytes() != peak;) {
+            peak = plan.peak_bytes();
+            plan = (*this)(std::move(plan), std::max(limit, peak - peak / tuning::step_parts - 1), {}).plan;
         }
         return plan;
     }
