@@ -53,9 +53,7 @@ inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
 inline constexpr std::size_t limits_failed = 2;
 /// A limit that is tried is lower than the last by a part of it: at first by the first part, at last by the third.
 inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
-/// Limits along the front of a small graph; to how many plans of it a neighbour is brought, and what nodes times plans
-/// may come to there.
-inline constexpr std::size_t points_of_whole_front = 40, neighbours_learned = 4, most_learned = 15'000;
+inline constexpr std::size_t points_of_whole_front = 40; ///< limits along the front of a small graph
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
 /// come to so many; an eviction that is priced takes as long as the replay of some nodes.
 inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
