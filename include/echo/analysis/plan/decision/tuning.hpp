@@ -61,22 +61,16 @@ inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
 inline constexpr double progress_part = 1.0 / 16;
 
 // Strategies (strategies.hpp).
-/// Nodes of a graph whose cut is lowered towards the bound.
-inline constexpr std::size_t lowered_up_to = 8192;
-inline constexpr std::size_t cuts_of_lowering = 8; ///< for that bound
-inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets, in its progress
+inline constexpr double share_of_cuts = 0.1; ///< of a search for budgets, in its progress
 
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
 /// What nodes times cuts may come to.
 inline constexpr std::size_t nodes_cut = 200'000;
 /// The same of cuts where time has a price, of which the first few tell nearly all.
 inline constexpr std::size_t nodes_cut_at_prices = 10'000;
-/// Of those at prices, at least.
-inline constexpr std::size_t fewest_cuts_at_prices = 8;
-/// What nodes times places for the cuts may come to, and how many places there are at least; places or cuts at most.
-inline constexpr std::size_t nodes_searched = 50'000, fewest_places = 6, most_cuts = 64;
-/// Places, the most loaded ones of the plan, whose cuts tell where else to take some.
-inline constexpr std::size_t places_cut_first = 8;
+/// So many cuts, or places for them, tell nearly all.
+inline constexpr std::size_t few_cuts = 8;
+inline constexpr std::size_t most_cuts = 64; ///< cuts or places for them at most
 
 // The host's allocator (allocator_choice.hpp).
 /// How often the host's allocator is asked at most.
