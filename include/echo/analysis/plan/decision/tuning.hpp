@@ -51,17 +51,15 @@ inline constexpr ticks deep_part = 10;
 inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
 /// So many limits in turn that give nothing, and no lower ones are tried.
 inline constexpr std::size_t limits_failed = 2;
-/// A limit that is tried is lower than the last by a part of it: at first by the first part, at last by the third.
+/// A limit that is tried is lower than the last by a part of it: by the first part at first, and for a host's allocator;
+/// by the third at last.
 inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
 inline constexpr std::size_t points_of_whole_front = 40; ///< limits along the front of a small graph
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
 /// come to so many; an eviction that is priced takes as long as the replay of some nodes.
 inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
-/// Of what is left: how many passes there will be is not known.
+/// Of what is left, for each pass and for the cuts before them: how many there will be is not known.
 inline constexpr double progress_part = 1.0 / 16;
-
-// Strategies (strategies.hpp).
-inline constexpr double share_of_cuts = 0.1; ///< of a search for budgets, in its progress
 
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
 /// What nodes times cuts may come to.
@@ -75,7 +73,5 @@ inline constexpr std::size_t most_cuts = 64; ///< cuts or places for them at mos
 // The host's allocator (allocator_choice.hpp).
 /// How often the host's allocator is asked at most.
 inline constexpr std::size_t most_questions = 16;
-/// Limits lie this part of the first one apart.
-inline constexpr std::uint64_t allocator_limit_parts = 64;
 
 } // namespace echo::detail::tuning
