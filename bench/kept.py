@@ -61,6 +61,7 @@ KEPT = {
     "mutants": of_mutants,
     "paper": of_paper,
     "peers-fronts": lambda result: {**result, "rows": [without(row, "front", "points") for row in result["rows"]]},
+    "peers-optimum": lambda result: without(result, "rows"),
     "peers-torch": of_torch,
     "scaling": lambda result: without(result, "one cut", "budgets"),
 }
