@@ -51,8 +51,8 @@ inline constexpr ticks deep_part = 10;
 inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
 /// So many limits in turn that give nothing, and no lower ones are tried.
 inline constexpr std::size_t limits_failed = 2;
-/// A limit that is tried is lower than the last by a part of it: by the first part at first, and for a host's allocator;
-/// by the third at last.
+/// A limit that is tried is lower than the last by a part of it: by the first part at first, and for a host's
+/// allocator; by the third at last.
 inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
 inline constexpr std::size_t points_of_whole_front = 40; ///< limits along the front of a small graph
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
