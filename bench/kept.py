@@ -67,6 +67,7 @@ KEPT = {
     "offload-optimum": of_moves,
     "paper": of_paper,
     "peers-fronts": lambda result: {**result, "rows": [without(row, "front", "points") for row in result["rows"]]},
+    "peers-optimum": lambda result: without(result, "rows"),
     "peers-torch": of_torch,
     "scaling": lambda result: without(result, "one cut", "budgets"),
 }

@@ -231,7 +231,7 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
         pass("recreate",
              [&](search_state given) { return echo::detail::recreate(m, std::move(given), limit); });
         pass("retain", [&](search_state given) {
-            return echo::detail::retain_below(m, std::move(given), limit + limit / 64);
+            return echo::detail::retain_below(m, std::move(given), limit + limit / 8);
         });
         pass("lower",
              [&](search_state given) { return echo::detail::lower_within(m, std::move(given), most); });

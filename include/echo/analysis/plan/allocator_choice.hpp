@@ -39,7 +39,7 @@ public:
     /// at most to three quarters of it. Without one, the plan that takes least.
     [[nodiscard]] evaluated_plan cheapest(std::uint64_t limit) {
         for (std::uint64_t i = 0; i < tuning::most_questions; ++i) {
-            const std::uint64_t target = limit - limit / tuning::allocator_limit_parts * i;
+            const std::uint64_t target = limit - limit / tuning::first_limit_parts * i;
             evaluated_plan plan = search_.cheapest(target);
             const bool met = plan.peak_bytes() <= target;
             ask(std::move(plan));

@@ -43,10 +43,10 @@ inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strat
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());
     const bool heavy = how == strategy::budget;
-    const std::span first(at.data(), std::min(at.size(), tuning::places_cut_first));
+    const std::span first(at.data(), std::min(at.size(), tuning::few_cuts));
     std::uint64_t bound = lower_bound(s, c, encode, heavy)(first, cuts_for(s, tuning::nodes_cut, 1));
     if (heavy && most && (bound < peak || link)) {
-        const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
+        const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::few_cuts);
         bound = std::max(bound, budget_bound(s, c, encode).within(*most, at, cuts));
     }
     if (link) bound = bound_with_moves(s, c, encode, bound, link, most);

@@ -15,7 +15,7 @@ public:
     plan_progress& operator=(const plan_progress&) = delete;
     /// `searches`: whether anything comes behind the cuts.
     plan_progress(progress_callback all, bool searches)
-        : all_(all), cuts_(searches ? tuning::share_of_cuts : 1) {}
+        : all_(all), cuts_(searches ? tuning::progress_part : 1) {}
 
     /// The part of the cuts that is done.
     void tell_cuts(double part) { tell(cuts_ * part); }

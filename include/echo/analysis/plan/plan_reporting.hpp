@@ -100,7 +100,7 @@ inline void report_time_bound(const snapshot& s, const candidates& c, const plan
                            !options.allocator && !may_offload(options);
     if (!is_budget || report.peak_bytes > options.budget || report.recompute_time_ratio <= 0) return;
     const auto at = most_loaded(s, made.steps, found.load());
-    const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::fewest_cuts_at_prices);
+    const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::few_cuts);
     const ticks least = budget_bound(s, c, options.encode).least_time(options.budget, at, cuts);
     report.recompute_time_bound = std::min(report.recompute_time_ratio, c.times.part(least));
 }

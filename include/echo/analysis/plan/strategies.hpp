@@ -7,6 +7,7 @@
 #include <echo/analysis/plan/bound/lower_bound.hpp>
 #include <echo/analysis/plan/bound_of_plan.hpp>
 #include <echo/analysis/plan/budget/budget.hpp>
+#include <echo/analysis/plan/budget/search_effort.hpp>
 #include <echo/analysis/plan/decision/evaluate.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
 #include <echo/analysis/plan/offload_choice.hpp>
@@ -20,8 +21,10 @@
 #include <echo/analysis/plan/strategies/reweigh.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,11 +147,12 @@ private:
     }
 
     /// A cut counts what is held where it is taken; what making it again holds on the way is seen by the replay alone.
-    /// So the peak is lowered further, by light ops, as long as it lies above the bound.
+    /// So the peak is lowered further, by light ops, as long as it lies above the bound; not that of a large graph.
     evaluated_plan lowered(evaluated_plan plan) {
-        if (s_.node_count() > tuning::lowered_up_to) return plan;
+        if (search_effort::of(s_).is_reduced) return plan;
         const auto at = most_loaded(s_, plan.steps(), plan.load());
-        const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(at, tuning::cuts_of_lowering);
+        const std::span first(at.data(), std::min(at.size(), tuning::few_cuts));
+        const std::uint64_t bound = lower_bound(s_, c_, options_.encode)(first, tuning::few_cuts);
         return retained(evictor(evaluate_).in_steps(std::move(plan), bound));
     }
 

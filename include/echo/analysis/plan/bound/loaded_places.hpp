@@ -16,8 +16,7 @@
 
 namespace echo::detail {
 
-/// So many cuts, or places to take them at, as a graph of that size can afford: `nodes` is what nodes times cuts may
-/// come to. At least `fewest`.
+/// So many cuts as a graph of that size can afford: `nodes` is what nodes times cuts may come to. At least `fewest`.
 inline std::size_t cuts_for(const snapshot& s, std::size_t nodes, std::size_t fewest) {
     return std::clamp(nodes / (s.node_count() + 1), fewest, tuning::most_cuts);
 }
@@ -25,7 +24,7 @@ inline std::size_t cuts_for(const snapshot& s, std::size_t nodes, std::size_t fe
 /// The step of the highest load in each part of the backward pass, the highest first. `load`: of these steps. O(steps).
 inline std::vector<node_id> most_loaded(const snapshot& s, const schedule& steps,
                                         std::span<const std::uint64_t> load) {
-    const std::size_t parts = cuts_for(s, tuning::nodes_searched, tuning::fewest_places);
+    constexpr std::size_t parts = tuning::most_cuts;
     const std::size_t first = first_backward_step(s, steps).index(), count = steps.size() - first;
     ranking by_load;
     for (std::size_t part = 0; part < parts; ++part) {

@@ -14,14 +14,12 @@
 namespace echo::detail {
 
 /// The state with every starting plan brought down to the limit; those that come to recompute half as much again as the
-/// best of them are given up. `patient`: also those that come down slowly. O(starts) plans brought down, of some ten
-/// replays each. Errors: as `replay`.
-[[nodiscard]] inline search_state bring_starts(search_moves& m, search_state state, std::uint64_t limit,
-                                               bool patient = false) {
+/// best of them are given up. O(starts) plans brought down, of some ten replays each. Errors: as `replay`.
+[[nodiscard]] inline search_state bring_starts(search_moves& m, search_state state, std::uint64_t limit) {
     m.tell();
     ticks cheapest = any_time / 2;
     for (const rated_decision& start : state.starts) {
-        const evaluated_plan plan = m.bring_down(start, limit, cheapest + cheapest / 2, patient);
+        const evaluated_plan plan = m.bring_down(start, limit, cheapest + cheapest / 2);
         state.known.add(plan.rated());
         if (plan.peak_bytes() <= limit) cheapest = std::min(cheapest, plan.recompute());
     }
@@ -37,7 +35,7 @@ namespace echo::detail {
     m.tell();
     const auto plans = state.known.next_above(limit, tuning::nearest); // what is found moves the others
     for (auto plan = plans.rbegin(); plan != plans.rend(); ++plan)
-        state.known.add(m.bring_down(*plan, limit, most, true).rated());
+        state.known.add(m.bring_down(*plan, limit, most).rated());
     return state;
 }
 
@@ -45,7 +43,7 @@ namespace echo::detail {
 /// Errors: as `replay`.
 [[nodiscard]] inline search_state retain_below(search_moves& m, search_state state, std::uint64_t limit) {
     for (const rated_decision& plan : state.known.next_within(limit, tuning::retained_below))
-        state.known.add(m.retain(m.evaluate(plan.decided), limit, tuning::rounds_retained_below).rated());
+        state.known.add(m.retain(m.evaluate(plan.decided), limit).rated());
     return state;
 }
 

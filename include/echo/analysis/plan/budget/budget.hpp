@@ -116,10 +116,7 @@ private:
             state = lower_within(moves_, std::move(state), most);
             state = polish(moves_, std::move(state), most, limit);
         }
-        if (!state.known.within(limit)) {
-            state = descend(moves_, std::move(state), limit);
-            state = bring_starts(moves_, std::move(state), limit, true);
-        }
+        if (!state.known.within(limit)) state = descend(moves_, std::move(state), limit);
         const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
         if (target > limit && !is_reduced()) state = bring_starts(moves_, std::move(state), target);
         return bring_nearest(moves_, std::move(state), target);

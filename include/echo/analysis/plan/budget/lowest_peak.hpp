@@ -25,7 +25,7 @@ namespace echo::detail {
     });
     if (starts.size() > m.effort.starts_brought_down()) starts.resize(m.effort.starts_brought_down());
     for (const rated_decision& start : starts)
-        state.known.add(m.evict(m.evaluate(start.decided), limit, {.patient = true}).plan.rated());
+        state.known.add(m.evict(m.evaluate(start.decided), limit, {}).plan.rated());
     auto plan =
         m.evict.in_steps(m.evaluate(state.known.lowest().decided), std::max(limit, state.least_bytes));
     state.known.add(plan.rated());
@@ -56,7 +56,7 @@ namespace echo::detail {
     const auto reaches = [&](std::uint64_t limit) { // from the starts, until one arrives
         m.tell();
         for (std::size_t i = 0; i < state.starts.size() && !state.meets(limit, most) && !m.is_spent(); ++i)
-            state.known.add(m.bring_down(state.starts[i], limit, 2 * most, false).rated());
+            state.known.add(m.bring_down(state.starts[i], limit, 2 * most).rated());
         return state.meets(limit, most);
     };
     std::uint64_t met = state.lowest_within(most), step = met / tuning::first_limit_parts + 1;

@@ -18,13 +18,12 @@ namespace echo::detail {
 [[nodiscard]] inline search_state recreate(search_moves& m, search_state state, std::uint64_t limit) {
     if (!m.options.recreate || m.effort.is_reduced) return state;
     m.tell();
-    for (std::uint64_t parts = tuning::first_ruin_parts; parts >= tuning::last_ruin_parts;) {
+    for (std::uint64_t parts = tuning::step_parts; parts >= tuning::step_parts / 2;) {
         const rated_decision* best = state.known.within(limit);
         if (!best || best->recompute == 0) break;
         const ticks before = best->recompute;
-        auto ruined = m.evict(m.evaluate(best->decided), limit - limit / parts,
-                              {.rounds = tuning::rounds_per_step, .patient = true});
-        state.known.add(m.retain(std::move(ruined.plan), limit, tuning::rounds_retained_below).rated());
+        auto ruined = m.evict(m.evaluate(best->decided), limit - limit / parts, {});
+        state.known.add(m.retain(std::move(ruined.plan), limit).rated());
         if (state.known.within(limit)->recompute == before) parts /= 2;
     }
     return state;

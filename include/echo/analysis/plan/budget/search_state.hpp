@@ -65,10 +65,8 @@ public:
 
     /// The plan brought down to the limit on its peak, with what fits there kept again; if it cannot be brought so far
     /// with at most `most` recomputation, the lowest plan on the way. Some ten replays. Errors: as `replay`.
-    [[nodiscard]] evaluated_plan bring_down(const rated_decision& plan, std::uint64_t limit, ticks most,
-                                            bool patient) {
-        auto [found, met] = evict(evaluate(plan.decided), limit,
-                                  {.rounds = tuning::rounds_to_limit, .most = most, .patient = patient});
+    [[nodiscard]] evaluated_plan bring_down(const rated_decision& plan, std::uint64_t limit, ticks most) {
+        auto [found, met] = evict(evaluate(plan.decided), limit, {.most = most});
         return met ? retain(std::move(found), limit) : std::move(found);
     }
 

@@ -34,16 +34,15 @@ namespace echo::detail {
     return state;
 }
 
-/// The state with each plan of the front brought down just below its own peak, and the next ones kept up to there. Some
-/// ten replays for each plan and neighbour, and for as many plans as a small graph allows, of O(nodes + edges + steps)
-/// each. Errors: as `replay`.
+/// The state with the nearest plans brought down just below the peak of each plan of the front, as far as they go. Some
+/// ten replays for each plan and neighbour, of O(nodes + edges + steps) each. Errors: as `replay`.
 [[nodiscard]] inline search_state learn_from_neighbours(search_moves& m, search_state state) {
     const std::vector<rated_decision> points = state.known.all();
-    for (std::size_t i = 0; i + 1 < points.size() && i < tuning::most_learned / (m.effort.size + 1); ++i) {
+    for (std::size_t i = 0; i + 1 < points.size(); ++i) {
         const std::uint64_t limit = points[i].footprint.peak_bytes - 1;
-        const std::size_t end = std::min(i + tuning::neighbours_learned, points.size());
+        const std::size_t end = std::min<std::size_t>(i + tuning::nearest, points.size());
         for (std::size_t k = i; k < end; ++k)
-            state.known.add(m.bring_down(points[k], limit, any_time, false).rated());
+            state.known.add(m.bring_down(points[k], limit, any_time).rated());
     }
     return state;
 }

@@ -21,25 +21,16 @@ inline constexpr std::size_t size_kept = 400'000, most_plans_kept = 32;
 /// coarse enough that of small ones none is too dear to be counted.
 inline constexpr std::uint64_t price_parts = std::uint64_t{1} << 30;
 inline constexpr std::size_t most_copies_grown = 12; ///< copies added to an eviction one after the other
-/// With more inputs to keep, nothing else is looked for that they serve.
-inline constexpr std::size_t most_kept_searched = 3;
 /// Of a node with more inputs it is remembered which of them may be missing.
 inline constexpr std::size_t few_inputs = 16;
-/// Nodes whose readers are looked at for one eviction, and how many of those readers.
-inline constexpr std::size_t most_sources = 24, most_readers = 64;
-inline constexpr int most_demand_depth = 8;  ///< of what is made again for what is made again
-inline constexpr int most_sibling_depth = 2; ///< the same for what is given up along with others
-inline constexpr int peaks_per_round = 8;    ///< brought down between two replays
+inline constexpr std::size_t most_readers = 64; ///< readers that are looked at for one eviction
+inline constexpr int most_demand_depth = 8;     ///< of what is made again for what is made again
 /// Nodes of a graph; of larger ones a replay for each is too dear.
 inline constexpr std::size_t evicted_singly_below = 512;
-inline constexpr std::size_t rounds_before_slow = 2; ///< rounds before one can be too slow to arrive
 
-// Ways down (evict.hpp, budget.hpp): by a part of the peak at a time, and by smaller ones where that fails.
-/// A step down is the peak over the first, and at last over the second; each smaller step is so many times
-/// finer.
-inline constexpr std::uint64_t first_step_parts = 16, last_step_parts = 256, finer = 4;
-/// Rounds of evictions for one step down.
-inline constexpr std::size_t rounds_per_step = 20;
+// Ways down (evict.hpp, recreate.hpp).
+/// A step down is the peak over this.
+inline constexpr std::uint64_t step_parts = 16;
 
 // Copies that are kept again (rerun_savings.hpp).
 /// Steps up the tree of savings, to find what two runs have in common.
@@ -52,51 +43,35 @@ inline constexpr std::size_t extreme_rates = 20;   ///< one op in so many is lef
 inline constexpr std::uint64_t cheapest_part = 16; ///< the last price is so much below the lowest rate
 
 // The search for budgets (budget/).
-inline constexpr std::size_t dear_columns = 3;     ///< prices, from the dearest on, of the cuts to start from
-inline constexpr std::size_t rounds_to_limit = 40; ///< of evictions, to bring a plan down to a limit
-inline constexpr std::ptrdiff_t nearest = 6; ///< known plans just above a limit that are brought down to it
+inline constexpr std::size_t dear_columns = 3; ///< prices, from the dearest on, of the cuts to start from
+inline constexpr std::ptrdiff_t nearest = 6;   ///< known plans just above a limit that are brought down to it
 inline constexpr std::ptrdiff_t retained_below = 2; ///< plans within a limit that keep again what fits
-inline constexpr int rounds_retained_below = 8;     ///< for each of them
 /// Where more than one part in so many of a step is recomputed, starts come down in stops.
 inline constexpr ticks deep_part = 10;
 inline constexpr std::size_t stops_to_deep_limit = 16; ///< how many
-/// A plan is brought below the limit by a part of it: first by this one, then by twice as much, up to the last.
-inline constexpr std::uint64_t first_ruin_parts = 16, last_ruin_parts = 8;
 /// So many limits in turn that give nothing, and no lower ones are tried.
 inline constexpr std::size_t limits_failed = 2;
-/// A limit that is tried is lower than the last by a part of it: at first by the first part, at last by the third.
+/// A limit that is tried is lower than the last by a part of it: by the first part at first, and for a host's
+/// allocator; by the third at last.
 inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
-/// Limits along the front of a small graph; to how many plans of it a neighbour is brought, and what nodes times plans
-/// may come to there.
-inline constexpr std::size_t points_of_whole_front = 40, neighbours_learned = 4, most_learned = 15'000;
+inline constexpr std::size_t points_of_whole_front = 40; ///< limits along the front of a small graph
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
 /// come to so many; an eviction that is priced takes as long as the replay of some nodes.
 inline constexpr std::size_t most_work = 300'000'000, nodes_per_price = 8;
-/// Of what is left: how many passes there will be is not known.
+/// Of what is left, for each pass and for the cuts before them: how many there will be is not known.
 inline constexpr double progress_part = 1.0 / 16;
-
-// Strategies (strategies.hpp).
-/// Nodes of a graph whose cut is lowered towards the bound.
-inline constexpr std::size_t lowered_up_to = 8192;
-inline constexpr std::size_t cuts_of_lowering = 8; ///< for that bound
-inline constexpr double share_of_cuts = 0.1;       ///< of a search for budgets, in its progress
 
 // The report's bound (bound_of_plan.hpp): cuts and places of cuts, by how much a cut takes.
 /// What nodes times cuts may come to.
 inline constexpr std::size_t nodes_cut = 200'000;
 /// The same of cuts where time has a price, of which the first few tell nearly all.
 inline constexpr std::size_t nodes_cut_at_prices = 10'000;
-/// Of those at prices, at least.
-inline constexpr std::size_t fewest_cuts_at_prices = 8;
-/// What nodes times places for the cuts may come to, and how many places there are at least; places or cuts at most.
-inline constexpr std::size_t nodes_searched = 50'000, fewest_places = 6, most_cuts = 64;
-/// Places, the most loaded ones of the plan, whose cuts tell where else to take some.
-inline constexpr std::size_t places_cut_first = 8;
+/// So many cuts, or places for them, tell nearly all.
+inline constexpr std::size_t few_cuts = 8;
+inline constexpr std::size_t most_cuts = 64; ///< cuts or places for them at most
 
 // The host's allocator (allocator_choice.hpp).
 /// How often the host's allocator is asked at most.
 inline constexpr std::size_t most_questions = 16;
-/// Limits lie this part of the first one apart.
-inline constexpr std::uint64_t allocator_limit_parts = 64;
 
 } // namespace echo::detail::tuning

@@ -28,7 +28,6 @@ struct eviction_options {
     std::size_t rounds = 30; ///< replays
     /// Of recomputation; a plan beyond is not worth going on with.
     ticks most = std::numeric_limits<ticks>::max();
-    bool patient = false; ///< goes on where the last round was too slow to arrive
 };
 
 /// What came of it.
@@ -39,7 +38,8 @@ struct evicted_plan {
 };
 
 /// Evicts from plans of one snapshot; scratch memory is kept between uses. A round is a replay and
-/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), with at most 8 peaks.
+/// O(steps + reads + peaks × (storages + idle storages × what making them again needs)), where each peak is below the
+/// last.
 class evictor {
 public:
     /// `grow`: several copies may be given up together.
@@ -50,20 +50,12 @@ public:
     [[nodiscard]] evicted_plan operator()(evaluated_plan plan, std::uint64_t limit,
                                           const eviction_options& options) {
         std::optional<evaluated_plan> lowest;
-        std::uint64_t before = 0;
         for (std::size_t round = 0;; ++round) {
-            const std::uint64_t peak = plan.peak_bytes();
-            if (peak <= limit) return {std::move(plan), true};
-            // What goes on as slowly as in the last round does not arrive.
-            const bool is_late = round > tuning::rounds_before_slow;
-            const std::uint64_t gained = is_late && before > peak ? before - peak : 0;
-            const bool too_slow =
-                is_late && !options.patient && gained * (options.rounds - round) < peak - limit;
-            const bool goes_on = round < options.rounds && !too_slow && plan.recompute() <= options.most &&
-                                 evict_once(plan, limit);
+            if (plan.peak_bytes() <= limit) return {std::move(plan), true};
+            const bool goes_on =
+                round < options.rounds && plan.recompute() <= options.most && evict_once(plan, limit);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
-            before = peak;
             plan = evaluate_(next_);
         }
         return {*std::move(lowest), false};
@@ -72,18 +64,9 @@ public:
     /// Lowers the peak towards `limit` as far as it goes, a little at a time: for a limit far below the peak, too much
     /// would be forgotten at once.
     [[nodiscard]] evaluated_plan in_steps(evaluated_plan plan, std::uint64_t limit) {
-        for (std::uint64_t parts = tuning::first_step_parts;
-             parts <= tuning::last_step_parts && plan.peak_bytes() > limit;) {
-            const std::uint64_t peak = plan.peak_bytes();
-            const decision before = plan.decided();
-            auto next = (*this)(std::move(plan), std::max(limit, peak - peak / parts - 1),
-                                {.rounds = tuning::rounds_per_step, .patient = true});
-            if (next.met || next.plan.peak_bytes() < peak) {
-                plan = std::move(next.plan);
-            } else {
-                plan = evaluate_(before);
-                parts *= tuning::finer;
-            }
+        for (std::uint64_t peak = 0; plan.peak_bytes() > limit && plan.peak_bytes() != peak;) {
+            peak = plan.peak_bytes();
+            plan = (*this)(std::move(plan), std::max(limit, peak - peak / tuning::step_parts - 1), {}).plan;
         }
         return plan;
     }
@@ -108,7 +91,7 @@ private:
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;
-        for (int peaks = 0; peaks < tuning::peaks_per_round && left > 0; ++peaks) {
+        while (left > 0) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
             const eviction_view view{s_, c_, plan, history, next_, step_id(profile.peak())};

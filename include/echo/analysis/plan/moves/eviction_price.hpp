@@ -115,12 +115,6 @@ private:
              ++size) {
             compare(at, best);
             if (!grows_) break;
-            const std::size_t before = at.list.copies.size();
-            // What is kept may serve several; with many to keep, that is not worth the search.
-            const std::size_t kept = inputs_.kept().size();
-            for (std::size_t e = 0; kept <= tuning::most_kept_searched && e < kept; ++e)
-                add_siblings(at, inputs_.kept()[e].node);
-            if (at.list.copies.size() > before) compare(at, best);
             const std::size_t largest = largest_kept(at);
             if (largest == inputs_.kept().size()) break;
             const evicted_copy also = inputs_.take(at.view, largest);
@@ -173,7 +167,7 @@ private:
         const snapshot& s = at.view.s;
         sources_.assign(1, source);
         std::size_t readers = 0;
-        for (std::size_t i = 0; i < sources_.size() && i < tuning::most_sources; ++i)
+        for (std::size_t i = 0; i < sources_.size(); ++i)
             for (const auto v : s.outputs(sources_[i]))
                 for (const use& u : s.uses(v)) {
                     if (++readers > tuning::most_readers) return;
@@ -189,7 +183,7 @@ private:
         const ticks own = at.view.cost(e);
         const std::int64_t share = at.view.bytes_of(e.storage);
         if (freed() > 0 && detail::product(own, freed()) > detail::product(time_, share)) return false;
-        if (!inputs_.demands_nothing(at, e.node, tuning::most_sibling_depth)) return false;
+        if (!inputs_.demands_nothing(at, e.node, tuning::most_demand_depth)) return false;
         give_up(at, e);
         bytes_ += share;
         time_ += own;
