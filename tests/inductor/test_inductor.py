@@ -6,10 +6,12 @@ takes more than it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import subprocess
 import sys
 import unittest
 import unittest.mock
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -219,6 +221,44 @@ class Apart(Case):
         wider = self.sums(lambda a, b, x: a.sin().t() @ b.sin() + x.sin(), (900, 8), (900, 8), (8,))
         read = self.sums(lambda a, b, x: (a.t() @ b + x.sin(), a.sin(), b.sin()), (900, 8), (900, 8), (8, 8))
         self.assertEqual((late, small, early, wider, read), ([prims], [aten], [aten], [aten], [aten]))
+
+
+class Saved(Case):
+    """What the forward half hands on lies on a storage of its own: Inductor writes over it behind its last reader."""
+
+    def test_no_two_lie_on_one_storage(self) -> None:
+        layers = [nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Softmax(-1), nn.Linear(WIDTH, WIDTH)]
+        step = Step(nn.Sequential(*layers), squares, [torch.randn(8, 16, WIDTH)], [])
+        for dynamic in (False, True):
+            with self.subTest(dynamic=dynamic):
+                shared = self.sharing(step, dynamic)
+                self.assertEqual(shared, [[]] * len(shared))
+                self.assertGreater(len(shared), 1)
+
+    def sharing(self, step: Step, dynamic: bool) -> list[list[str]]:
+        """For each plan of Echo that is built: what the forward half hands on although another lies on its storage."""
+        build, halves = chosen.Builder.build, list[Any]()
+
+        def built(builder: Any) -> Any:
+            made = build(builder)
+            halves.append(copy.deepcopy(made[0]))
+            return made
+
+        with unittest.mock.patch.object(chosen.Builder, "build", built), under_inductor(echo_torch.partitioner()):
+            squares(torch.compile(step.module, dynamic=dynamic)(*step.inputs)).backward()
+        return [self.shared_of(half) for half in halves]
+
+    def shared_of(self, half: Any) -> list[str]:
+        places = [node.meta["val"] for node in half.graph.find_nodes(op="placeholder")]
+        given = [torch.randn([*map(int, v.shape)]) if isinstance(v, torch.Tensor) else int(v) for v in places]
+        made = [
+            (value.untyped_storage().data_ptr(), node.name)
+            for node, value in zip(half.graph.output_node().args[0][1:], half(*given)[1:], strict=True)
+            if isinstance(value, torch.Tensor)
+        ]
+        owned = Counter(pointer for pointer, _ in made)
+        inputs = {value.untyped_storage().data_ptr() for value in given if isinstance(value, torch.Tensor)}
+        return [name for pointer, name in made if owned[pointer] > 1 and pointer not in inputs]
 
 
 class Choice(Case):

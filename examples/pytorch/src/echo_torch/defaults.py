@@ -10,7 +10,17 @@ from collections.abc import Collection, Sequence
 from torch import fx
 
 from echo_torch import moves, reuse
-from echo_torch.graph import Unknown, argument, holds_memory, is_getitem, is_hidden_view, is_random, viewed_argument
+from echo_torch.graph import (
+    HIDDEN_VIEWS,
+    MADE_OF,
+    Unknown,
+    argument,
+    holds_memory,
+    is_getitem,
+    is_hidden_view,
+    is_random,
+    viewed_argument,
+)
 from echo_torch.where import named
 
 
@@ -68,6 +78,21 @@ def lent_inputs(joint: fx.GraphModule, backward: fx.GraphModule, static: Collect
         for at, node in enumerate(placeholders)
         if at not in static and node not in saved and "tangents" not in str(node.target) and holds_memory(node)
     }
+
+
+def way_to_storage(node: fx.Node) -> list[fx.Node]:
+    """The nodes from a view, through those that it is a view of, to the one that made its storage; all but the last can
+    be made again at no cost.
+    """
+    way = [node]
+    while way[-1].op == "call_function":
+        source = way[-1].args[0] if is_getitem(way[-1]) else way[-1]
+        viewed = viewed_argument(source.target, 0) if source.op == "call_function" else None
+        if source.target in MADE_OF or (viewed is None and source.target not in HIDDEN_VIEWS):
+            break
+        way += [source] if source is not way[-1] else []
+        way.append(argument(source, viewed) if viewed else source.args[0])
+    return way
 
 
 def storage_of(node: fx.Node) -> fx.Node:

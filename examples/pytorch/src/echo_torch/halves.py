@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from echo_torch import hooks, moves, reuse
-from echo_torch.defaults import storage_of
+from echo_torch.defaults import storage_of, way_to_storage
 from echo_torch.graph import (
     Call,
     Unknown,
@@ -322,12 +323,13 @@ class Builder:
         for copy in wanted:  # of several copies of a value the latest
             if copy in forward.copies and host.calls[self.steps[copy[0]][0]].node.op != "get_attr":
                 crossing[self._value(copy)] = forward.copies[copy]
-        numbers: dict[fx.Node, None] = {}
+        views = self._views_of_saved(crossing.values()) if host.traced else {}
+        numbers: dict[fx.Node, None] = dict.fromkeys(self._numbers_of(views))
         for node in (*gradients, *(read for i, *_ in late for read in host.calls[i].node.all_input_nodes)):
             if not holds_memory(node) and node.op != "get_attr":
                 self._note_number(numbers, node)
 
-        tensors = [*dict.fromkeys(crossing.values())]
+        tensors = [*dict.fromkeys(views.get(made, [made])[-1] for made in crossing.values())]
         tensors.sort(key=_is_unchecked)  # stable
         bindings = self._bindings(tensors, list(numbers))
         # Objects such as the mesh of a distributed tensor stand behind the tensors in both halves.
@@ -342,9 +344,36 @@ class Builder:
         self._take_over(sizes)
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
         self._take_over(objects)
+        for way in views.values():
+            self._view_again(way, behind)
         self.saved = {value: behind[made] for value, made in crossing.items()}
         for node in host.tangents:
             self._input(backward, node)
+
+    def _views_of_saved(self, saved: Iterable[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
+        """For each of these that lies on a storage with another of them: the way from it to what made the storage, and
+        is saved in their place. A compiler takes each saved tensor to be the only one that lies on its storage, and
+        writes over it behind its last reader.
+        """
+        ways = {node: way_to_storage(node) for node in saved}
+        counted = Counter(way[-1] for way in ways.values())
+        return {node: way for node, way in ways.items() if counted[way[-1]] > 1 and way[-1].op == "call_function"}
+
+    def _numbers_of(self, views: dict[fx.Node, list[fx.Node]]) -> Iterator[fx.Node]:
+        """The sizes that the views are made by, as the joint graph has them."""
+        joint = {made: node for node, made in self.forward.numbers.items()}
+        for way in views.values():
+            for node in way[:-1]:
+                yield from (joint[read] for read in node.all_input_nodes if read in joint)
+
+    def _view_again(self, way: list[fx.Node], behind: dict[fx.Node, fx.Node]) -> None:
+        """Makes a view in the backward half of the storage that was saved."""
+        joint = {made: node for node, made in self.forward.numbers.items()}
+        for node in reversed(way[:-1]):
+            if node not in behind:
+                behind[node] = self.backward.graph.node_copy(
+                    node, lambda read: behind[read] if read in behind else self._number(self.backward, joint[read])
+                )
 
     def _take_over(self, numbers: list[fx.Node]) -> None:
         for node in numbers:
