@@ -38,10 +38,16 @@ def _sides(total: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
     one, other = total.args[:2]
     if not isinstance(one, fx.Node) or not isinstance(other, fx.Node) or total.kwargs.get("alpha", 1) != 1:
         return
-    kinds = {(value.shape, value.dtype, value.device) for value in (one.meta["val"], other.meta["val"])}
     for product, rest in ((one, other), (other, one)):
-        if len(kinds) == 1 and product.target in PRODUCTS and len(product.users) == 1:
+        if _kind(one) == _kind(other) and product.target in PRODUCTS and len(product.users) == 1:
             yield product, rest
+
+
+def _kind(node: fx.Node) -> tuple[str, ...]:
+    """What two sides of a sum have in common that neither broadcasts nor converts; sizes may be symbols."""
+    value = node.meta.get("val")
+    is_tensor = isinstance(value, torch.Tensor)
+    return (*map(str, value.shape), str(value.dtype), str(value.device)) if is_tensor else (node.name,)
 
 
 def _is_held_back(product: fx.Node, other: fx.Node, order: dict[fx.Node, int], last: dict[fx.Node, int]) -> bool:

@@ -104,7 +104,7 @@ def _left(before: int, instead: str, fault: Exception) -> None:
     kind = type(fault).__name__
     text = f"Inductor cannot compile a graph, and {instead}: {first if kind == 'InductorError' else f'{kind}: {first}'}"
     for report in reports[before:]:
-        report.reason, report.is_needless = report.reason or text, False
+        report.reason, report.is_needless = text, False
     say.forget()
     say.warn_once("Echo: " + text)
 
