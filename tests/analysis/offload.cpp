@@ -23,6 +23,16 @@ using support::require;
 
 support::coverage seen;
 
+using read_values = std::vector<support::toy_graph::value>;
+
+/// A heavy op that takes so long and makes one value of so many bytes.
+support::toy_graph::value add_timed(support::toy_graph& g, echo::phase phase, read_values in,
+                                    std::uint64_t bytes, double us) {
+    return g.add(
+        {.phase = phase, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure, .time_us = us},
+        std::move(in), {{.bytes = bytes}});
+}
+
 /// a → b, and gradients that read b, then a: each takes 10 µs, each value 1000 bytes. The seed takes no time.
 struct two_maps {
     echo::snapshot s;
@@ -30,12 +40,8 @@ struct two_maps {
 
     two_maps() {
         support::toy_graph g;
-        const auto timed = [&](echo::phase phase, std::vector<support::toy_graph::value> in, double us) {
-            return g.add({.phase = phase,
-                          .kind = echo::op_kind::heavy,
-                          .rerun = echo::rerun_kind::pure,
-                          .time_us = us},
-                         std::move(in), {{.bytes = 1000}});
+        const auto timed = [&](echo::phase phase, read_values in, double us) {
+            return add_timed(g, phase, std::move(in), 1000, us);
         };
         const auto input = g.input(8);
         const auto first = timed(echo::phase::forward, {input}, 10);
@@ -220,11 +226,8 @@ TEST_CASE("the planner moves what recomputation cannot save", "[offload]") {
 
 TEST_CASE("what is away at one peak stays away for the next", "[offload]") {
     support::toy_graph g;
-    const auto timed = [&](echo::phase phase, std::vector<support::toy_graph::value> in,
-                           std::uint64_t bytes) {
-        return g.add(
-            {.phase = phase, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure, .time_us = 10},
-            std::move(in), {{.bytes = bytes}});
+    const auto timed = [&](echo::phase phase, read_values in, std::uint64_t bytes) {
+        return add_timed(g, phase, std::move(in), bytes, 10);
     };
     using enum echo::phase;
     const auto a = timed(forward, {g.input(8)}, 1000);
@@ -250,11 +253,8 @@ TEST_CASE("what is away at one peak stays away for the next", "[offload]") {
 
 TEST_CASE("views of what was away run again where they are read", "[offload]") {
     support::toy_graph g;
-    const auto timed = [&](echo::phase phase, std::vector<support::toy_graph::value> in,
-                           std::uint64_t bytes) {
-        return g.add(
-            {.phase = phase, .kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure, .time_us = 10},
-            std::move(in), {{.bytes = bytes}});
+    const auto timed = [&](echo::phase phase, read_values in, std::uint64_t bytes) {
+        return add_timed(g, phase, std::move(in), bytes, 10);
     };
     using enum echo::phase;
     const auto x = g.input(8);

@@ -138,8 +138,7 @@ class Chooser:
         options = self.options
         graph = self._view(asked.view).graph
         plan = graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
-        last = next((each for each in found if each is asked.after), None)
-        if any(each.plan.steps == plan.steps for each in found) or (last and not self._promises(plan, last)):
+        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, asked.after):
             return
         halves = self._built(plan.steps)
         judged = self._judged(halves, [call for call, *_ in plan.steps])
@@ -154,12 +153,13 @@ class Chooser:
             keep_apart(half)
         return halves
 
-    def _promises(self, plan: Any, last: Candidate) -> bool:
-        """Whether a plan is worth a lowering, for what it promises beside the last one of its view. It always is where
-        that one misses what is asked for, or where there is a budget.
+    def _promises(self, plan: Any, last: Candidate | None) -> bool:
+        """Whether a plan is worth a lowering, for what it promises beside the one that it is to better. It always is
+        where that one misses what is asked for, or where there is a budget.
         """
-        is_short = self.limit is not None or self._used(last) > 1
-        return is_short or plan.peak_bytes < LEAST_GAIN * last.plan.peak_bytes
+        if last is None or self.limit is not None or self._used(last) > 1:
+            return True
+        return bool(plan.peak_bytes < LEAST_GAIN * last.plan.peak_bytes)
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""

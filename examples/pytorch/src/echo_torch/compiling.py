@@ -27,6 +27,7 @@ class Backend:
     """
 
     is_echo = True  # for `outside`
+    fuses = True  # by Inductor
 
     options: Options
     distrust: str | None = field(default=None, compare=False)  # see `echo_torch._distrust`
@@ -55,14 +56,15 @@ class Backend:
         """Compiles a graph of TorchDynamo's. `mode` and `options` are those of `torch.compile`; options that are not
         Echo's are Inductor's.
         """
-        own, others = divided(options or {})
-        say.show_on_terminal()
+        own, others = divided(options or {}) if self.fuses else (dict(options or {}), {})
         chosen = options_of(asdict(self.options) | own) if own else self.options
-        if chosen.offload:  # Inductor carries no moves out
-            return one_by_one(chosen, self.distrust, graph, inputs)
-        return fused.compiled(chosen, self.distrust, mode, others, graph, inputs) or one_by_one(
-            chosen, self.distrust, graph, inputs
-        )
+        say.show_on_terminal()
+        if mode is not None and not self.fuses:
+            say.warn_once(f"echo_eager runs operators one by one, and mode={mode!r} changes nothing: leave it out")
+        made = None
+        if self.fuses and not chosen.offload:  # Inductor carries no moves out
+            made = fused.compiled(chosen, self.distrust, mode, others, graph, inputs)
+        return made or compile_by(functools.partial(partition, options=chosen, distrust=self.distrust), graph, inputs)
 
     def reset(self) -> None:
         """For `torch._dynamo.reset`: lets go of what Inductor has recorded on a GPU."""
@@ -73,34 +75,15 @@ class Backend:
 class EagerBackend(Backend):
     """The backend `echo_eager`: each graph runs as its plan says, operator by operator."""
 
+    fuses = False
+
     @property
     def __name__(self) -> str:
         return "echo_eager"
 
-    def __call__(
-        self,
-        graph: Any,
-        inputs: Sequence[Any],
-        *,
-        mode: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        **_: Any,
-    ) -> Callable[..., Any]:
-        """Compiles a graph of TorchDynamo's. `options` are those of `torch.compile`; a mode is Inductor's."""
-        if mode is not None:
-            say.warn_once(f"echo_eager runs operators one by one, and mode={mode!r} changes nothing: leave it out")
-        chosen = options_of(asdict(self.options) | dict(options)) if options else self.options
-        say.show_on_terminal()
-        return one_by_one(chosen, self.distrust, graph, inputs)
-
 
 def _made_of(kind: type[Backend], options: dict[str, Any]) -> Backend:
     return kind(options_of(options))
-
-
-def one_by_one(options: Options, distrust: str | None, graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Compiles a graph of TorchDynamo's so that its operators run one by one, by a plan for these options."""
-    return compile_by(functools.partial(partition, options=options, distrust=distrust), graph, inputs)
 
 
 def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -56,10 +56,11 @@ def compiled(
 
     watched, before = outside.graph_of(graph), len(reports)
     partitioner = OfBackend(options, distrust, watched, names_of(graph))
-    key = remembered.key_of(graph, inputs, (partitioner.uuid(), mode, sorted(others.items())))
+    key = remembered.key_of(graph, inputs, lambda: (partitioner.uuid(), mode, sorted(others.items())))
     fault: Exception | None = None
     for tried in (partitioner, None):
         try:
+            hooks.require("InductorWrapper")
             settings = hooks.InductorWrapper(mode, {**others, "custom_partitioner_fn": tried}, None).config
             with outside.traceable(graph, inputs):
                 made = _compile(graph, inputs, settings, watched)

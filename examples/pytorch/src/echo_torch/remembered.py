@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,29 @@ from torch import fx
 from echo_torch import say
 from echo_torch.partition import reports
 from echo_torch.report import Live, Report
+from echo_torch.say import log
 
 KEPT = ("default_peak", "peak", "overhead", "nodes", "reason", "is_needless", "where", "time_us", "kernel", "libraries")
 CACHED = "its compiled halves come from Inductor's cache, by the decision of an earlier process"
 
 
-def key_of(graph: fx.GraphModule, inputs: Sequence[Any], asked: object) -> str:
+def key_of(graph: fx.GraphModule, inputs: Sequence[Any], asked: Callable[[], object]) -> str | None:
     """Names a graph of TorchDynamo's with its inputs' sizes, and what is asked for. To be called before the graph is
-    compiled, which changes it.
+    compiled, which changes it. None: it has no name, so nothing of it is kept.
     """
-    described = [_described(value) for value in inputs]
-    return hashlib.sha256(repr((graph.print_readable(False), described, asked, torch.__version__)).encode()).hexdigest()
+    try:
+        described = [_described(value) for value in inputs]
+        text = repr((graph.print_readable(False), described, asked(), torch.__version__))
+    except Exception as fault:  # what cannot be named is compiled all the same
+        log.debug("echo: a graph has no name", exc_info=fault)
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def keep(key: str, report: Report) -> None:
+def keep(key: str | None, report: Report) -> None:
     """Keeps what became of a graph. Without a file nothing is lost but a line of a table."""
+    if key is None:
+        return
     told = {name: getattr(report, name) for name in KEPT} | {"live": [asdict(each) for each in report.live]}
     with contextlib.suppress(OSError, TypeError):
         file = _file(key)
@@ -44,11 +52,11 @@ def keep(key: str, report: Report) -> None:
         os.replace(written.name, file)
 
 
-def recall(key: str) -> None:
+def recall(key: str | None) -> None:
     """Adds a report of a graph that was not partitioned, since its halves were known."""
     report = Report(cached=True, notes=[CACHED])
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        told = json.loads(_file(key).read_text())
+        told = json.loads(_file(key or "").read_text())
         live = [Live(**each) for each in told["live"]]
         for name in KEPT:
             setattr(report, name, told[name])
