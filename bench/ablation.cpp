@@ -34,9 +34,9 @@ struct pass {
     bool echo::search_options::*on;
 };
 constexpr pass passes[] = {
-    {"growth", &echo::search_options::growth}, {"nearest", &echo::search_options::nearest},
-    {"polish", &echo::search_options::polish}, {"recreate", &echo::search_options::recreate},
-    {"front", &echo::search_options::front},
+    {"growth", &echo::search_options::growth},     {"nearest", &echo::search_options::nearest},
+    {"polish", &echo::search_options::polish},     {"recreate", &echo::search_options::recreate},
+    {"exchange", &echo::search_options::exchange}, {"front", &echo::search_options::front},
 };
 
 /// The answer to a question as JSON.

@@ -230,6 +230,8 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
         });
         pass("recreate",
              [&](search_state given) { return echo::detail::recreate(m, std::move(given), limit); });
+        pass("exchange",
+             [&](search_state given) { return echo::detail::exchange(m, std::move(given), limit); });
         pass("retain", [&](search_state given) {
             return echo::detail::retain_below(m, std::move(given), limit + limit / 8);
         });
@@ -249,11 +251,41 @@ TEST_CASE("a pass keeps the plans that it is given or finds better ones", "[budg
                              "a known plan has other figures");
         }
     });
-    CHECK(improved.size() == 10);
+    CHECK(improved.size() == 11);
     for (const auto& [name, count] : improved) {
         CAPTURE(name);
         CHECK(count > 0);
     }
+}
+
+TEST_CASE("one run takes the place of two that are cheaper by the byte", "[budget]") {
+    toy_graph g;
+    const auto data = g.input(1);
+    const auto made = [&](double time, std::uint64_t bytes) {
+        return g.add({.kind = echo::op_kind::heavy, .rerun = echo::rerun_kind::pure, .time_us = time}, {data},
+                     {{.bytes = bytes}});
+    };
+    const auto a = made(20, 4000), b = made(20, 4000), c = made(33, 6000);
+    const auto loss = g.light({a, b, c}, 0);
+    const auto peak = g.backward({g.backward({loss}, 10000)}, 10);
+    const auto s = g.finish({loss, g.backward({g.backward({g.backward({peak, a}, 10), b}, 10), c}, 10)});
+    const auto facts = echo::detail::find_candidates(s);
+    const auto time_of = [&](value v) { return facts.times.of_node[s[v].producer]; };
+    echo::detail::evaluator evaluate(s, facts);
+    echo::detail::search_moves m(evaluate, {}, {}, echo::detail::tuning::most_work);
+    const auto nothing = m.with_heavy(echo::detail::decision::nothing(s));
+    const std::uint64_t limit = nothing.footprint.peak_bytes - 6000;
+
+    echo::detail::search_state state;
+    state.start_from(nothing);
+    state.known.add(m.bring_down(nothing, limit, echo::detail::any_time).rated());
+    CHECK(state.known.within(limit)->recompute == time_of(a) + time_of(b));
+    state = echo::detail::exchange(m, std::move(state), limit);
+    CHECK(state.known.within(limit)->recompute == time_of(c));
+
+    const auto others = m.evict(evaluate(nothing.decided), limit, {.settled = s[a].producer});
+    CHECK(others.met);
+    CHECK(others.plan.recompute() == time_of(b) + time_of(c)); // `a` is left alone
 }
 
 TEST_CASE("what is read in one bit from the peak on is encoded, which takes no time", "[budget]") {

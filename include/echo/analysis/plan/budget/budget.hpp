@@ -6,6 +6,7 @@
 #pragma once
 
 #include <echo/analysis/plan/budget/bring_down.hpp>
+#include <echo/analysis/plan/budget/exchange.hpp>
 #include <echo/analysis/plan/budget/lowest_peak.hpp>
 #include <echo/analysis/plan/budget/progress.hpp>
 #include <echo/analysis/plan/budget/recreate.hpp>
@@ -97,7 +98,10 @@ private:
             }
         }
         const std::uint64_t target = std::max(limit, state.known.lowest().footprint.peak_bytes);
-        return recreate(moves_, std::move(state), target);
+        state = recreate(moves_, std::move(state), target);
+        if (!knows_all()) return state;
+        const std::uint64_t reachable = std::max(limit, state.least_bytes); // before the state moves
+        return exchange(moves_, std::move(state), reachable);
     }
 
     /// Whether the limit is met by a plan that recomputes so much that starts come down to it badly in one go.

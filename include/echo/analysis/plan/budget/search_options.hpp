@@ -14,6 +14,7 @@ struct search_options {
     bool nearest = true; ///< the known plans just above a limit are brought down to it (bring_down.hpp)
     bool polish = true;  ///< below the lowest plan found, lower limits are tried one by one (lowest_peak.hpp)
     bool recreate = true; ///< a way below the limit and back (recreate.hpp)
+    bool exchange = true; ///< where the whole front is searched, single decisions are changed (exchange.hpp)
     bool front = true; ///< of small graphs the whole front is searched, whatever is asked (whole_front.hpp)
 };
 

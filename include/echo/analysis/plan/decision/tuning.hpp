@@ -54,6 +54,8 @@ inline constexpr std::size_t limits_failed = 2;
 /// A limit that is tried is lower than the last by a part of it: by the first part at first, and for a host's
 /// allocator; by the third at last.
 inline constexpr std::uint64_t first_limit_parts = 64, limit_parts = 256, last_limit_parts = 4096;
+/// Nodes times replays for changes of single decisions at one limit: most small graphs are tried through by then.
+inline constexpr std::size_t most_exchanged = 100'000;
 inline constexpr std::size_t points_of_whole_front = 40; ///< limits along the front of a small graph
 /// Where a large graph is searched for the least peak within a time, no more is tried once its nodes times the replays
 /// come to so many; an eviction that is priced takes as long as the replay of some nodes.

@@ -28,6 +28,7 @@ struct eviction_options {
     std::size_t rounds = 30; ///< replays
     /// Of recomputation; a plan beyond is not worth going on with.
     ticks most = std::numeric_limits<ticks>::max();
+    node_id settled{}; ///< nothing more is decided about its copies; none if invalid
 };
 
 /// What came of it.
@@ -52,8 +53,8 @@ public:
         std::optional<evaluated_plan> lowest;
         for (std::size_t round = 0;; ++round) {
             if (plan.peak_bytes() <= limit) return {std::move(plan), true};
-            const bool goes_on =
-                round < options.rounds && plan.recompute() <= options.most && evict_once(plan, limit);
+            const bool goes_on = round < options.rounds && plan.recompute() <= options.most &&
+                                 evict_once(plan, limit, options.settled);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
             plan = evaluate_(next_);
@@ -82,9 +83,10 @@ private:
     }
 
     /// Leaves in `next_` what is decided then. Whether anything was evicted.
-    bool evict_once(const evaluated_plan& plan, std::uint64_t limit) {
+    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, node_id settled) {
         next_ = plan.decided();
         touched_.assign(s_.node_count());
+        if (settled.valid()) touched_.insert(settled);
         const copy_history& history = evaluate_.history_of(plan);
         load_profile profile(plan.load());
         sums_.read(plan.load(), plan.peak_bytes(), limit);

@@ -26,13 +26,14 @@ public:
     explicit retainer(evaluator& evaluate)
         : evaluate_(evaluate), s_(evaluate.graph()), c_(evaluate.facts()) {}
 
-    /// The plan with fewer runs, as long as its peak stays at most `limit`. At most `rounds` replays,
-    /// O(inputs of steps + recomputes × log steps) each.
-    [[nodiscard]] evaluated_plan operator()(evaluated_plan plan, std::uint64_t limit, int rounds = 3) {
+    /// The plan with fewer runs, as long as its peak stays at most `limit`; what is decided about `settled` stays. At
+    /// most `rounds` replays, O(inputs of steps + recomputes × log steps) each.
+    [[nodiscard]] evaluated_plan operator()(evaluated_plan plan, std::uint64_t limit, node_id settled = {},
+                                            int rounds = 3) {
         for (int i = 0; i < rounds && !plan.is_retained_at(limit); ++i) {
             next_ = plan.decided();
-            if (!retain_once(plan, limit)) {
-                plan.set_retained_at(limit);
+            if (!retain_once(plan, limit, settled)) {
+                if (!settled.valid()) plan.set_retained_at(limit);
                 return plan;
             }
             evaluated_plan next = evaluate_(next_);
@@ -43,7 +44,7 @@ public:
     }
 
 private:
-    bool retain_once(const evaluated_plan& plan, std::uint64_t limit) {
+    bool retain_once(const evaluated_plan& plan, std::uint64_t limit, node_id settled) {
         const schedule& steps = plan.steps();
         room_under room(limit, plan.load());
         if (!has_room_for_any(plan, room)) return false;
@@ -52,7 +53,7 @@ private:
         kept_.clear();
         for (const auto i : by_price(plan).descending()) {
             const step_id again(i);
-            if (gone_[again] || !take_room(plan, again, room)) continue;
+            if (steps[again].node == settled || gone_[again] || !take_room(plan, again, room)) continue;
             take_off(steps, again);
             free_gone(plan, room, again);
             kept_.push_back(kept_instead(plan, evaluate_.runs_of(plan), again));
