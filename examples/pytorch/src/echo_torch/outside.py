@@ -185,7 +185,7 @@ class Seen:
     kept: Storages = field(default_factory=dict)  # by forward halves
     inputs: set[int] = field(default_factory=set)  # storages
     empty: set[int] = field(default_factory=set)  # parameters without a gradient
-    made: set[int] = field(default_factory=set)  # storages of gradients, as backward halves made them
+    made: set[int | None] = field(default_factory=set)  # addresses of gradients, as backward halves made them
     beside: Beside | None = None
 
     def matched(self) -> list[Run]:
@@ -317,7 +317,7 @@ class Watch:
             mark.ended = now(self.seen.device)
             for value in made if isinstance(made, tuple | list) else (made,):
                 if isinstance(value, torch.Tensor):
-                    self.seen.made.update(beside.storage(value))
+                    self.seen.made.add(beside.address(value))
 
     def _backward_ended(self) -> None:
         seen, self.seen = self.seen, None
@@ -379,7 +379,7 @@ class Watch:
         step.outside = beside.outside_of(found, step.saved_inside, self.breaks)
         new = [p for p in found.inside if id(p) in seen.empty]
         gradients = [p.grad for p in new if p.grad is not None]
-        step.copies = max((beside.size(g) for g in gradients if not seen.made.issuperset(beside.storage(g))), default=0)
+        step.copies = max((beside.size(g) for g in gradients if beside.address(g) not in seen.made), default=0)
         _with_peaks(step, graphs, runs, found)
         return step
 
