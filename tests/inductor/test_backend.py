@@ -108,6 +108,21 @@ class Backend(Case):
             self.assertTrue(torch.allclose(torch.compile(module, backend="echo")(x), module(x), atol=1e-5))
         self.assertEqual(len(echo_torch.reports()), before)
 
+    def test_what_has_no_backward_half_has_no_report(self) -> None:
+        weights = [nn.Parameter(torch.randn(WIDTH)) for _ in range(2)]
+
+        def step() -> None:
+            with torch.no_grad():
+                for weight in weights:
+                    weight.mul_(0.9)
+
+        before = len(echo_torch.reports())
+        with under_inductor(), torch._functorch.config.patch(enable_autograd_cache=True):
+            for _ in range(2):  # the second one finds it in the cache
+                torch._dynamo.reset()
+                torch.compile(step, backend="echo")()
+        self.assertEqual(echo_torch.reports()[before:], [])
+
     def test_a_layer_outside_of_the_graph_is_told(self) -> None:
         class Model(nn.Module):
             def __init__(self) -> None:

@@ -78,6 +78,8 @@ def compiled(
             _left(before, "its own halves run", fault)
         elif len(reports) > before:
             remembered.keep(key, reports[-1])
+        elif watched.infers:
+            remembered.keep(key, None)
         elif _trains(inputs):
             remembered.recall(key)
         return made

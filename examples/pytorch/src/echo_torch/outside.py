@@ -96,6 +96,7 @@ class Graph:
     watch: Watch
     report: Any = None
     outputs: int = 0  # of the forward half; behind them stands what it keeps
+    infers: bool = False  # it has no backward half, as the step of an optimizer
 
     def divide(self, partition: Callable[..., Any]) -> Callable[..., Any]:
         """The partition function, with its report noted. It measures operators as they will run."""
@@ -143,6 +144,7 @@ class Graph:
         def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
             made = lower(graph, inputs, **told)
             self.watch.compiled += 1
+            self.infers = self.infers or bool(told.get("is_inference"))
             if hooks.dynamo_config.compiled_autograd or getattr(made, "current_callable", None) is None:
                 say.tell()
             elif not told.get("is_inference"):
