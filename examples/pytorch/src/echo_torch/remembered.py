@@ -57,7 +57,7 @@ def keep(key: str | None, report: Report | None) -> None:
 
 
 def recall(key: str | None) -> None:
-    """Adds a report of a graph that was not partitioned, since its halves were known, unless it has no backward half."""
+    """Adds a report of a graph that was not partitioned, since its halves were known, if it has a backward one."""
     report = Report(cached=True, notes=[CACHED])
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         told = json.loads(_file(key or "").read_text())
