@@ -62,7 +62,8 @@ SOURCES = {"scaling": lambda result: result["bars"], "arena": of_arena, "plan_me
            "offload-peers": lambda result: result["bars"],
            "default": lambda result: result["bars"], "report": of_report, "ggml": of_host("ggml"),
            "mxnet": of_host("MXNet"), "mlx": of_host("MLX"), "zoo": of_host("PyTorch, models of others"),
-           "inductor": of_host("PyTorch under Inductor"), "scripts": of_host("PyTorch, training scripts")}
+           "inductor": of_host("PyTorch under Inductor"), "scripts": of_host("PyTorch, training scripts"),
+           "scripts-inductor": of_host("PyTorch, training scripts under Inductor")}
 
 
 def measured(*loaded):

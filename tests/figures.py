@@ -29,6 +29,7 @@ sys.path[:0] = [
     str(ROOT / "bench" / "pieces" / "engine"),
     str(ROOT / "bench" / "pieces" / "onnx"),
     str(ROOT / "bench" / "pieces" / "pytorch"),
+    str(ROOT / "bench" / "pieces" / "scripts"),
     str(ROOT / "examples"),
     str(ROOT / "examples" / "tools" / "train"),
     str(ROOT / "examples" / "ggml"),
@@ -67,7 +68,7 @@ def generated():
     import show
     import table
 
-    paper, peers, engine, offload, pytorch, zoo, inductor, scripts, gpu = (
+    paper, peers, engine, offload, pytorch, zoo, inductor, scripts, scripts_inductor, gpu = (
         module_of(ROOT / "bench" / "pieces" / path)
         for path in (
             "paper/tables.py",
@@ -78,6 +79,7 @@ def generated():
             "pytorch/zoo.py",
             "pytorch/inductor.py",
             "scripts/scripts.py",
+            "scripts/scripts_inductor.py",
             "gpu/tables.py",
         )
     )
@@ -109,6 +111,7 @@ def generated():
         "bench/zoo": lambda: zoo.section(load("zoo")),
         "bench/inductor": lambda: inductor.section(load("inductor")),
         "bench/scripts": lambda: scripts.section(load("scripts")),
+        "bench/scripts --inductor": lambda: scripts_inductor.section(load("scripts-inductor")),
         "tests/cuda/counts/count.py --markdown": lambda: count.section(
             load("cuda-counts"), load("cuda-mutants")
         ),

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import Training
+from measure import Training, peak_of, profiled
 from support import Case
 from test_inductor import WIDTH, deep, squares, transformer, under_inductor
 from torch import nn
 
 import echo_torch
-from echo_torch import fused
+from echo_torch import fused, outside, say
 from echo_torch.options import BudgetError, OptionError, UnknownOption
 from echo_torch.say import EchoWarning
 
@@ -85,12 +85,43 @@ class Backend(Case):
         self.assertEqual(copy.deepcopy(backend), backend)
         self.assertNotEqual(backend, echo_torch.eager_backend(budget=0.5))
 
+    def test_a_graph_that_runs_several_times_in_a_step(self) -> None:
+        """Autograd adds its gradients up in place, also in the first steps, which are watched."""
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(8, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 4))
+        peaks = []
+        with under_inductor():
+            compiled = torch.compile(module, backend="echo")
+            for _ in range(6):
+                module.zero_grad()
+                watching = outside._watch is None or not outside._watch.ended
+                with profiled() as profile:
+                    torch.stack([squares(compiled(torch.randn(16, 8))) for _ in range(12)]).sum().backward()
+                peaks.append((watching, peak_of(profile)))
+        watched, alone = (max(peak for was, peak in peaks[1:] if was is kind) for kind in (True, False))
+        self.assertLess(watched, 1.05 * alone, peaks)
+
     def test_what_is_not_trained(self) -> None:
         module, x = transformer().module.eval(), torch.randn(2, 64, WIDTH)
         before = len(echo_torch.reports())
         with under_inductor(), torch.no_grad():
             self.assertTrue(torch.allclose(torch.compile(module, backend="echo")(x), module(x), atol=1e-5))
         self.assertEqual(len(echo_torch.reports()), before)
+
+    def test_what_has_no_backward_half_has_no_report(self) -> None:
+        weights = [nn.Parameter(torch.randn(WIDTH)) for _ in range(2)]
+
+        def step() -> None:
+            with torch.no_grad():
+                for weight in weights:
+                    weight.mul_(0.9)
+
+        before = len(echo_torch.reports())
+        with under_inductor(), torch._functorch.config.patch(enable_autograd_cache=True):
+            for _ in range(2):  # the second one finds it in the cache
+                torch._dynamo.reset()
+                torch.compile(step, backend="echo")()
+        self.assertEqual(echo_torch.reports()[before:], [])
 
     def test_a_layer_outside_of_the_graph_is_told(self) -> None:
         class Model(nn.Module):
@@ -130,6 +161,33 @@ class Failures(Case):
         with unittest.mock.patch.object(fused, "_compile", failing):
             with self.assertWarnsRegex(EchoWarning, "its own halves run: RuntimeError: planted"):
                 self.assertEqual(self.losses(), expected)
+
+    def test_a_backward_pass_that_inductor_does_not_compile(self) -> None:
+        """It is compiled when the forward pass has run."""
+        expected = self.gradients("inductor")
+        lowering = outside.Graph.lowering
+
+        def failing(watched: Any, lower: Any) -> Any:
+            def lowered(graph: Any, inputs: Any, **told: Any) -> Any:
+                if told.get("is_backward"):
+                    raise RuntimeError("planted")
+                return lower(graph, inputs, **told)
+
+            return lowering(watched, lowered)
+
+        for dynamic in (False, True):
+            with self.subTest(dynamic=dynamic), unittest.mock.patch.object(outside.Graph, "lowering", failing):
+                say.warn_once.cache_clear()
+                with self.assertWarnsRegex(EchoWarning, "a backward pass, and its operators run one by one"):
+                    for one, other in zip(self.gradients("echo", dynamic), expected, strict=True):
+                        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+    def gradients(self, backend: str, dynamic: bool = False) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.Softmax(-1))
+        with under_inductor():
+            squares(torch.compile(module, backend=backend, dynamic=dynamic)(torch.randn(64, WIDTH))).backward()
+        return [p.grad for p in module.parameters() if p.grad is not None]
 
     def test_no_compiler(self) -> None:
         with torch.random.fork_rng():

@@ -319,6 +319,25 @@ class Choice(Case):
             with self.assertWarnsRegex(echo_torch.say.EchoWarning, "between its halves"):
                 self.losses(budget="10kB")  # it is not met, so somebody should know
 
+    def test_a_factor_that_is_made_of_sizes(self) -> None:
+        """Batch norm's mean over a batch whose size changes: the backward half computes it from the sizes."""
+        layers: list[nn.Module] = []
+        for before, after in ((3, 16), (16, 32), (32, 32)):
+            layers += [nn.Conv2d(before, after, 3), nn.BatchNorm2d(after), nn.GELU(), nn.Dropout(0.1)]
+        module = nn.Sequential(*layers)
+        found = []
+        for partitioner in (None, echo_torch.partitioner(max_overhead=0.9)):
+            torch.manual_seed(0)
+            with under_inductor(partitioner):
+                squares(torch.compile(module, dynamic=True)(torch.randn(8, 3, 24, 24))).backward()
+            found.append([p.grad for p in module.parameters()])
+            module.zero_grad()
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertLess(report.peak, report.default_peak)
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
     def test_sizes_that_change(self) -> None:
         step = transformer()
         counters.clear()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Runs one training script in this process: measuring.py peaks NAME BACKEND | measuring.py turns NAME BACKEND
+"""Runs one training script in this process: measuring.py peaks NAME BACKEND [FILE] | measuring.py turns NAME BACKEND
 
 `peaks` prints, as JSON, digests of what the script returns, the peak of each step by the CPU allocator's own count, and what
-Echo reports of its graphs. `turns` waits for a line before each step and prints the step's processor time after it, so
-that two processes can take turns. BACKEND "eager" compiles nothing.
+Echo reports of its graphs; FILE takes what the script returns. `turns` waits for a line before each step and prints the
+step's processor time after it, so that two processes can take turns. BACKEND "eager" compiles nothing. Inductor draws eager
+mode's random numbers where its name ends in "+random".
 """
 from __future__ import annotations
 
@@ -95,22 +96,28 @@ def reports() -> list[Any]:
 
 
 def told(report: Any) -> dict[str, Any]:
-    keys = ("nodes", "default_peak", "best_peak", "slowdown", "time_us", "reason")
+    keys = ("nodes", "default_peak", "best_peak", "slowdown", "time_us", "reason", "is_needless")
     return {key: getattr(report, key) for key in keys}
 
 
 def main() -> None:
-    kind, name, backend = sys.argv[1:]
+    kind, name, backend, *files = sys.argv[1:]
     result = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the script prints is no result
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    backend, _, own = backend.partition("+")
+    if backend in ("inductor", "echo"):
+        torch._inductor.config.fallback_random = own == "random"
+        torch.compile(torch.square)(torch.zeros(2))  # what a process does once
     watch = Peaks() if kind == "peaks" else Turns(result)
     found = SCRIPTS[name](None if backend == "eager" else backend, watch)
     if isinstance(watch, Peaks):
         made = {"digests": [digest(value) for value in found], "peaks": watch.peaks, "compiled": watch.compiled,
                 "graphs_run": watch.graphs_run, "reports": [told(report) for report in reports()]}
         print(json.dumps(made), file=result)
+        for file in files:
+            torch.save(found, file)
     else:
         print(watch.line, file=result)
 

@@ -55,7 +55,7 @@ def row_of(name: str) -> Row:
         row["eager_mb"] = mb(max(trained(name, "eager")["peaks"][1:]))
         quiet = [k for k, compiled in enumerate(default["compiled"]) if k and not compiled]
         row["default_mb"] = mb(max(default["peaks"][k] for k in quiet))
-        row |= times(name)  # first: Echo cannot measure scratch memory while a profiler runs, and keeps what it measures here
+        row |= times(turns(name, DEFAULT, "echo_eager"))  # first: Echo cannot measure scratch memory while a profiler runs, and keeps what it measures here
         row |= of_echo(name, default, quiet)
     except Fails as why:
         row |= {"trains": False, "note": str(why)}
@@ -97,11 +97,11 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, str(MEASURING), *arguments]
 
 
-def trained(name: str, backend: str) -> Row:
+def trained(name: str, backend: str, *files: str) -> Row:
     """What `measuring.py peaks` found of one training."""
     try:
-        done = subprocess.run(command("peaks", name, backend), stdin=subprocess.DEVNULL, text=True, capture_output=True,
-                              timeout=SECONDS)
+        done = subprocess.run(command("peaks", name, backend, *files), stdin=subprocess.DEVNULL, text=True,
+                              capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         raise Fails(f"{backend} took more than {SECONDS} s") from None
     if done.returncode != 0:
@@ -153,18 +153,22 @@ class Turn:
         return (float(seconds), compiled == "1") if seconds else None
 
 
-def times(name: str) -> Row:
-    """The median of how many times as long a step takes with Echo, of pairs of steps that follow each other; and how
-    long it takes by the default partition."""
+def turns(name: str, *backends: str) -> list[tuple[float, float, bool]]:
+    """Processor seconds of each step by two backends, and whether a graph was compiled in it by one of them."""
     pairs = []
-    with Turn(name, DEFAULT) as default, Turn(name, "echo_eager") as echo:
+    with Turn(name, backends[0]) as default, Turn(name, backends[1]) as echo:
         while True:
             order = (default, echo) if len(pairs) % 2 else (echo, default)
             found = {turn: turn.step() for turn in order}
             one, other = found[default], found[echo]
             if one is None or other is None:
-                break
+                return pairs
             pairs.append((one[0], other[0], one[1] or other[1]))
+
+
+def times(pairs: list[tuple[float, float, bool]]) -> Row:
+    """The median of how many times as long a step takes with Echo, of pairs of steps that follow each other; and how
+    long it takes by the default partition."""
     quiet = [(one, other) for one, other, compiled in pairs[1:] if not compiled]
     return {"milliseconds": round(1e3 * statistics.median(one for one, _ in quiet), 2),
             "time": round(statistics.median(other / one for one, other in quiet), 3)}

@@ -71,6 +71,16 @@ def storage(value: torch.Tensor) -> Storages:
         return {}
 
 
+def address(value: torch.Tensor) -> int | None:
+    """Where a tensor's memory begins; None where it has none. Unlike `storage` it leaves no Python object on the
+    storage, which autograd takes for somebody who holds it: such a gradient is not added to in place.
+    """
+    try:
+        return value.data_ptr() - value.storage_offset() * value.element_size()
+    except (NotImplementedError, RuntimeError):  # sparse, or a subclass around others
+        return None
+
+
 def size(value: torch.Tensor | None) -> int:
     return sum(storage(value).values()) if value is not None else 0
 

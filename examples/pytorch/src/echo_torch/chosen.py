@@ -110,13 +110,13 @@ class Chooser:
                 if limit is not None and default.peak <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
                 self.limit, self.judged_default, self.views = limit, default, dict[int, View]()
-                out = Unknown("Inductor lowers no plan of it")
+                out: Unknown = Needless(f"no plan promises less than Inductor's default, {default.peak / 1e6:.1f} MB")
                 for asked in self._asked(found):
                     try:
                         self._try(asked, found)
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
-                        out = fault if isinstance(fault, Unknown) else out
+                        out = fault if isinstance(fault, Unknown) else Unknown("Inductor lowers no plan of it")
                 if not found:
                     raise out
             return self._chosen(found) | {"tried": self._figures(found)}
@@ -136,9 +136,9 @@ class Chooser:
         its halves, where other graphs of the step run.
         """
         options = self.options
-        graph = self._view(asked.view).graph
-        plan = graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
-        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, asked.after):
+        view = self._view(asked.view)
+        plan = view.graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
+        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, view, asked.after):
             return
         halves = self._built(plan.steps)
         judged = self._judged(halves, [call for call, *_ in plan.steps])
@@ -153,13 +153,13 @@ class Chooser:
             keep_apart(half)
         return halves
 
-    def _promises(self, plan: Any, last: Candidate | None) -> bool:
-        """Whether a plan is worth a lowering, for what it promises beside the one that it is to better. It always is
-        where that one misses what is asked for, or where there is a budget.
+    def _promises(self, plan: Any, view: View, last: Candidate | None) -> bool:
+        """Whether a plan is worth a lowering, for what it promises beside the default, or beside the plan that it is to
+        better. It always is where that one misses what is asked for, or where there is a budget.
         """
-        if last is None or self.limit is not None or self._used(last) > 1:
+        if self.limit is not None or (last is not None and self._used(last) > 1):
             return True
-        return bool(plan.peak_bytes < LEAST_GAIN * last.plan.peak_bytes)
+        return bool(plan.peak_bytes < (view.peak if last is None else LEAST_GAIN * last.plan.peak_bytes))
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""

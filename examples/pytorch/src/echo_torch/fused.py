@@ -4,12 +4,14 @@ does not compile those.
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import torch
+from torch import fx
 
 from echo_torch import hooks, outside, remembered, say
 from echo_torch.options import BudgetError, OptionError, Options, UnknownOption
@@ -76,6 +78,8 @@ def compiled(
             _left(before, "its own halves run", fault)
         elif len(reports) > before:
             remembered.keep(key, reports[-1])
+        elif watched.infers:
+            remembered.keep(key, None)
         elif _trains(inputs):
             remembered.recall(key)
         return made
@@ -87,7 +91,29 @@ def compiled(
 def _compile(graph: Any, inputs: Sequence[Any], settings: Mapping[str, Any], watched: outside.Graph) -> Any:
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    return compile_fx(graph, inputs, inner_compile=watched.lowering(compile_fx_inner), config_patches=settings)
+    lower = _backward_runs_anyhow(watched.lowering(compile_fx_inner))
+    return compile_fx(graph, inputs, inner_compile=lower, config_patches=settings)
+
+
+def _backward_runs_anyhow(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """Inductor's compiler of one half. AOTAutograd compiles a backward half when its forward half has run, too late for
+    another one: where Inductor fails on it, its operators run one by one.
+    """
+
+    def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
+        if not told.get("is_backward"):
+            return lower(graph, inputs, **told)
+        kept = copy.deepcopy(graph.graph)  # lowering changes it
+        try:
+            return lower(graph, inputs, **told)
+        except Exception as fault:
+            if not _is_inductors(fault):
+                raise
+            log.debug("echo: Inductor fails on a backward half", exc_info=fault)
+            say.warn_once(f"Echo: {_failure(fault, 'a backward pass', 'its operators run one by one')}")
+            return hooks.boxed_nop(fx.GraphModule(graph, kept), inputs)
+
+    return lowered
 
 
 def _is_inductors(fault: Exception) -> bool:
@@ -101,13 +127,17 @@ def _is_inductors(fault: Exception) -> bool:
 
 def _left(before: int, instead: str, fault: Exception) -> None:
     """Says that Inductor fails, in a warning and in the reports of the graph."""
-    first = (str(fault).strip().splitlines() or [""])[0]
-    kind = type(fault).__name__
-    text = f"Inductor cannot compile a graph, and {instead}: {first if kind == 'InductorError' else f'{kind}: {first}'}"
+    text = _failure(fault, "a graph", instead)
     for report in reports[before:]:
         report.reason, report.is_needless = text, False
     say.forget()
     say.warn_once("Echo: " + text)
+
+
+def _failure(fault: Exception, what: str, instead: str) -> str:
+    first = (str(fault).strip().splitlines() or [""])[0]
+    kind = type(fault).__name__
+    return f"Inductor cannot compile {what}, and {instead}: {first if kind == 'InductorError' else f'{kind}: {first}'}"
 
 
 def _trains(inputs: Sequence[Any]) -> bool:

@@ -378,8 +378,12 @@ class Builder:
             self.backward.numbers[node] = self.backward.placeholder(node.name, self.forward.numbers[node].meta)
 
     def _note_number(self, numbers: dict[fx.Node, None], node: fx.Node) -> None:
-        """A number that no gradient's size decides is made in the forward half and saved."""
-        if node not in self.host.late:
+        """A number that no gradient's size decides is made in the forward half and saved. But what is computed from
+        sizes and is none, such as the factor of a mean, is computed again: a compiler takes over sizes alone.
+        """
+        is_size = not isinstance(node.meta["val"], torch.SymFloat | torch.SymBool)
+        of_numbers = bool(node.all_input_nodes) and not any(map(holds_memory, node.all_input_nodes))
+        if node not in self.host.late and (is_size or not of_numbers):
             numbers[node] = None
             return
         for read in node.all_input_nodes:

@@ -96,6 +96,7 @@ class Graph:
     watch: Watch
     report: Any = None
     outputs: int = 0  # of the forward half; behind them stands what it keeps
+    infers: bool = False  # it has no backward half, as the step of an optimizer
 
     def divide(self, partition: Callable[..., Any]) -> Callable[..., Any]:
         """The partition function, with its report noted. It measures operators as they will run."""
@@ -143,6 +144,7 @@ class Graph:
         def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
             made = lower(graph, inputs, **told)
             self.watch.compiled += 1
+            self.infers = self.infers or bool(told.get("is_inference"))
             if hooks.dynamo_config.compiled_autograd or getattr(made, "current_callable", None) is None:
                 say.tell()
             elif not told.get("is_inference"):
@@ -185,7 +187,7 @@ class Seen:
     kept: Storages = field(default_factory=dict)  # by forward halves
     inputs: set[int] = field(default_factory=set)  # storages
     empty: set[int] = field(default_factory=set)  # parameters without a gradient
-    made: set[int] = field(default_factory=set)  # storages of gradients, as backward halves made them
+    made: set[int | None] = field(default_factory=set)  # addresses of gradients, as backward halves made them
     beside: Beside | None = None
 
     def matched(self) -> list[Run]:
@@ -317,7 +319,7 @@ class Watch:
             mark.ended = now(self.seen.device)
             for value in made if isinstance(made, tuple | list) else (made,):
                 if isinstance(value, torch.Tensor):
-                    self.seen.made.update(beside.storage(value))
+                    self.seen.made.add(beside.address(value))
 
     def _backward_ended(self) -> None:
         seen, self.seen = self.seen, None
@@ -379,7 +381,7 @@ class Watch:
         step.outside = beside.outside_of(found, step.saved_inside, self.breaks)
         new = [p for p in found.inside if id(p) in seen.empty]
         gradients = [p.grad for p in new if p.grad is not None]
-        step.copies = max((beside.size(g) for g in gradients if not seen.made.issuperset(beside.storage(g))), default=0)
+        step.copies = max((beside.size(g) for g in gradients if beside.address(g) not in seen.made), default=0)
         _with_peaks(step, graphs, runs, found)
         return step
 

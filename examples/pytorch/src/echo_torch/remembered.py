@@ -39,11 +39,15 @@ def key_of(graph: fx.GraphModule, inputs: Sequence[Any], asked: Callable[[], obj
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def keep(key: str | None, report: Report) -> None:
-    """Keeps what became of a graph. Without a file nothing is lost but a line of a table."""
+def keep(key: str | None, report: Report | None) -> None:
+    """Keeps what became of a graph; None: it has no backward half. Without a file nothing is lost but a line of a
+    table.
+    """
     if key is None:
         return
-    told = {name: getattr(report, name) for name in KEPT} | {"live": [asdict(each) for each in report.live]}
+    told = None
+    if report is not None:
+        told = {name: getattr(report, name) for name in KEPT} | {"live": [asdict(each) for each in report.live]}
     with contextlib.suppress(OSError, TypeError):
         file = _file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -53,10 +57,12 @@ def keep(key: str | None, report: Report) -> None:
 
 
 def recall(key: str | None) -> None:
-    """Adds a report of a graph that was not partitioned, since its halves were known."""
+    """Adds a report of a graph that was not partitioned, since its halves were known, if it has a backward one."""
     report = Report(cached=True, notes=[CACHED])
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         told = json.loads(_file(key or "").read_text())
+        if told is None:
+            return
         live = [Live(**each) for each in told["live"]]
         for name in KEPT:
             setattr(report, name, told[name])
