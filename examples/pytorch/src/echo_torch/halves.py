@@ -96,9 +96,7 @@ class Builder:
         }
 
     def build(self) -> Halves:
-        for node in self.host.placeholders:
-            if node not in self.host.tangents:
-                self._input(self.forward, node)
+        self._inputs(self.forward, [node for node in self.host.placeholders if node not in self.host.tangents])
         self._constants(self.forward)
         late = self._late_reloads()
         for t in range(self.boundary):
@@ -121,15 +119,20 @@ class Builder:
 
     # ---- One step
 
-    def _input(self, half: _Half, node: fx.Node) -> None:
-        made = half.placeholder(node.name, node.meta)
-        if not holds_memory(node):
-            half.numbers[node] = made
-            return
-        index, _ = self.host.place_of(node)
-        if index in self.latest:  # a plan has no step of what nobody needs
-            half.copies[(self.latest[index], 0)] = made
-        self._sizes(half, node)
+    def _inputs(self, half: _Half, nodes: Iterable[fx.Node]) -> None:
+        """Inputs of a half. They stand before all else: compiled autograd takes what comes first for all of them."""
+        tensors = []
+        for node in nodes:
+            made = half.placeholder(node.name, node.meta)
+            if not holds_memory(node):
+                half.numbers[node] = made
+                continue
+            index, _ = self.host.place_of(node)
+            if index in self.latest:  # a plan has no step of what nobody needs
+                half.copies[(self.latest[index], 0)] = made
+            tensors.append(node)
+        for node in tensors:
+            self._sizes(half, node)
 
     def _constants(self, half: _Half) -> None:
         for index, call in enumerate(self.host.calls):
@@ -344,11 +347,10 @@ class Builder:
         self._take_over(sizes)
         behind = {made: backward.placeholder(made.name, made.meta) for made in tensors}
         self._take_over(objects)
+        self._inputs(backward, host.tangents)
         for way in views.values():
             self._view_again(way, behind)
         self.saved = {value: behind[made] for value, made in crossing.items()}
-        for node in host.tangents:
-            self._input(backward, node)
 
     def _views_of_saved(self, saved: Iterable[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
         """For each of these that lies on a storage with another of them: the way from it to what made the storage, and
