@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ class Fails(Exception):
 
 
 def main() -> int:
+    return measured("scripts", row_of, bars_of, section)
+
+
+def measured(result: str, row_of: Callable[[str], Row], bars_of: Callable[[list[Row]], list[Row]],
+             section: Callable[[Row], str]) -> int:
+    """Measures the scripts that are named, or all: their rows take the place of older ones, script by script."""
     from all_scripts import SCRIPTS
 
     names = sys.argv[1:] or list(SCRIPTS)
@@ -41,10 +48,10 @@ def main() -> int:
 
     for name in names:
         row = row_of(name)
-        known = {row["script"]: row for row in (results.load("scripts") or {"rows": []})["rows"]} | {name: row}
+        known = {row["script"]: row for row in (results.load(result) or {"rows": []})["rows"]} | {name: row}
         rows = [known[name] for name in SCRIPTS if name in known]
-        results.write("scripts", rows, bars=bars_of(rows), torch=torch.__version__)
-        results.put_section(PAGE, section(results.load("scripts")))
+        results.write(result, rows, bars=bars_of(rows), torch=torch.__version__)
+        results.put_section(PAGE, section(results.load(result)))
     return 0
 
 
@@ -55,7 +62,8 @@ def row_of(name: str) -> Row:
         row["eager_mb"] = mb(max(trained(name, "eager")["peaks"][1:]))
         quiet = [k for k, compiled in enumerate(default["compiled"]) if k and not compiled]
         row["default_mb"] = mb(max(default["peaks"][k] for k in quiet))
-        row |= times(turns(name, DEFAULT, "echo_eager"))  # first: Echo cannot measure scratch memory while a profiler runs, and keeps what it measures here
+        # First: Echo cannot measure scratch memory while a profiler runs, and keeps what it measures here.
+        row |= times(turns(name, DEFAULT, "echo_eager"))
         row |= of_echo(name, default, quiet)
     except Fails as why:
         row |= {"trains": False, "note": str(why)}

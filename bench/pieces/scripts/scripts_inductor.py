@@ -19,27 +19,13 @@ from bars import bar
 from scripts import Fails, Row, mb, trained
 
 DEFAULT, ECHO = "inductor", "echo"
-RESULT = "scripts-inductor"
 ROUNDING = 1e-5  # relative, of a sum over a training
 KEYS = ("script", "default_mb", "echo_mb", "worst", "judged_mb", "planned", "left", "off", "default_from_eager",
         "echo_from_eager", "milliseconds", "time", "judged_time", "compile", "note", "date")
 
 
 def main() -> int:
-    from all_scripts import SCRIPTS
-
-    names = sys.argv[1:] or list(SCRIPTS)
-    if unknown := [name for name in names if name not in SCRIPTS]:
-        raise SystemExit(f"scripts: no script '{unknown[0]}': choose from {', '.join(SCRIPTS)}")
-    import torch
-
-    for name in names:
-        row = row_of(name)
-        known = {row["script"]: row for row in (results.load(RESULT) or {"rows": []})["rows"]} | {name: row}
-        rows = [known[name] for name in SCRIPTS if name in known]
-        results.write(RESULT, rows, bars=bars_of(rows), torch=torch.__version__)
-        results.put_section(scripts.PAGE, section(results.load(RESULT)))
-    return 0
+    return scripts.measured("scripts-inductor", row_of, bars_of, section)
 
 
 def row_of(name: str) -> Row:
