@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
 import warnings
@@ -18,7 +16,7 @@ from typing import Any
 import torch
 from measure import Training
 from support import Case
-from test_inductor import WIDTH, deep, squares, transformer, under_inductor
+from test_inductor import WIDTH, deep, kernels_alone, squares, transformer, under_inductor
 from torch import nn
 
 import echo_torch
@@ -203,26 +201,25 @@ class Processes(Case):
 
     def test_a_graph_that_runs_several_times_in_a_step(self) -> None:
         """Autograd adds its gradients up in place, also in the first steps, which are watched."""
-        with tempfile.TemporaryDirectory() as folder:
-            steps = [line.split() for line in self.run_in(folder, REPEATED)][1:]
+        with kernels_alone():
+            steps = [line.split() for line in self.output_of(REPEATED)][1:]
         watched, alone = (max(int(peak) for was, peak in steps if was == kind) for kind in ("True", "False"))
         self.assertLess(watched, 1.05 * alone, steps)
 
     def test_a_second_process(self) -> None:
         """It finds the halves in Inductor's cache, and knows what was decided."""
-        with tempfile.TemporaryDirectory() as folder:
-            first, second = (self.run_in(folder, PROGRAM) for _ in range(2))
+        with kernels_alone():
+            first, second = (self.output_of(PROGRAM) for _ in range(2))
             self.assertEqual(first[0], second[0])
             default, peak, reason, cached, *rest = first[1].split(" ", 5)
             self.assertEqual((reason, cached), ("None", "False"))
             self.assertLess(int(peak), int(default))
             self.assertEqual(second[1].split(" ", 5), [default, peak, reason, "True", *rest])
 
-    def run_in(self, folder: str, program: str) -> list[str]:
+    def output_of(self, program: str) -> list[str]:
         here = Path(__file__).parent
         ran = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program],
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder},
             capture_output=True,
             text=True,
             cwd=here,

@@ -5,14 +5,19 @@ takes more than it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import copy
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 import unittest.mock
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,7 +32,7 @@ from torch._dynamo.utils import counters
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import echo_torch
-from echo_torch import chosen, lowered
+from echo_torch import chosen, judge, lowered
 from echo_torch.apart import keep_apart
 
 WIDTH = 64
@@ -80,7 +85,7 @@ class Tied(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.body = nn.Embedding(1000, WIDTH), nn.Sequential(*(Block() for _ in range(2)))
+        self.words, self.body = nn.Embedding(500, WIDTH), nn.Sequential(*(Block() for _ in range(2)))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return self.body(self.words(ids)) @ self.words.weight.t()
@@ -90,8 +95,22 @@ def tied() -> Step:
     def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
-    ids = torch.randint(1000, (16, 64))
+    ids = torch.randint(500, (16, 64))
     return Step(Tied(), loss, [ids], [ids.flip(0)])
+
+
+# What Inductor compiles in C++ stays for the next test, and what it lowers does not.
+KERNELS = tempfile.mkdtemp(prefix="echo-inductor-")
+atexit.register(shutil.rmtree, KERNELS, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def kernels_alone() -> Iterator[None]:
+    """Within it Inductor, of other processes too, finds what it compiled, and what it has lowered within."""
+    for folder in ("fxgraph", "aotautograd"):
+        shutil.rmtree(Path(KERNELS, folder), ignore_errors=True)
+    with unittest.mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=KERNELS):
+        yield
 
 
 @contextlib.contextmanager
@@ -99,8 +118,9 @@ def under_inductor(partitioner: Any = None, **more: Any) -> Iterator[None]:
     """Programs that are compiled within it are lowered anew, by this partitioner."""
     settings = {"custom_partitioner_fn": partitioner, **more}
     torch._dynamo.reset()
+    torch._inductor.utils.clear_caches()
     with (
-        torch._inductor.utils.fresh_cache(),
+        kernels_alone(),
         torch._inductor.config.patch(settings),
         torch._functorch.config.patch(enable_autograd_cache=False),
     ):
@@ -118,10 +138,10 @@ class Judge(Case):
     def assert_judged(self, build: Any, **asked: Any) -> None:
         default = self.trained(build)[1]
         misses: list[int] = []
-        judge = lowered.Step.judge
+        judged_as = lowered.Step.judge
 
         def counted(*of: Any) -> Any:
-            judged = judge(*of)
+            judged = judged_as(*of)
             self.assertLessEqual(sum(live.bytes for live in judged.live), judged.peak)
             self.assertGreater(sum(live.bytes for live in judged.live), 0.7 * judged.peak)  # at the peak, not elsewhere
             self.assertRegex(judged.at, r"^(cpp_|extern_kernels\.|aten\.|torch\.ops)")  # what is about to run
@@ -189,23 +209,41 @@ class Judge(Case):
         report = echo_torch.reports()[-1]
         self.assertLess(abs(report.default_peak - default.peak), 64, (report.default_peak, default.peak))
 
+    def test_what_is_read_of_an_embedding(self) -> None:
+        """Rows, and not its weights as a whole; their gradient is written as a whole, once."""
+        words, moved = nn.Embedding(40_000, 16), list[int]()
+        judged = judge._Run.judged
+
+        def counted(run: Any, prices: Any) -> Any:
+            moved.append(sum(run.moved))
+            return judged(run, prices)
+
+        with unittest.mock.patch.object(judge._Run, "judged", counted):
+            echo_torch.estimate(words, [torch.randint(40_000, (4, 64))], squares, compiled=True, points=1)
+        size = words.weight.nbytes
+        self.assertTrue(size <= moved[0] < 1.2 * size, (size, moved))
+
 
 class Apart(Case):
     """A matrix product does not wait for a sum."""
 
     def test_tied_weights(self) -> None:
-        peaks, digests = [], []
-        for rewrite in (keep_apart, lambda half: None):
-            with (
-                unittest.mock.patch.object(chosen, "keep_apart", rewrite),
-                under_inductor(echo_torch.partitioner(max_overhead=0.9)),
-            ):
-                training = Training(tied, "inductor").train(2)
-            self.assertLess(abs(echo_torch.reports()[-1].peak - training.peak), 64)
-            peaks.append(training.peak)
-            digests.append(training.digests)
-        self.assertLess(peaks[0], 0.9 * peaks[1])
-        self.assertEqual(digests[0][0], digests[1][0])  # the loss
+        step, judged_as, peaks = tied(), lowered.Step.judge, list[tuple[int, int]]()
+
+        def both(of: Any, halves: Any) -> Any:
+            judged, together = judged_as(of, halves), copy.deepcopy(halves)
+            for node in together[1].graph.find_nodes(op="call_function", target=torch.ops.prims.add.default):
+                node.target = torch.ops.aten.add.Tensor
+            peaks.append((judged.peak, judged_as(of, together).peak))
+            return judged
+
+        with (
+            unittest.mock.patch.object(lowered.Step, "judge", both),
+            unittest.mock.patch.object(chosen, "TRIES", 1),
+        ):
+            how = {"compiled": True, "budget": 0.5, "points": 1, "measure": False}
+            echo_torch.estimate(step.module, step.inputs, step.loss_fn, step.labels, **how)
+        self.assertTrue(any(apart < 0.9 * together for apart, together in peaks), peaks)
 
     def sums(self, program: Any, *shapes: tuple[int, ...]) -> list[Any]:
         half = make_fx(program)(*(torch.randn(shape) for shape in shapes))
@@ -292,7 +330,7 @@ class Choice(Case):
 
     def test_a_budget_that_cannot_be_met(self) -> None:
         with self.assertWarnsRegex(echo_torch.say.EchoWarning, "cannot be met under Inductor: the least peak found"):
-            self.losses(deep, budget="10kB")
+            self.losses(budget="10kB")
         report = echo_torch.reports()[-1]
         self.assertLess(report.peak, report.default_peak)
 
@@ -308,10 +346,10 @@ class Choice(Case):
         self.assertEqual(found, expected)
 
     def test_a_plan_that_keeps_more_between_its_halves_is_out(self) -> None:
-        judge, turns = lowered.Step.judge, iter(range(100))
+        judged_as, turns = lowered.Step.judge, iter(range(100))
 
         def kept(*of: Any) -> Any:
-            judged = judge(*of)
+            judged = judged_as(*of)
             judged.kept += next(turns) * judged.peak
             return judged
 
@@ -326,21 +364,19 @@ class Choice(Case):
     def test_a_factor_that_is_made_of_sizes(self) -> None:
         """Batch norm's mean over a batch whose size changes: the backward half computes it from the sizes."""
         layers: list[nn.Module] = []
-        for before, after in ((3, 16), (16, 32), (32, 32)):
-            layers += [nn.Conv2d(before, after, 3), nn.BatchNorm2d(after), nn.GELU(), nn.Dropout(0.1)]
-        module = nn.Sequential(*layers)
-        found = []
-        for partitioner in (None, echo_torch.partitioner(max_overhead=0.9)):
-            torch.manual_seed(0)
-            with under_inductor(partitioner):
-                squares(torch.compile(module, dynamic=True)(torch.randn(8, 3, 24, 24))).backward()
-            found.append([p.grad for p in module.parameters()])
-            module.zero_grad()
+        for before, after in ((3, 16), (16, 32)):
+            layers += [nn.Conv2d(before, after, 3), nn.BatchNorm2d(after), nn.GELU()]
+        module, x, found = nn.Sequential(*layers), torch.randn(8, 3, 24, 24), []
+        with under_inductor(echo_torch.partitioner(budget=0.8)):
+            for trained in (module, torch.compile(module, dynamic=True)):
+                squares(trained(x)).backward()
+                found.append([p.grad for p in module.parameters()])
+                module.zero_grad()
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
         self.assertLess(report.peak, report.default_peak)
         for one, other in zip(*found, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
     def test_sizes_that_change(self) -> None:
         step = transformer()
@@ -367,7 +403,8 @@ class Ranks(Case):
     """Two ranks run the same halves."""
 
     def test_data_parallel(self) -> None:
-        run_ranks("whole", "inductor")
+        with kernels_alone():
+            run_ranks("whole", "inductor")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ from echo_torch.options import BudgetError, Options
 from echo_torch.report import Live, Report, Watch
 from echo_torch.say import log
 
-TRIES = 3  # plans: one for each view, and one more by what the better of them missed
+TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
+AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
 LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
-MOST_STEP = 2.5  # times the overhead of the last plan, for the next one
+MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
 # that half's tensors out otherwise.
@@ -38,8 +39,7 @@ class Asked:
     """What a plan is asked for."""
 
     view: int
-    budget: int | None  # bytes
-    overhead: float  # a part of a step
+    part: float  # of the budget, or of the time, that the user asks for
     after: Candidate | None = None  # that is to be bettered
 
 
@@ -60,6 +60,7 @@ class View:
     graph: Any
     peak: int
     recomputed: float
+    time_us: float  # of a step, by what the planner is told
 
 
 class Chooser:
@@ -137,7 +138,7 @@ class Chooser:
         """
         options = self.options
         view = self._view(asked.view)
-        plan = view.graph.plan(options.strategy, asked.budget, asked.overhead, options.seconds, reuse.EVERYWHERE)
+        plan = view.graph.plan(options.strategy, *self._limits(asked), options.seconds, reuse.EVERYWHERE)
         if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, view, asked.after):
             return
         halves = self._built(plan.steps)
@@ -173,42 +174,63 @@ class Chooser:
     def _view(self, kind: int) -> View:
         """The graph in which this may run again."""
         if kind not in self.views:
-            host, facts, default = self.host, self.facts, self.judged_default
+            host, default = self.host, self.judged_default
+            facts = self._told(default)
             if kind == FUSED:
                 facts = [
                     told | {"rerun": "never"} if _runs_alone(call, default) else told
                     for call, told in zip(host.calls, facts, strict=True)
                 ]
-            graph = host.core(facts)
+            graph, time_us = host.core(facts), sum(told["time_us"] or 0.0 for told in facts)
             peak, recomputed, _ = graph.replay(self.order, writes_over=False)
-            self.views[kind] = View(graph, peak, recomputed)
+            self.views[kind] = View(graph, peak, recomputed, time_us)
         return self.views[kind]
 
-    def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
-        """What to plan next: each view once, then the one that came lowest again, with more or less asked of it by how
-        far it was from what is wanted.
+    def _told(self, default: Judged) -> list[dict[str, Any]]:
+        """What the planner is told of each call. What is fused with what reads it moves no bytes of its own, wherever
+        it runs again.
         """
-        for kind in (EVERY, FUSED):
-            yield self._first(kind)
-        for _ in range(TRIES - 2):
-            lowest = min(found, key=lambda each: each.judged.peak, default=None)
-            if lowest is None or WELL_USED <= self._used(lowest) <= 1:
+        calls, moving = self.host.calls, self.step.prices.moving_on(self.device)
+        return [
+            told | {"time_us": costs.arithmetic_us(call, calls, moving)}
+            if _is_pointwise(call) and not _runs_alone(call, default)
+            else told
+            for call, told in zip(calls, self.facts, strict=True)
+        ]
+
+    def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
+        """What to plan next: each view once, then the one that did best again, with more or less asked of it by how far
+        its plans were from what is wanted.
+        """
+        convolves = any("convolution" in name for name in self.judged_default.operators)
+        kinds = (EVERY, FUSED) if convolves else (EVERY,)
+        for kind in kinds:
+            yield Asked(kind, 1.0)
+        for tries in range(len(kinds), TRIES + 1):
+            best, before = min(found, key=self._rank, default=None), len(found)
+            if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
                 return
-            yield self._next(lowest)
+            yield Asked(best.asked.view, self._part(best.asked.view, found), best)
+            if len(found) == before:
+                return
 
-    def _first(self, kind: int) -> Asked:
-        view = self._view(kind)
+    def _limits(self, asked: Asked) -> tuple[int | None, float]:
+        """The bytes and the part of a step that the planner is given."""
+        view, overhead, default = self._view(asked.view), self.options.most_overhead, self.judged_default
         if self.limit is None:
-            return Asked(kind, None, view.recomputed + self.options.most_overhead)
-        return Asked(kind, int(self.limit * view.peak / self.judged_default.peak), self.options.most_overhead)
+            return None, view.recomputed + asked.part * overhead * (default.microseconds / (view.time_us or 1.0))
+        return int(asked.part * self.limit * view.peak / self.judged_default.peak), overhead
 
-    def _next(self, last: Candidate) -> Asked:
-        asked = last.asked
-        if asked.budget is not None:
-            return Asked(asked.view, int(asked.budget / self._used(last)), asked.overhead, last)
-        base = self._view(asked.view).recomputed
-        step = min(WELL_USED / max(self._used(last), 1e-9), MOST_STEP)
-        return Asked(asked.view, None, base + (asked.overhead - base) * step, last)
+    def _part(self, view: int, found: list[Candidate]) -> float:
+        """The part that gives a plan which takes `AIM` of what is asked for, by the plans that took a little less and a
+        little more.
+        """
+        points = sorted((self._used(each), each.asked.part) for each in found if each.asked.view == view)
+        less = max((point for point in points if point[0] <= 1), default=(0.0, 0.0))
+        more = min((point for point in points if point[0] > 1), default=None)
+        if more is None:
+            return less[1] * min(AIM / max(less[0], 1e-9), MOST_STEP)
+        return less[1] + (AIM - less[0]) * (more[1] - less[1]) / (more[0] - less[0])
 
     def _overhead(self, each: Candidate) -> float:
         before = self.judged_default.microseconds
@@ -273,3 +295,8 @@ class Chooser:
 def _runs_alone(call: Call, judged: Judged) -> bool:
     """Whether Inductor fuses it with nothing."""
     return call.kind == "heavy" or str(getattr(call.node.target, "overloadpacket", "")) in judged.operators
+
+
+def _is_pointwise(call: Call) -> bool:
+    """Whether it computes each element by itself, so that Inductor fuses it with what reads it."""
+    return torch.Tag.pointwise in getattr(call.node.target, "tags", ())

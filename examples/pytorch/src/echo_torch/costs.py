@@ -45,7 +45,8 @@ SECONDS_FOR_USERS = 10.0  # that an operator of the user's may take
 # Arguments that hold what only the operator that made them understands: another would crash on them.
 OPAQUE = ("reserve", "reserveSpace", "workspace")
 COMMUNICATES = ("c10d", "_c10d_functional_autograd", "_dtensor", "symm_mem")
-COPIED = (1, *(1 << k for k in range(12, 24, 2)))  # numbers of 4 bytes whose copies are timed: in caches, and beyond
+# Numbers of 4 bytes whose copies into new memory are timed: in caches, beyond them, and where memory is mapped anew.
+COPIED = (1, *(1 << k for k in range(12, 26, 2)))
 COPIED_TO_HOST = 1 << 28  # bytes whose copies to pinned memory of the host and back are timed
 ALIGNED_ON_CUDA = 512  # bytes, the least block of PyTorch's caching allocator
 LEAST_TOLD = 1 << 16  # bytes; where scratch memory depends less on data than that, nobody is told
@@ -169,7 +170,7 @@ def moving_on(device: torch.device) -> Moving:
 
     def copied(elements: int) -> Job:
         block = Like(torch.empty(elements, device=device))
-        return aten.copy_.default, (block, block), {}
+        return aten.clone.default, (block,), {}
 
     found = of_jobs([copied(elements) for elements in COPIED], device)
     times = [cost.microseconds or 0.0 if isinstance(cost, Cost) else 0.0 for cost in found]

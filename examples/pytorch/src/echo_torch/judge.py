@@ -10,7 +10,7 @@ import itertools
 import linecache
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -51,7 +51,7 @@ class Judged:
     kept: int = 0  # of them from the forward half for the backward half, with the user's results
     operators_us: float = 0.0
     moving_us: float = 0.0  # of kernels: what they read and write
-    arithmetic_us: float = 0.0  # of kernels, which nobody but the graph knows
+    arithmetic_us: float = 0.0  # of kernels, beyond moving, which nobody but the graph knows
     at: str = ""  # the kernel at the peak; empty: autograd, which copies a gradient
     live: list[Live] = field(default_factory=list)  # at the peak, the largest first
     kernels: int = 0
@@ -60,8 +60,8 @@ class Judged:
 
     @property
     def microseconds(self) -> float:
-        """Of a step. Kernels move and compute at the same time."""
-        return self.operators_us + max(self.moving_us, self.arithmetic_us)
+        """Of a step."""
+        return self.operators_us + self.moving_us + self.arithmetic_us
 
 
 def judge(
@@ -112,9 +112,12 @@ def _alike(value: Any) -> Any:
 class _Kernel:
     """Takes the place of a kernel: it tells who asks what it reads and writes, and computes nothing."""
 
+    def __init__(self, source: str) -> None:
+        self.picks = _picked_from(source)
+
     def __call__(self, *args: Any, **_: Any) -> None:
         if (run := _Run.of_this_thread) is not None:
-            run.kernel(args)
+            run.kernel(args, self.picks)
 
     def run(self, *args: Any, **named: Any) -> None:
         self(*args, **named)
@@ -127,7 +130,35 @@ class _Kernels:
     """Takes the place of Inductor's compiler of kernels."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *args, **named: None if name == "wait" else _Kernel()
+        return lambda *args, **named: None if name == "wait" else _Kernel(max(filter(_is_text, args), key=len))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _picked_from(source: str) -> set[int]:
+    """Of a kernel in C++ or in Triton, the parameters of which it reads and writes only what lies where it has
+    computed, as the rows of an embedding.
+    """
+    signature = re.search(r"(?:\bkernel|\bdef \w+)\(([^)]*)\)", source)
+    names = re.findall(r"\b\w*_ptr\d+", signature[1]) if signature else []
+    return {at for at, name in enumerate(names) if signature and _is_picked_from(name, source[signature.end() :])}
+
+
+def _is_picked_from(pointer: str, body: str) -> bool:
+    places = [_place(body[found.end() :]) for found in re.finditer(rf"\b{pointer}(?= \+ |\[)", body)]
+    return bool(places) and all(re.search(r"\btmp\d+\b", place) for place in places)
+
+
+def _place(text: str) -> str:
+    """What is added to a pointer or stands in brackets behind it."""
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0 or (depth == 0 and letter in ",]"):
+            return text[:at]
+    return text
 
 
 class _Program:
@@ -209,10 +240,17 @@ class _Run(TorchDispatchMode):
             self._note(value)
         return made
 
-    def kernel(self, args: Sequence[Any]) -> None:
-        """A generated kernel reads or writes each of these once."""
-        tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        self.moved.append(sum(value.numel() * value.element_size() for value in tensors))
+    def kernel(self, args: Sequence[Any], picks: Container[int]) -> None:
+        """A generated kernel reads or writes each of these once; of those at the places `picks` no more elements than
+        the others have.
+        """
+        tensors = {at: value for at, value in enumerate(args) if isinstance(value, torch.Tensor)}
+        most = max((value.numel() for at, value in tensors.items() if at not in picks), default=None)
+        moved = 0
+        for at, value in tensors.items():
+            count = value.numel() if most is None or at not in picks else min(value.numel(), most)
+            moved += count * value.element_size()
+        self.moved.append(moved)
 
     def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
         """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
