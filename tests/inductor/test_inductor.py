@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import Training
+from measure import Training, allocator_peak
 from models import Step
 from programs import faults_under_inductor
 from random_program import Program
@@ -333,6 +333,29 @@ class Choice(Case):
             self.losses(budget="10kB")
         report = echo_torch.reports()[-1]
         self.assertLess(report.peak, report.default_peak)
+
+    def test_blocks_that_are_compiled_by_themselves(self) -> None:
+        """What each keeps for its backward half adds up, so that is made less."""
+        peaks, gradients = [], []
+        for backend in ("inductor", echo_torch.backend(budget=0.6, measure=False)):
+            torch.manual_seed(0)
+            module = nn.Sequential(*(Block() for _ in range(4)))
+            for block in module:
+                block.compile(backend=backend)
+            x = torch.randn(32, 64, WIDTH, requires_grad=True)
+            with under_inductor():
+                for _ in range(2):
+                    module.zero_grad()
+                    peaks.append(allocator_peak(lambda: squares(module(x)).backward())[1])
+            gradients.append([p.grad for p in module.parameters()])
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertLessEqual(report.kept, 0.6 * report.default_kept)
+        self.assertLessEqual(report.peak, report.default_peak)
+        self.assertIn("MB between its halves", str(echo_torch.reports()))
+        self.assertLess(peaks[3], 0.8 * peaks[1])
+        for one, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, other)
 
     def test_code_that_is_not_python_is_not_judged(self) -> None:
         with self.assertWarnsRegex(echo_torch.say.EchoWarning, "cpp_wrapper"):

@@ -5,11 +5,12 @@ generates, and held against Inductor's default, which is a candidate like any ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
+from torch import fx
 
 from echo_torch import costs, reuse, say
 from echo_torch.agree import Agreement
@@ -28,6 +29,9 @@ WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with wh
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
 LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
+FAR_ABOVE = (
+    4  # times the default's peak, for what is added where other parts of the step run: the planned peak is there
+)
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
 # that half's tensors out otherwise.
@@ -40,6 +44,7 @@ class Asked:
 
     view: int
     part: float  # of the budget, or of the time, that the user asks for
+    between: int  # bytes that stand for the other parts of the step, which run between the halves
     after: Candidate | None = None  # that is to be bettered
 
 
@@ -70,6 +75,7 @@ class Chooser:
         self.host, self.default, self.step, self.options, self.report = host, default, step, options, report
         calls = (call for call in host.calls if call.phase != "input")
         self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
+        self.is_inner = not options.is_in_bytes and _is_inner(host, step.static)
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
         """The halves and the hash of all that the choice depends on. Needless: Inductor's default is as good."""
@@ -107,10 +113,12 @@ class Chooser:
             with say.busy("lowering candidates"):
                 default = self._judged(self.default, self.order)
                 self.report.libraries = sorted(default.operators)
-                limit = self.options.bytes_of(default.peak)
-                if limit is not None and default.peak <= limit:
+                limit = self.options.bytes_of(self._needs(default))
+                if limit is not None and self._needs(default) <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
-                self.limit, self.judged_default, self.views = limit, default, dict[int, View]()
+                self.limit, self.judged_default, self.views = limit, default, dict[tuple[int, int], View]()
+                # A plan that keeps less between its halves and needs more at its peak, and how many bytes more.
+                self.too_high: tuple[Any, int] | None = None
                 out: Unknown = Needless(f"no plan promises less than Inductor's default, {default.peak / 1e6:.1f} MB")
                 for asked in self._asked(found):
                     try:
@@ -124,7 +132,7 @@ class Chooser:
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
             text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
-            fits = limit is None or default.peak <= limit
+            fits = limit is None or self._needs(default) <= limit
             return {
                 "reason": text,
                 "is_needless": fits and isinstance(fault, Needless),
@@ -134,18 +142,22 @@ class Chooser:
 
     def _try(self, asked: Asked, found: list[Candidate]) -> None:
         """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
-        its halves, where other graphs of the step run.
+        its halves, where other graphs of the step run; or it makes that least, and needs more at its peak.
         """
         options = self.options
-        view = self._view(asked.view)
+        view = self._view(asked.view, asked.between)
         plan = view.graph.plan(options.strategy, *self._limits(asked), options.seconds, reuse.EVERYWHERE)
-        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, view, asked.after):
+        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, view, asked):
             return
         halves = self._built(plan.steps)
         judged = self._judged(halves, [call for call, *_ in plan.steps])
         if judged.kept > (default_kept := self.judged_default.kept):
             kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
             raise Needless(f"the plan keeps {kept}")
+        if self.is_inner and judged.peak > (default_peak := self.judged_default.peak):
+            self.too_high = plan, judged.peak - default_peak
+            peak = f"{judged.peak / 1e6:.1f} MB at its peak, and Inductor's default {default_peak / 1e6:.1f} MB"
+            raise Needless(f"the plan needs {peak}")
         found.append(Candidate(asked, plan, halves, judged))
 
     def _built(self, steps: Any) -> Halves:
@@ -154,13 +166,19 @@ class Chooser:
             keep_apart(half)
         return halves
 
-    def _promises(self, plan: Any, view: View, last: Candidate | None) -> bool:
+    def _promises(self, plan: Any, view: View, asked: Asked) -> bool:
         """Whether a plan is worth a lowering, for what it promises beside the default, or beside the plan that it is to
         better. It always is where that one misses what is asked for, or where there is a budget.
         """
+        last, between = asked.after, asked.between
         if self.limit is not None or (last is not None and self._used(last) > 1):
             return True
-        return bool(plan.peak_bytes < (view.peak if last is None else LEAST_GAIN * last.plan.peak_bytes))
+        most = view.peak if last is None else between + LEAST_GAIN * (last.plan.peak_bytes - between)
+        return bool(plan.peak_bytes < most)
+
+    def _needs(self, judged: Judged) -> int:
+        """What is to be least: the bytes at the peak, or those that wait while other parts of the step run."""
+        return judged.kept if self.is_inner else judged.peak
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
@@ -171,9 +189,9 @@ class Chooser:
 
     # ---- What to plan
 
-    def _view(self, kind: int) -> View:
-        """The graph in which this may run again."""
-        if kind not in self.views:
+    def _view(self, kind: int, between: int) -> View:
+        """The graph in which this may run again, and so many bytes are added where the backward half begins."""
+        if (kind, between) not in self.views:
             host, default = self.host, self.judged_default
             facts = self._told(default)
             if kind == FUSED:
@@ -181,10 +199,12 @@ class Chooser:
                     told | {"rerun": "never"} if _runs_alone(call, default) else told
                     for call, told in zip(host.calls, facts, strict=True)
                 ]
+            first = next(index for index, call in enumerate(host.calls) if call.phase == "backward")
+            facts[first] = facts[first] | {"workspace": facts[first]["workspace"] + between}
             graph, time_us = host.core(facts), sum(told["time_us"] or 0.0 for told in facts)
             peak, recomputed, _ = graph.replay(self.order, writes_over=False)
-            self.views[kind] = View(graph, peak, recomputed, time_us)
-        return self.views[kind]
+            self.views[kind, between] = View(graph, peak, recomputed, time_us)
+        return self.views[kind, between]
 
     def _told(self, default: Judged) -> list[dict[str, Any]]:
         """What the planner is told of each call. What is fused with what reads it moves no bytes of its own, wherever
@@ -205,27 +225,38 @@ class Chooser:
         convolves = any("convolution" in name for name in self.judged_default.operators)
         kinds = (EVERY, FUSED) if convolves else (EVERY,)
         for kind in kinds:
-            yield Asked(kind, 1.0)
+            between = FAR_ABOVE * self.judged_default.peak if self.is_inner else 0
+            yield Asked(kind, 1.0, between)
+            for once_more in (False, True):
+                if self.too_high is None:
+                    break
+                # As much may wait as that plan keeps, with the default's peak; what that still misses counts as well.
+                (plan, over), self.too_high = self.too_high, None
+                between = between - over if once_more else self._view(kind, 0).peak - (plan.peak_bytes - between)
+                yield Asked(kind, 1.0, max(between, 0))
         for tries in range(len(kinds), TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
             if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
                 return
-            yield Asked(best.asked.view, self._part(best.asked.view, found), best)
+            yield replace(best.asked, part=self._part(best.asked, found), after=best)
             if len(found) == before:
                 return
 
     def _limits(self, asked: Asked) -> tuple[int | None, float]:
         """The bytes and the part of a step that the planner is given."""
-        view, overhead, default = self._view(asked.view), self.options.most_overhead, self.judged_default
+        view, overhead = self._view(asked.view, asked.between), self.options.most_overhead
+        default = self.judged_default
         if self.limit is None:
             return None, view.recomputed + asked.part * overhead * (default.microseconds / (view.time_us or 1.0))
-        return int(asked.part * self.limit * view.peak / self.judged_default.peak), overhead
+        part = asked.part * self.limit / self._needs(default)
+        return asked.between + int(part * (view.peak - asked.between)), overhead
 
-    def _part(self, view: int, found: list[Candidate]) -> float:
+    def _part(self, asked: Asked, found: list[Candidate]) -> float:
         """The part that gives a plan which takes `AIM` of what is asked for, by the plans that took a little less and a
         little more.
         """
-        points = sorted((self._used(each), each.asked.part) for each in found if each.asked.view == view)
+        alike = [each for each in found if (each.asked.view, each.asked.between) == (asked.view, asked.between)]
+        points = sorted((self._used(each), each.asked.part) for each in alike)
         less = max((point for point in points if point[0] <= 1), default=(0.0, 0.0))
         more = min((point for point in points if point[0] > 1), default=None)
         if more is None:
@@ -239,32 +270,34 @@ class Chooser:
     def _used(self, each: Candidate) -> float:
         """The part of what was asked for that it takes: of the budget, or of the time."""
         if self.limit is not None:
-            return each.judged.peak / self.limit
+            return self._needs(each.judged) / self.limit
         return self._overhead(each) / (self.options.most_overhead or 1e-9)
 
     def _rank(self, each: Candidate) -> tuple[bool, float]:
-        """The least is the best: the least time within the budget, or the least peak within the time asked for; else
+        """The least is the best: the least time within the budget, or the least memory within the time asked for; else
         what comes nearest.
         """
-        peak, overhead, misses = each.judged.peak, self._overhead(each), self._used(each) > 1
-        return misses, (overhead if (self.limit is None) == misses else peak)
+        needs, overhead, misses = self._needs(each.judged), self._overhead(each), self._used(each) > 1
+        return misses, (overhead if (self.limit is None) == misses else needs)
 
     # ---- What is chosen
 
     def _chosen(self, found: list[Candidate]) -> dict[str, Any]:
         best, default = min(found, key=self._rank), self.judged_default
+        needs, default_needs = self._needs(best.judged), self._needs(default)
         in_time = self.limit is not None or self._used(best) <= 1
-        if not in_time or best.judged.peak >= default.peak:
-            least, within = min(each.judged.peak for each in found), " within the time that is asked for"
+        if not in_time or needs >= default_needs:
+            least, within = min(self._needs(each.judged) for each in found), " within the time that is asked for"
             raise Needless(
-                f"Inductor's default needs {default.peak / 1e6:.1f} MB, and Echo found nothing below"
-                f"{within if self.limit is None else ''}: {least / 1e6:.1f} MB"
+                f"Inductor's default {'keeps' if self.is_inner else 'needs'} {default_needs / 1e6:.1f} MB, and Echo "
+                f"found nothing below{within if self.limit is None else ''}: {least / 1e6:.1f} MB"
             )
         return {
             "reason": None,
             "steps": best.plan.steps,
             "default": default.peak,
             "peak": best.judged.peak,
+            "kept": [default.kept, best.judged.kept] if self.is_inner else [None, None],
             "times": [default.microseconds, best.judged.microseconds],
             "notes": best.judged.notes,
             "kernel": best.judged.at,
@@ -281,11 +314,14 @@ class Chooser:
         before, after = told["times"]
         report.time_us, report.overhead = before, after / before - 1 if before else 0.0
         report.notes += [note for note in told["notes"] if note not in report.notes]
-        limit = self.options.bytes_of(told["default"])
-        if limit is not None and told["peak"] > limit:
+        report.default_kept, report.kept = told["kept"]
+        default, found = told["kept"] if self.is_inner else (told["default"], told["peak"])
+        limit = self.options.bytes_of(default)
+        if limit is not None and found > limit:
+            what = "that is kept between the halves" if self.is_inner else "peak found"
             text = (
-                f"a budget of {limit / 1e6:.1f} MB cannot be met under Inductor: the least peak found is "
-                f"{told['peak'] / 1e6:.1f} MB"
+                f"a budget of {limit / 1e6:.1f} MB cannot be met under Inductor: the least {what} is "
+                f"{found / 1e6:.1f} MB"
             )
             if self.options.strict:
                 raise BudgetError(text)
@@ -295,6 +331,17 @@ class Chooser:
 def _runs_alone(call: Call, judged: Judged) -> bool:
     """Whether Inductor fuses it with nothing."""
     return call.kind == "heavy" or str(getattr(call.node.target, "overloadpacket", "")) in judged.operators
+
+
+def _is_inner(host: Host, static: Collection[int]) -> bool:
+    """Whether another part of the step has run before: what is no parameter is given a gradient, as the input of a
+    block that is compiled by itself.
+    """
+    gradients = zip(host.placeholders, host.outputs[host.num_fwd_outputs :], strict=False)
+    return any(
+        isinstance(gradient, fx.Node) and at not in static and not getattr(node.meta.get("desc"), "is_param", bool)()
+        for at, (node, gradient) in enumerate(gradients)
+    )
 
 
 def _is_pointwise(call: Call) -> bool:

@@ -22,7 +22,20 @@ from echo_torch.partition import reports
 from echo_torch.report import Live, Report
 from echo_torch.say import log
 
-KEPT = ("default_peak", "peak", "overhead", "nodes", "reason", "is_needless", "where", "time_us", "kernel", "libraries")
+KEPT = (
+    "default_peak",
+    "peak",
+    "default_kept",
+    "kept",
+    "overhead",
+    "nodes",
+    "reason",
+    "is_needless",
+    "where",
+    "time_us",
+    "kernel",
+    "libraries",
+)
 CACHED = "its compiled halves come from Inductor's cache, by the decision of an earlier process"
 
 

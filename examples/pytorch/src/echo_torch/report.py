@@ -55,6 +55,10 @@ class Report:
     kernel: str = ""  # under Inductor: the kernel that runs at the peak, and what is there then, the largest first
     live: list[Live] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)  # under Inductor: operators that run by themselves
+    # Under Inductor, of a graph before which other parts of the step run: bytes that wait between its halves, by
+    # PyTorch's default partition and by Echo's plan, which makes them least.
+    default_kept: int | None = None
+    kept: int | None = None
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan
 
     def take(self, plan: Any) -> None:
@@ -133,7 +137,8 @@ def _row(report: Report) -> tuple[str, ...]:
     if report.reason is not None or not report.peak or not report.default_peak:
         return name, nodes, mb(report.default_peak), "-", "-", "-", "-", f"PyTorch's default: {report.reason}"
     ratio, more = f"{report.default_peak / report.peak:.2f}x", f"{report.slowdown:.2f}x"
-    note = "; ".join(report.notes)
+    kept = f"keeps {mb(report.default_kept)} -> {mb(report.kept)} MB between its halves"
+    note = "; ".join(report.notes + [kept] * (report.kept is not None))
     return name, nodes, mb(report.default_peak), mb(report.peak), ratio, more, f"{report.recomputed:,}", note
 
 

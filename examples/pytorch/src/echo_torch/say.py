@@ -99,8 +99,8 @@ def busy(what: str, total: int | None = None) -> Iterator[Busy]:
 def summary(reports: Sequence[Report]) -> str:
     """One line on the graphs of a step."""
     planned = [report for report in reports if report.reason is None]
-    before = sum(report.default_peak or 0 for report in planned)
-    after = sum(report.peak or 0 for report in planned)
+    before = sum((report.default_peak if report.kept is None else report.default_kept) or 0 for report in planned)
+    after = sum((report.peak if report.kept is None else report.kept) or 0 for report in planned)
     parts = [f"echo: {len(planned)} of {len(reports)} graphs planned"]
     if planned:
         ratio = f"{before / after:.2f}x" if after else "to nothing"
