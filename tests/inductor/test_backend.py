@@ -27,8 +27,8 @@ from echo_torch.say import EchoWarning
 PROGRAM = """
 import sys, torch, echo_torch
 from measure import Training
-from test_inductor import transformer
-training = Training(transformer, "echo", options={"max_overhead": 0.9})
+from test_inductor import deep
+training = Training(deep, "echo", options={"budget": 0.9, "measure": False})
 print(*training.train(1).digests)
 (report,) = echo_torch.reports()
 print(report.default_peak, report.peak, report.reason, report.cached, len(report.live), report.where)

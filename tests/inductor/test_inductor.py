@@ -162,7 +162,7 @@ class Judge(Case):
         self.assertEqual(counters["inductor"]["fxgraph_cache_miss"], misses[-1])
 
     def test_a_transformer_with_dropout(self) -> None:
-        self.assert_judged(deep, max_overhead=0.9)
+        self.assert_judged(deep, max_overhead=0.9, measure=False)
 
     def test_convolutions_with_their_scratch_memory(self) -> None:
         default = self.trained(convolutions)[1]
@@ -330,7 +330,7 @@ class Choice(Case):
 
     def test_a_budget_that_cannot_be_met(self) -> None:
         with self.assertWarnsRegex(echo_torch.say.EchoWarning, "cannot be met under Inductor: the least peak found"):
-            self.losses(budget="10kB")
+            self.losses(deep, budget="10kB", measure=False)
         report = echo_torch.reports()[-1]
         self.assertLess(report.peak, report.default_peak)
 
@@ -387,10 +387,10 @@ class Choice(Case):
     def test_a_factor_that_is_made_of_sizes(self) -> None:
         """Batch norm's mean over a batch whose size changes: the backward half computes it from the sizes."""
         layers: list[nn.Module] = []
-        for before, after in ((3, 16), (16, 32)):
+        for before, after in ((3, 16), (16, 32), (32, 32)):
             layers += [nn.Conv2d(before, after, 3), nn.BatchNorm2d(after), nn.GELU()]
         module, x, found = nn.Sequential(*layers), torch.randn(8, 3, 24, 24), []
-        with under_inductor(echo_torch.partitioner(budget=0.8)):
+        with under_inductor(echo_torch.partitioner(budget=0.8, measure=False)):
             for trained in (module, torch.compile(module, dynamic=True)):
                 squares(trained(x)).backward()
                 found.append([p.grad for p in module.parameters()])
@@ -402,9 +402,9 @@ class Choice(Case):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
     def test_sizes_that_change(self) -> None:
-        step = transformer()
+        step = deep()
         counters.clear()
-        with under_inductor(echo_torch.partitioner(max_overhead=0.9)):
+        with under_inductor(echo_torch.partitioner(budget=0.9, measure=False)):
             module = torch.compile(step.module, dynamic=True)
             for batch in (8, 12, 5):
                 torch.manual_seed(1)

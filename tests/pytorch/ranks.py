@@ -50,7 +50,7 @@ def gathered(count: int = 4, width: int = 256) -> nn.Module:
 def wrapped(kind: str, **how: Any) -> nn.Module:
     if kind == "gathered":
         return torch.compile(gathered(6, 128), **how)
-    module = blocks(2 if kind == "whole" else 4, 128)
+    module = blocks(4, 128)
     if kind == "fsdp":
         for block in module:
             block.compile(**how)

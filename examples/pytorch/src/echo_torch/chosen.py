@@ -222,10 +222,13 @@ class Chooser:
         """What to plan next: each view once, then the one that did best again, with more or less asked of it by how far
         its plans were from what is wanted.
         """
-        convolves = any("convolution" in name for name in self.judged_default.operators)
-        kinds = (EVERY, FUSED) if convolves else (EVERY,)
-        for kind in kinds:
-            between = FAR_ABOVE * self.judged_default.peak if self.is_inner else 0
+        default = self.judged_default
+        views, convolves = 0, any("convolution" in name for name in default.operators)
+        for kind in (EVERY, FUSED):
+            if views and not convolves and any(self._needs(each.judged) < self._needs(default) for each in found):
+                break  # what runs alone may run again without harm
+            views += 1
+            between = FAR_ABOVE * default.peak if self.is_inner else 0
             yield Asked(kind, 1.0, between)
             for once_more in (False, True):
                 if self.too_high is None:
@@ -234,7 +237,7 @@ class Chooser:
                 (plan, over), self.too_high = self.too_high, None
                 between = between - over if once_more else self._view(kind, 0).peak - (plan.peak_bytes - between)
                 yield Asked(kind, 1.0, max(between, 0))
-        for tries in range(len(kinds), TRIES + 1):
+        for tries in range(views, TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
             if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
                 return
