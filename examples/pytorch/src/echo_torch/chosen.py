@@ -29,9 +29,8 @@ WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with wh
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
 LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
-FAR_ABOVE = (
-    4  # times the default's peak, for what is added where other parts of the step run: the planned peak is there
-)
+FAR_ABOVE = 4  # times the default's peak; see `Asked.between`
+LOWER_PEAKS = 2  # plans that are tried instead of one whose peak is above the default's
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
 # that half's tensors out otherwise.
@@ -44,7 +43,9 @@ class Asked:
 
     view: int
     part: float  # of the budget, or of the time, that the user asks for
-    between: int  # bytes that stand for the other parts of the step, which run between the halves
+    between: (
+        int  # bytes that the planner adds where the backward half begins: the larger, the less the plan keeps there
+    )
     after: Candidate | None = None  # that is to be bettered
 
 
@@ -71,11 +72,13 @@ class View:
 class Chooser:
     """Chooses the halves of one graph."""
 
-    def __init__(self, host: Host, default: Halves, step: Step, options: Options, report: Report) -> None:
+    def __init__(
+        self, host: Host, default: Halves, step: Step, options: Options, report: Report, static: Collection[int]
+    ) -> None:
         self.host, self.default, self.step, self.options, self.report = host, default, step, options, report
         calls = (call for call in host.calls if call.phase != "input")
         self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
-        self.is_inner = not options.is_in_bytes and _is_inner(host, step.static)
+        self.is_inner = not options.is_in_bytes and _is_inner(host, static)
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
         """The halves and the hash of all that the choice depends on. Needless: Inductor's default is as good."""
@@ -117,12 +120,11 @@ class Chooser:
                 if limit is not None and self._needs(default) <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
                 self.limit, self.judged_default, self.views = limit, default, dict[tuple[int, int], View]()
-                # A plan that keeps less between its halves and needs more at its peak, and how many bytes more.
-                self.too_high: tuple[Any, int] | None = None
+                high = list[Candidate]()  # of a part of a step: plans with a higher peak than the default's
                 out: Unknown = Needless(f"no plan promises less than Inductor's default, {default.peak / 1e6:.1f} MB")
-                for asked in self._asked(found):
+                for asked in self._asked(found, high):
                     try:
-                        self._try(asked, found)
+                        self._try(asked, found, high)
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
                         out = fault if isinstance(fault, Unknown) else Unknown("Inductor lowers no plan of it")
@@ -140,7 +142,7 @@ class Chooser:
                 "tried": self._figures(found),
             }
 
-    def _try(self, asked: Asked, found: list[Candidate]) -> None:
+    def _try(self, asked: Asked, found: list[Candidate], high: list[Candidate]) -> None:
         """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
         its halves, where other graphs of the step run; or it makes that least, and needs more at its peak.
         """
@@ -155,7 +157,7 @@ class Chooser:
             kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
             raise Needless(f"the plan keeps {kept}")
         if self.is_inner and judged.peak > (default_peak := self.judged_default.peak):
-            self.too_high = plan, judged.peak - default_peak
+            high.append(Candidate(asked, plan, halves, judged))
             peak = f"{judged.peak / 1e6:.1f} MB at its peak, and Inductor's default {default_peak / 1e6:.1f} MB"
             raise Needless(f"the plan needs {peak}")
         found.append(Candidate(asked, plan, halves, judged))
@@ -218,7 +220,7 @@ class Chooser:
             for call, told in zip(calls, self.facts, strict=True)
         ]
 
-    def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
+    def _asked(self, found: list[Candidate], high: list[Candidate]) -> Iterator[Asked]:
         """What to plan next: each view once, then the one that did best again, with more or less asked of it by how far
         its plans were from what is wanted.
         """
@@ -228,15 +230,13 @@ class Chooser:
             if views and not convolves and any(self._needs(each.judged) < self._needs(default) for each in found):
                 break  # what runs alone may run again without harm
             views += 1
-            between = FAR_ABOVE * default.peak if self.is_inner else 0
-            yield Asked(kind, 1.0, between)
-            for once_more in (False, True):
-                if self.too_high is None:
+            asked = Asked(kind, 1.0, FAR_ABOVE * default.peak if self.is_inner else 0)
+            yield asked
+            for _ in range(LOWER_PEAKS):
+                if not high or high[-1].asked is not asked:
                     break
-                # As much may wait as that plan keeps, with the default's peak; what that still misses counts as well.
-                (plan, over), self.too_high = self.too_high, None
-                between = between - over if once_more else self._view(kind, 0).peak - (plan.peak_bytes - between)
-                yield Asked(kind, 1.0, max(between, 0))
+                asked = replace(asked, between=self._between(high[-1]))
+                yield asked
         for tries in range(views, TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
             if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
@@ -244,6 +244,14 @@ class Chooser:
             yield replace(best.asked, part=self._part(best.asked, found), after=best)
             if len(found) == before:
                 return
+
+    def _between(self, high: Candidate) -> int:
+        """The bytes to add where the backward half begins, so that a plan which keeps as much as this one there needs
+        no more than the default at its peak.
+        """
+        asked, over = high.asked, high.judged.peak - self.judged_default.peak
+        kept = high.plan.peak_bytes - asked.between
+        return max(min(self._view(asked.view, 0).peak - kept, asked.between - over), 0)
 
     def _limits(self, asked: Asked) -> tuple[int | None, float]:
         """The bytes and the part of a step that the planner is given."""
@@ -337,14 +345,11 @@ def _runs_alone(call: Call, judged: Judged) -> bool:
 
 
 def _is_inner(host: Host, static: Collection[int]) -> bool:
-    """Whether another part of the step has run before: what is no parameter is given a gradient, as the input of a
-    block that is compiled by itself.
+    """Whether another part of the step has run before: an input that is no parameter gets a gradient, as that of a
+    block which is compiled by itself. `static`: the places of parameters and buffers among the inputs.
     """
-    gradients = zip(host.placeholders, host.outputs[host.num_fwd_outputs :], strict=False)
-    return any(
-        isinstance(gradient, fx.Node) and at not in static and not getattr(node.meta.get("desc"), "is_param", bool)()
-        for at, (node, gradient) in enumerate(gradients)
-    )
+    gradients = host.outputs[host.num_fwd_outputs :]
+    return any(isinstance(gradient, fx.Node) and at not in static for at, gradient in enumerate(gradients))
 
 
 def _is_pointwise(call: Call) -> bool:

@@ -130,16 +130,17 @@ class _Kernels:
     """Takes the place of Inductor's compiler of kernels."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *args, **named: None if name == "wait" else _Kernel(max(filter(_is_text, args), key=len))
+        return lambda *args, **named: None if name == "wait" else _Kernel(_longest_text(args))
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _longest_text(args: Sequence[Any]) -> str:
+    """The source of a kernel, among what its compiler is given."""
+    return max((value for value in args if isinstance(value, str)), key=len, default="")
 
 
 def _picked_from(source: str) -> set[int]:
-    """Of a kernel in C++ or in Triton, the parameters of which it reads and writes only what lies where it has
-    computed, as the rows of an embedding.
+    """The places of the parameters that a kernel in C++ or Triton indexes only by values it has computed, such as the
+    table of an embedding, of which it reads rows.
     """
     signature = re.search(r"(?:\bkernel|\bdef \w+)\(([^)]*)\)", source)
     names = re.findall(r"\b\w*_ptr\d+", signature[1]) if signature else []

@@ -97,7 +97,8 @@ def halves_of_joint(
         if distrust:
             raise Unknown(distrust)
         traced = lowered_as is not None or hooks.dynamo_config.compiled_autograd
-        lent = lent_inputs(joint, default[1], static_inputs(joint, joint_inputs, more))
+        static = static_inputs(joint, joint_inputs, more)
+        lent = lent_inputs(joint, default[1], static)
         with uncollected():
             host = Host(
                 joint,
@@ -116,7 +117,7 @@ def halves_of_joint(
             watch.lap("building")
         else:
             step = lowered_as(joint_inputs, num_fwd_outputs, more)
-            halves, digest = Chooser(host, default, step, options, report).choose(watch, ranks)
+            halves, digest = Chooser(host, default, step, options, report, static).choose(watch, ranks)
     except (BudgetError, OptionError):
         agreed(ranks, None)
         raise

@@ -137,9 +137,19 @@ def _row(report: Report) -> tuple[str, ...]:
     if report.reason is not None or not report.peak or not report.default_peak:
         return name, nodes, mb(report.default_peak), "-", "-", "-", "-", f"PyTorch's default: {report.reason}"
     ratio, more = f"{report.default_peak / report.peak:.2f}x", f"{report.slowdown:.2f}x"
-    kept = f"keeps {mb(report.default_kept)} -> {mb(report.kept)} MB between its halves"
-    note = "; ".join(report.notes + [kept] * (report.kept is not None))
-    return name, nodes, mb(report.default_peak), mb(report.peak), ratio, more, f"{report.recomputed:,}", note
+    notes = [*report.notes]
+    if report.kept is not None:
+        notes.append(f"keeps {mb(report.default_kept)} -> {mb(report.kept)} MB between its halves")
+    return (
+        name,
+        nodes,
+        mb(report.default_peak),
+        mb(report.peak),
+        ratio,
+        more,
+        f"{report.recomputed:,}",
+        "; ".join(notes),
+    )
 
 
 class Watch:
