@@ -63,6 +63,7 @@ class Backend(Case):
         self.assertEqual(echo.digests, default.digests)
         self.assertLess(echo.peak, default.peak)
         self.assertLess(abs(report.peak - echo.peak), 64)
+        self.assertGreater(report.recomputed, 0)
 
     def test_options_of_both(self) -> None:
         expected = self.trained("inductor", transformer, epilogue_fusion=False).digests

@@ -10,9 +10,8 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
-from torch import fx
 
-from echo_torch import costs, reuse, say
+from echo_torch import between, costs, reuse, say
 from echo_torch.agree import Agreement
 from echo_torch.apart import keep_apart
 from echo_torch.graph import Call, Needless, Unknown, device_of
@@ -29,8 +28,6 @@ WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with wh
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
 LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
-FAR_ABOVE = 4  # times the default's peak; see `Asked.between`
-LOWER_PEAKS = 2  # plans that are tried instead of one whose peak is above the default's
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
 # that half's tensors out otherwise.
@@ -78,7 +75,8 @@ class Chooser:
         self.host, self.default, self.step, self.options, self.report = host, default, step, options, report
         calls = (call for call in host.calls if call.phase != "input")
         self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
-        self.is_inner = not options.is_in_bytes and _is_inner(host, static)
+        self.is_inner = not options.is_in_bytes and between.is_inner(host, static)
+        self.others_follow = between.others_follow(host)
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
         """The halves and the hash of all that the choice depends on. Needless: Inductor's default is as good."""
@@ -144,7 +142,7 @@ class Chooser:
 
     def _try(self, asked: Asked, found: list[Candidate], high: list[Candidate]) -> None:
         """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
-        its halves, where other graphs of the step run; or it makes that least, and needs more at its peak.
+        its halves, where other graphs of the step may run; or it makes that least, and needs more at its peak.
         """
         options = self.options
         view = self._view(asked.view, asked.between)
@@ -153,7 +151,7 @@ class Chooser:
             return
         halves = self._built(plan.steps)
         judged = self._judged(halves, [call for call, *_ in plan.steps])
-        if judged.kept > (default_kept := self.judged_default.kept):
+        if self.others_follow and judged.kept > (default_kept := self.judged_default.kept):
             kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
             raise Needless(f"the plan keeps {kept}")
         if self.is_inner and judged.peak > (default_peak := self.judged_default.peak):
@@ -172,10 +170,10 @@ class Chooser:
         """Whether a plan is worth a lowering, for what it promises beside the default, or beside the plan that it is to
         better. It always is where that one misses what is asked for, or where there is a budget.
         """
-        last, between = asked.after, asked.between
+        last, extra = asked.after, asked.between
         if self.limit is not None or (last is not None and self._used(last) > 1):
             return True
-        most = view.peak if last is None else between + LEAST_GAIN * (last.plan.peak_bytes - between)
+        most = view.peak if last is None else extra + LEAST_GAIN * (last.plan.peak_bytes - extra)
         return bool(plan.peak_bytes < most)
 
     def _needs(self, judged: Judged) -> int:
@@ -191,9 +189,9 @@ class Chooser:
 
     # ---- What to plan
 
-    def _view(self, kind: int, between: int) -> View:
+    def _view(self, kind: int, extra: int) -> View:
         """The graph in which this may run again, and so many bytes are added where the backward half begins."""
-        if (kind, between) not in self.views:
+        if (kind, extra) not in self.views:
             host, default = self.host, self.judged_default
             facts = self._told(default)
             if kind == FUSED:
@@ -201,12 +199,11 @@ class Chooser:
                     told | {"rerun": "never"} if _runs_alone(call, default) else told
                     for call, told in zip(host.calls, facts, strict=True)
                 ]
-            first = next(index for index, call in enumerate(host.calls) if call.phase == "backward")
-            facts[first] = facts[first] | {"workspace": facts[first]["workspace"] + between}
-            graph, time_us = host.core(facts), sum(told["time_us"] or 0.0 for told in facts)
+            graph = host.core(between.with_bytes(facts, host.calls, extra))
+            time_us = sum(told["time_us"] or 0.0 for told in facts)
             peak, recomputed, _ = graph.replay(self.order, writes_over=False)
-            self.views[kind, between] = View(graph, peak, recomputed, time_us)
-        return self.views[kind, between]
+            self.views[kind, extra] = View(graph, peak, recomputed, time_us)
+        return self.views[kind, extra]
 
     def _told(self, default: Judged) -> list[dict[str, Any]]:
         """What the planner is told of each call. What is fused with what reads it moves no bytes of its own, wherever
@@ -230,12 +227,12 @@ class Chooser:
             if views and not convolves and any(self._needs(each.judged) < self._needs(default) for each in found):
                 break  # what runs alone may run again without harm
             views += 1
-            asked = Asked(kind, 1.0, FAR_ABOVE * default.peak if self.is_inner else 0)
+            asked = Asked(kind, 1.0, between.FAR_ABOVE * default.peak if self.is_inner else 0)
             yield asked
-            for _ in range(LOWER_PEAKS):
+            for _ in range(between.LOWER_PEAKS):
                 if not high or high[-1].asked is not asked:
                     break
-                asked = replace(asked, between=self._between(high[-1]))
+                asked = replace(asked, between=self._fewer(high[-1]))
                 yield asked
         for tries in range(views, TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
@@ -245,13 +242,10 @@ class Chooser:
             if len(found) == before:
                 return
 
-    def _between(self, high: Candidate) -> int:
-        """The bytes to add where the backward half begins, so that a plan which keeps as much as this one there needs
-        no more than the default at its peak.
-        """
+    def _fewer(self, high: Candidate) -> int:
+        """The bytes to add where the backward half begins for a plan with a lower peak than this one's."""
         asked, over = high.asked, high.judged.peak - self.judged_default.peak
-        kept = high.plan.peak_bytes - asked.between
-        return max(min(self._view(asked.view, 0).peak - kept, asked.between - over), 0)
+        return between.fewer(asked.between, self._view(asked.view, 0).peak, high.plan.peak_bytes - asked.between, over)
 
     def _limits(self, asked: Asked) -> tuple[int | None, float]:
         """The bytes and the part of a step that the planner is given."""
@@ -306,6 +300,7 @@ class Chooser:
         return {
             "reason": None,
             "steps": best.plan.steps,
+            "recomputed": best.plan.recomputed_nodes,
             "default": default.peak,
             "peak": best.judged.peak,
             "kept": [default.kept, best.judged.kept] if self.is_inner else [None, None],
@@ -320,7 +315,7 @@ class Chooser:
 
     def _report(self, told: dict[str, Any]) -> None:
         report = self.report
-        report.peak, report.kernel = told["peak"], told["kernel"]
+        report.peak, report.kernel, report.recomputed = told["peak"], told["kernel"], told["recomputed"]
         report.live = [Live(*each) for each in told["live"]]
         before, after = told["times"]
         report.time_us, report.overhead = before, after / before - 1 if before else 0.0
@@ -342,14 +337,6 @@ class Chooser:
 def _runs_alone(call: Call, judged: Judged) -> bool:
     """Whether Inductor fuses it with nothing."""
     return call.kind == "heavy" or str(getattr(call.node.target, "overloadpacket", "")) in judged.operators
-
-
-def _is_inner(host: Host, static: Collection[int]) -> bool:
-    """Whether another part of the step has run before: an input that is no parameter gets a gradient, as that of a
-    block which is compiled by itself. `static`: the places of parameters and buffers among the inputs.
-    """
-    gradients = host.outputs[host.num_fwd_outputs :]
-    return any(isinstance(gradient, fx.Node) and at not in static for at, gradient in enumerate(gradients))
 
 
 def _is_pointwise(call: Call) -> bool:

@@ -61,8 +61,8 @@ class Options:
     """What a user may ask for; every default is the recommended choice.
 
     budget        the most memory that a step may take above parameters and inputs: bytes ("8GiB", 8e9), or a part of
-                  what PyTorch's default partition takes (0.5, "50%"). The plan that takes the least time is used. Under
-                  Inductor, of a block that is compiled by itself: a part of what it keeps for the backward pass.
+                  what PyTorch's default partition takes (0.5, "50%"). The plan that takes the least time is used. Of
+                  a block that is compiled by itself: a part of what it keeps for the backward pass.
     max_overhead  without a budget: the most time that recomputation may add to a step ("7%", 0.07), beyond what the
                   default partition recomputes. The plan that takes the least memory is used.
     checkpoints   regions that the model marks by `torch.utils.checkpoint`: "replace" plans them like all else, with at

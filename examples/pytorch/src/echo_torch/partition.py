@@ -6,12 +6,13 @@ import contextlib
 import gc
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
-from echo_torch import costs, hooks, reuse, say
+from echo_torch import between, costs, hooks, reuse, say
 from echo_torch.agree import Agreement
 from echo_torch.chosen import Chooser
 from echo_torch.defaults import checkpoints_of, lent_inputs
@@ -23,7 +24,7 @@ from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
 from echo_torch.say import EchoWarning, log, warn_once
-from echo_torch.steps import halves_of
+from echo_torch.steps import HalfPeaks, halves_of
 from echo_torch.where import function_of
 
 __all__ = ["BudgetError", "EchoWarning", "Options", "Report", "partition", "reports", "warn_once"]
@@ -111,7 +112,7 @@ def halves_of_joint(
             )
         watch.lap("reading")
         if lowered_as is None:
-            plan, digest = plan_for(host, default, options, report, watch, ranks)
+            plan, digest = plan_for(host, default, options, report, watch, ranks, static)
             with uncollected():
                 halves = Builder(host, plan.steps).build()
             watch.lap("building")
@@ -199,10 +200,12 @@ def plan_for(
     report: Report,
     watch: Watch,
     ranks: Agreement,
+    static: Collection[int] | None = None,
     only_plans: bool = False,
 ) -> tuple[Any, str]:
-    """The plan of a host and the hash of all it depends on. `only_plans`: it will not be carried out. Unknown: nothing
-    better than the default partition was found.
+    """The plan of a host and the hash of all it depends on. `static`: the places of parameters and buffers among the
+    inputs; None: the graph is a whole step. `only_plans`: it will not be carried out. Unknown: nothing better than the
+    default partition was found.
     """
     report.nodes = len(host.calls)
     order = host.order_of(default)
@@ -217,36 +220,102 @@ def plan_for(
         graph = host.core(facts)
         default_peak, report.default_overhead, _ = graph.replay(order, writes_over=False)
         report.time_us = sum(call.time_us or 0.0 for call in host.calls)
-        key = host.digest(facts, order, options, host.is_dynamic, reuse.EVERYWHERE, report.link)
     report.default_peak = default_peak
     report.checkpoints = checkpoints_of(host.joint) if host.replaces else 0
     if options.is_in_bytes and host.is_dynamic:
         report.notes += _plan_larger_anew(host)
     report.default_halves = halves_of(graph, host.calls, host.tangents, order)
-    plan = _plan(key, host, graph, options, report, default_peak)
+    wanted = _Wanted(host, facts, graph, order, options, report, default_peak)
+    if static is not None and not options.is_in_bytes and report.default_halves is not None:
+        wanted.is_inner, wanted.others_follow = between.is_inner(host, static), between.others_follow(host)
+        wanted.default_kept = report.default_halves.kept
+    key = wanted.key
+    plan = _plan(key, wanted)
     watch.lap("planning")
-    report.halves = halves_of(graph, host.calls, host.tangents, [call for call, *_ in plan.steps], plan)
+    report.halves = wanted.halves(plan)
     report.take(plan)
-    check_budget(options, default_peak, plan.peak_bytes, plan.lower_bound_bytes)
-    # Less memory than the default partition, or as much and less time than checkpoints.
-    is_faster = bool(report.checkpoints) and report.overhead < report.default_overhead
-    if plan.peak_bytes > default_peak or (plan.peak_bytes == default_peak and not is_faster):
-        is_least = plan.lower_bound_bytes >= default_peak
-        raise Needless(
-            f"its default needs {default_peak / 1e6:.1f} MB, "
-            f"and Echo found nothing below {plan.peak_bytes / 1e6:.1f} MB"
-            + (": no plan of this kind needs less" if is_least else "")
-        )
+    report.peak, *_ = graph.replay(plan)
+    if report.peak != plan.peak_bytes:  # it was made for what waits between its halves
+        report.bound = None
+    _check(wanted, report.peak, report.halves.kept if report.halves else 0)
     return plan, key
 
 
-def _plan(key: str, host: Host, graph: Any, options: Options, report: Report, default_peak: int) -> Any:
+@dataclass
+class _Wanted:
+    """What a plan is sought for."""
+
+    host: Host
+    facts: list[dict[str, Any]]
+    graph: Any
+    order: list[int]  # of the default
+    options: Options
+    report: Report
+    default_peak: int
+    default_kept: int = 0  # between its halves
+    is_inner: bool = False  # what waits between the halves is to be least: see `between.py`
+    others_follow: bool = False  # no more may wait there than by default
+
+    @property
+    def key(self) -> str:
+        of = self.order, self.options, self.host.is_dynamic, reuse.EVERYWHERE, self.report.link
+        return self.host.digest(self.facts, *of, self.is_inner, self.others_follow)
+
+    def halves(self, plan: Any) -> HalfPeaks | None:
+        """The peaks of both halves of a plan, and what waits between them."""
+        return halves_of(self.graph, self.host.calls, self.host.tangents, [call for call, *_ in plan.steps], plan)
+
+    def plan(self) -> Any:
+        """The plan that is best. Needless: the default is."""
+        if not self.is_inner:
+            plan = self._least(self.graph, self.default_peak, self.options.bytes_of(self.default_peak))
+            halves = self.halves(plan)
+            if not self.others_follow or halves is None or halves.kept <= self.default_kept:
+                return plan
+        return self._least_kept()
+
+    def _least_kept(self) -> Any:
+        """The plan that keeps least between its halves, of those that need no more at their peak than the default."""
+        extra, budget = between.FAR_ABOVE * self.default_peak, self.options.bytes_of(self.default_kept)
+        for _ in range(1 + between.LOWER_PEAKS):
+            view = self.host.core(between.with_bytes(self.facts, self.host.calls, extra))
+            peak, *_ = view.replay(self.order, writes_over=False)
+            plan = self._least(view, peak, None if budget is None else peak - self.default_kept + budget)
+            over = self.graph.replay(plan)[0] - self.default_peak
+            if over <= 0:
+                break
+            extra = between.fewer(extra, self.default_peak, plan.peak_bytes - extra, over)
+        return plan
+
+    def _least(self, graph: Any, default: int, budget: int | None) -> Any:
+        """The least peak within the time that recomputation may take, or the least time within the budget.
+
+        Where the model marks checkpoints, memory matters more to the user than time: the plan needs at most what they
+        lead to, and where that leaves a choice, takes the least time.
+        """
+        options, report = self.options, self.report
+
+        def plan(budget: int | None, allowed: float) -> Any:
+            return graph.plan(options.strategy, budget, allowed, options.seconds, reuse.EVERYWHERE, report.link)
+
+        if report.checkpoints:
+            found = plan(None, options.most_overhead) if budget is None else None
+            return found if found and found.peak_bytes <= default else plan(min(default, budget or default), 0.0)
+        if budget is not None and default <= budget:
+            if not self.host.is_dynamic:
+                raise Needless("it fits the budget by PyTorch's own partition")
+            budget = None  # larger sizes will come
+        # What the default partition recomputes is no overhead of ours.
+        return plan(budget, options.most_overhead + report.default_overhead)
+
+
+def _plan(key: str, wanted: _Wanted) -> Any:
     """The plan of that key, sought where it is not known. Unknown: there is none."""
-    report.cached = key in _plans
-    if not report.cached:
+    wanted.report.cached = key in _plans
+    if not wanted.report.cached:
         try:
-            with say.busy(f"planning a graph of {report.nodes:,} operators"):
-                _plans[key] = _sought(host, graph, options, report, default_peak)
+            with say.busy(f"planning a graph of {wanted.report.nodes:,} operators"):
+                _plans[key] = wanted.plan()
         except Needless:
             raise
         except RuntimeError as fault:  # it will not do better next time
@@ -262,26 +331,23 @@ def _plan(key: str, host: Host, graph: Any, options: Options, report: Report, de
     return _plans[key]
 
 
-def _sought(host: Host, graph: Any, options: Options, report: Report, default: int) -> Any:
-    """The least peak within the time that recomputation may take, or the least time within the budget.
-
-    Where the model marks checkpoints, memory matters more to the user than time: the plan needs at most what they lead
-    to, and where that leaves a choice, takes the least time.
+def _check(wanted: _Wanted, peak: int, kept: int) -> None:
+    """Says that a budget is not met by a plan which needs `peak` bytes, `kept` of them between its halves. BudgetError:
+    it has to be. Needless: the default partition is as good: it needs as much and, beside checkpoints, no more time.
     """
-
-    def plan(budget: int | None, allowed: float) -> Any:
-        return graph.plan(options.strategy, budget, allowed, options.seconds, reuse.EVERYWHERE, report.link)
-
-    budget = options.bytes_of(default)
-    if report.checkpoints:
-        found = plan(None, options.most_overhead) if budget is None else None
-        return found if found and found.peak_bytes <= default else plan(min(default, budget or default), 0.0)
-    if budget is not None and default <= budget:
-        if not host.is_dynamic:
-            raise Needless("it fits the budget by PyTorch's own partition")
-        budget = None  # larger sizes will come
-    # What the default partition recomputes is no overhead of ours.
-    return plan(budget, options.most_overhead + report.default_overhead)
+    report, bound = wanted.report, wanted.report.bound
+    needs, what, default, found = "needs", "peak", wanted.default_peak, peak
+    if wanted.is_inner:
+        needs, what, default, found = "keeps", "that is kept between the halves", wanted.default_kept, kept
+        report.default_kept, report.kept = default, found
+    check_budget(wanted.options, default, found, bound, what)
+    is_faster = bool(report.checkpoints) and report.overhead < report.default_overhead
+    is_above = peak > wanted.default_peak or (wanted.others_follow and kept > wanted.default_kept)
+    if is_above or found > default or (found == default and not is_faster):
+        raise Needless(
+            f"its default {needs} {default / 1e6:.1f} MB, and Echo found nothing below {found / 1e6:.1f} MB"
+            + (": no plan of this kind needs less" if bound is not None and bound >= default else "")
+        )
 
 
 def _plan_larger_anew(host: Host) -> list[str]:
@@ -298,15 +364,13 @@ def _plan_larger_anew(host: Host) -> list[str]:
     return []
 
 
-def check_budget(options: Options, default_peak: int, peak: int, bound: int) -> None:
-    """Says that a budget is not met. BudgetError: it has to be. Peaks and bound in bytes."""
-    budget = options.bytes_of(default_peak)
-    if budget is None or peak <= budget:
+def check_budget(options: Options, default: int, found: int, bound: int | None, what: str = "peak") -> None:
+    """Says that a budget is not met. BudgetError: it has to be. `default`, `found` and `bound` are bytes of `what`."""
+    budget = options.bytes_of(default)
+    if budget is None or found <= budget:
         return
-    text = (
-        f"a budget of {budget / 1e6:.1f} MB cannot be met: the least peak found is "
-        f"{peak / 1e6:.1f} MB, and none lies below {bound / 1e6:.1f} MB"
-    )
+    text = f"a budget of {budget / 1e6:.1f} MB cannot be met: the least {what} found is {found / 1e6:.1f} MB"
+    text += f", and none lies below {bound / 1e6:.1f} MB" if bound is not None else ""
     if options.strict:
         raise BudgetError(text)
     warn_once("Echo: " + text)

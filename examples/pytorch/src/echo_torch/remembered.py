@@ -28,6 +28,7 @@ KEPT = (
     "default_kept",
     "kept",
     "overhead",
+    "recomputed",
     "nodes",
     "reason",
     "is_needless",

@@ -55,8 +55,8 @@ class Report:
     kernel: str = ""  # under Inductor: the kernel that runs at the peak, and what is there then, the largest first
     live: list[Live] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)  # under Inductor: operators that run by themselves
-    # Under Inductor, of a graph before which other parts of the step run: bytes that wait between its halves, by
-    # PyTorch's default partition and by Echo's plan, which makes them least.
+    # Of a graph before which other parts of the step run: bytes that wait between its halves, by PyTorch's default
+    # partition and by Echo's plan, which makes them least.
     default_kept: int | None = None
     kept: int | None = None
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan

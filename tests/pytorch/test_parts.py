@@ -1,0 +1,75 @@
+"""Parts of a step that are compiled by themselves: what each keeps for its backward half adds up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from support import Case
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import echo_torch
+from echo_torch.say import EchoWarning
+
+WIDTH = 64
+
+
+class Block(nn.Module):
+    def __init__(self, marked: bool) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.marked = marked
+
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.down(nn.functional.gelu(self.up(self.norm(x))))
+        return made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (checkpoint(self.inner, x, use_reentrant=False) if self.marked else self.inner(x))
+
+
+class Parts(Case):
+    def trained(self, backend: Any, marked: bool = False) -> tuple[float, list[torch.Tensor]]:
+        """The bytes that four blocks keep for their backward pass, and their gradients."""
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        module = nn.Sequential(*(Block(marked) for _ in range(4)))
+        for block in module:
+            block.compile(backend=backend)
+        x = torch.randn(512, WIDTH, requires_grad=True)
+        kept: dict[int, int] = {}  # what is saved lives until the backward pass, so no address comes twice
+
+        def keep(value: torch.Tensor) -> torch.Tensor:
+            storage = value.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+            return value
+
+        for _ in range(2):
+            module.zero_grad()
+            kept.clear()
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+                loss = module(x).square().mean()
+            loss.backward()
+        return sum(kept.values()), [p.grad for p in module.parameters() if p.grad is not None]
+
+    def test_blocks_keep_less(self) -> None:
+        before, expected = self.trained("aot_eager")
+        after, found = self.trained(echo_torch.eager_backend(budget=0.6, measure=False))
+        self.assertLess(after, 0.8 * before)
+        self.assert_same_bits(expected, found)
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertLessEqual(report.kept, 0.6 * report.default_kept)
+        self.assertLessEqual(report.peak, report.default_peak)
+        self.assertEqual(report.kept, report.halves.kept)
+
+    def test_no_block_keeps_more_than_its_checkpoints_do(self) -> None:
+        before, expected = self.trained("aot_eager", marked=True)
+        after, found = self.trained(echo_torch.eager_backend(measure=False), marked=True)
+        self.assertLessEqual(after, before)
+        self.assert_same_bits(expected, found)
+
+    def test_a_budget_that_cannot_be_met(self) -> None:
+        with self.assertWarnsRegex(EchoWarning, "the least that is kept between the halves"):
+            self.trained(echo_torch.eager_backend(budget=0.01, measure=False))
