@@ -81,6 +81,10 @@ class Backend(Case):
             squares(module(*step.inputs)).backward()
         self.assertTrue(compiled.call_args[0][2]["triton.cudagraphs"])
 
+    def test_a_mode_of_nobody(self) -> None:
+        with self.assertRaisesRegex(OptionError, "max-autotun.*should be one of"):
+            torch.compile(nn.Linear(4, 4), backend="echo", mode="max-autotun")(torch.randn(2, 4))
+
     def test_options_of_nobody(self) -> None:
         for options, kind, text in (
             ({"budgett": 0.5}, UnknownOption, "did you mean 'budget'"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
+import functools
 import os
 import shutil
 import subprocess
@@ -30,10 +31,12 @@ from test_distributed import run_ranks
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.checkpoint import checkpoint
 
 import echo_torch
-from echo_torch import chosen, judge, lowered
+from echo_torch import chosen, inductor, judge, lowered
 from echo_torch.apart import keep_apart
+from echo_torch.options import Options
 
 WIDTH = 64
 
@@ -61,6 +64,32 @@ def transformer(blocks: int = 1, batch: int = 8) -> Step:
 
 def deep() -> Step:
     return transformer(blocks=2)
+
+
+class Perceptron(nn.Module):
+    def __init__(self, marked: bool) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.marked = marked
+
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.down(nn.functional.gelu(self.up(self.norm(x))))
+        return made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (checkpoint(self.inner, x, use_reentrant=False) if self.marked else self.inner(x))
+
+
+def perceptrons(marked: bool = False) -> Step:
+    return Step(nn.Sequential(*(Perceptron(marked) for _ in range(3))), squares, [torch.randn(512, WIDTH)], [])
+
+
+def judged(build: Any, **asked: Any) -> Any:
+    """What becomes of a step, which is lowered and not compiled."""
+    step = build()
+    joint, _, count = inductor.joint_graph(step.module, step.loss_fn, (step.inputs, step.labels), None)
+    (report,) = inductor.judged(joint, count, [Options(**asked)], None)
+    return report
 
 
 def squares(y: torch.Tensor) -> torch.Tensor:
@@ -333,6 +362,49 @@ class Choice(Case):
             self.losses(deep, budget="10kB", measure=False)
         report = echo_torch.reports()[-1]
         self.assertLess(report.peak, report.default_peak)
+
+    def test_one_that_cannot_be_met_has_the_least_of_what_is_found(self) -> None:
+        """By the planner alone the plan of most recomputation has the least peak."""
+        impossible, moderate = (judged(perceptrons, budget=part) for part in (0.5, 0.6))
+        self.assertLessEqual(impossible.peak, moderate.peak)
+        self.assertGreater(len(impossible.tried), 1)
+
+    def test_a_budget_of_pytorchs_is_its_default(self) -> None:
+        free = judged(perceptrons, max_overhead=0.0)
+        with torch._functorch.config.patch(activation_memory_budget=0.3):
+            limited = judged(perceptrons, max_overhead=0.0)
+        self.assertLess(limited.default_peak, free.default_peak)
+        self.assertLessEqual(limited.best_peak, limited.default_peak)
+
+    def test_checkpoints_are_replaced_by_what_takes_less_time(self) -> None:
+        report = judged(functools.partial(perceptrons, marked=True))
+        self.assertIsNone(report.reason, report.tried)
+        self.assertLessEqual(report.peak, report.default_peak)
+        self.assertLess(report.overhead, 0)
+
+    def test_planning_that_takes_too_long_is_told(self) -> None:
+        self.assertIn("seconds=", judged(perceptrons, seconds=1e-6).reason)
+
+    def test_a_loss_whose_parameters_are_arguments_is_a_whole_step(self) -> None:
+        module, names = perceptrons().module, ("0.up.weight", "1.up.weight")
+        given = [module.get_parameter(name).detach().requires_grad_() for name in names]
+
+        def step(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+            made: torch.Tensor = torch.func.functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
+            return squares(made)
+
+        with under_inductor(echo_torch.partitioner(budget=0.7, measure=False)):
+            torch.compile(step)(torch.randn(512, WIDTH), *given).backward()
+        report = echo_torch.reports()[-1]
+        self.assertIsNone(report.reason)
+        self.assertIsNone(report.kept)
+        self.assertLessEqual(report.peak, 0.7 * report.default_peak)
+
+    def test_dropout_as_in_eager_mode(self) -> None:
+        settings = {"fallback_random": True}
+        expected = self.losses(deep, settings, budget="1GB")
+        self.assertEqual(self.losses(deep, settings, budget=0.7, measure=False), expected)
+        self.assertIsNone(echo_torch.reports()[-1].reason)
 
     def test_blocks_that_are_compiled_by_themselves(self) -> None:
         """What each keeps for its backward half adds up, so that is made less."""

@@ -5,6 +5,7 @@ generates, and held against Inductor's default, which is a candidate like any ot
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from echo_torch import between, costs, reuse, say
 from echo_torch.agree import Agreement
 from echo_torch.apart import keep_apart
+from echo_torch.defaults import checkpoints_of
 from echo_torch.graph import Call, Needless, Unknown, device_of
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
@@ -21,12 +23,13 @@ from echo_torch.judge import Judged
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Live, Report, Watch
-from echo_torch.say import log
+from echo_torch.say import TOO_LONG, log, took_too_long
+from echo_torch.steps import halves_of
 
 TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
-LEAST_GAIN = 0.98  # of a plan's peak, by the planner's replay, that another price has to reach to be tried
+LEAST_GAIN = 0.98  # of the default, or of a plan to be bettered: what needs more is not worth its time
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
@@ -46,7 +49,7 @@ class Asked:
     after: Candidate | None = None  # that is to be bettered
 
 
-@dataclass
+@dataclass(eq=False)
 class Candidate:
     """A plan, and what it takes under Inductor."""
 
@@ -77,6 +80,8 @@ class Chooser:
         self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
         self.is_inner = not options.is_in_bytes and between.is_inner(host, static)
         self.others_follow = between.others_follow(host)
+        self.asked = dict[Asked, Candidate | None]()  # and what became of it, in order
+        self.marked = host.replaces and checkpoints_of(host.joint) > 0
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
         """The halves and the hash of all that the choice depends on. Needless: Inductor's default is as good."""
@@ -115,17 +120,18 @@ class Chooser:
                 default = self._judged(self.default, self.order)
                 self.report.libraries = sorted(default.operators)
                 limit = self.options.bytes_of(self._needs(default))
-                if limit is not None and self._needs(default) <= limit:
+                if self.marked:  # least time, in no more memory than the user's marks lead to
+                    limit = min(self._needs(default), limit or self._needs(default))
+                elif limit is not None and self._needs(default) <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
                 self.limit, self.judged_default, self.views = limit, default, dict[tuple[int, int], View]()
-                high = list[Candidate]()  # of a part of a step: plans with a higher peak than the default's
                 out: Unknown = Needless(f"no plan promises less than Inductor's default, {default.peak / 1e6:.1f} MB")
-                for asked in self._asked(found, high):
+                for asked in self._asked(found):
                     try:
-                        self._try(asked, found, high)
+                        self._try(asked, found)
                     except Exception as fault:  # the next candidate may do
                         log.debug("echo: a candidate is out", exc_info=fault)
-                        out = fault if isinstance(fault, Unknown) else Unknown("Inductor lowers no plan of it")
+                        out = fault if isinstance(fault, Unknown) else Unknown(_said(fault))
                 if not found:
                     raise out
             return self._chosen(found) | {"tried": self._figures(found)}
@@ -140,25 +146,28 @@ class Chooser:
                 "tried": self._figures(found),
             }
 
-    def _try(self, asked: Asked, found: list[Candidate], high: list[Candidate]) -> None:
+    def _try(self, asked: Asked, found: list[Candidate]) -> None:
         """Plans, lowers and judges, unless the plan is known. Needless: it keeps more than the default does between
         its halves, where other graphs of the step may run; or it makes that least, and needs more at its peak.
         """
-        options = self.options
+        options, default = self.options, self.judged_default
         view = self._view(asked.view, asked.between)
         plan = view.graph.plan(options.strategy, *self._limits(asked), options.seconds, reuse.EVERYWHERE)
-        if any(each.plan.steps == plan.steps for each in found) or not self._promises(plan, view, asked):
+        same = next((each for each in self.asked.values() if each and each.plan.steps == plan.steps), None)
+        if same is not None or not self._promises(plan, view, asked):
+            self.asked[asked] = same
             return
         halves = self._built(plan.steps)
-        judged = self._judged(halves, [call for call, *_ in plan.steps])
-        if self.others_follow and judged.kept > (default_kept := self.judged_default.kept):
-            kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default_kept / 1e6:.1f} MB"
+        made = Candidate(asked, plan, halves, self._judged(halves, [call for call, *_ in plan.steps]))
+        self.asked[asked] = made
+        judged = made.judged
+        if self.others_follow and judged.kept > default.kept:
+            kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default.kept / 1e6:.1f} MB"
             raise Needless(f"the plan keeps {kept}")
-        if self.is_inner and judged.peak > (default_peak := self.judged_default.peak):
-            high.append(Candidate(asked, plan, halves, judged))
-            peak = f"{judged.peak / 1e6:.1f} MB at its peak, and Inductor's default {default_peak / 1e6:.1f} MB"
+        if self.is_inner and judged.peak > default.peak:
+            peak = f"{judged.peak / 1e6:.1f} MB at its peak, and Inductor's default {default.peak / 1e6:.1f} MB"
             raise Needless(f"the plan needs {peak}")
-        found.append(Candidate(asked, plan, halves, judged))
+        found.append(made)
 
     def _built(self, steps: Any) -> Halves:
         halves = Builder(self.host, steps).build()
@@ -209,6 +218,8 @@ class Chooser:
         """What the planner is told of each call. What is fused with what reads it moves no bytes of its own, wherever
         it runs again.
         """
+        if self.step.card is None and not self.options.measure:
+            return self.facts  # times of a device that is not this one, whose arithmetic is not known
         calls, moving = self.host.calls, self.step.prices.moving_on(self.device)
         return [
             told | {"time_us": costs.arithmetic_us(call, calls, moving)}
@@ -217,7 +228,7 @@ class Chooser:
             for call, told in zip(calls, self.facts, strict=True)
         ]
 
-    def _asked(self, found: list[Candidate], high: list[Candidate]) -> Iterator[Asked]:
+    def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
         """What to plan next: each view once, then the one that did best again, with more or less asked of it by how far
         its plans were from what is wanted.
         """
@@ -227,46 +238,78 @@ class Chooser:
             if views and not convolves and any(self._needs(each.judged) < self._needs(default) for each in found):
                 break  # what runs alone may run again without harm
             views += 1
-            asked = Asked(kind, 1.0, between.FAR_ABOVE * default.peak if self.is_inner else 0)
+            asked = Asked(kind, 1.0, self._first_between(kind))
             yield asked
             for _ in range(between.LOWER_PEAKS):
-                if not high or high[-1].asked is not asked:
+                made = self.asked.get(asked)
+                if made is None or any(made is each for each in found):
                     break
-                asked = replace(asked, between=self._fewer(high[-1]))
+                asked = replace(asked, between=self._better_between(asked, made))
+                if asked in self.asked:
+                    break
                 yield asked
         for tries in range(views, TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
             if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
                 return
-            yield replace(best.asked, part=self._part(best.asked, found), after=best)
-            if len(found) == before:
+            yield replace(best.asked, part=self._part(best.asked), after=best)
+            if len(found) == before and (self.limit is None or self._used(best) <= 1):
                 return
 
-    def _fewer(self, high: Candidate) -> int:
-        """The bytes to add where the backward half begins for a plan with a lower peak than this one's."""
-        asked, over = high.asked, high.judged.peak - self.judged_default.peak
-        return between.fewer(asked.between, self._view(asked.view, 0).peak, high.plan.peak_bytes - asked.between, over)
+    def _first_between(self, kind: int) -> int:
+        """The bytes that are added where the backward half begins, in the first plan of a view."""
+        if self.is_inner:
+            return between.FAR_ABOVE * self.judged_default.peak
+        return self._no_more_between(kind) if self.marked and self.others_follow else 0
+
+    def _no_more_between(self, kind: int) -> int:
+        """The bytes with which a plan that keeps more between its halves than the default has a higher peak, too."""
+        view = self._view(kind, 0)
+        halves = halves_of(view.graph, self.host.calls, self.host.tangents, self.order)
+        return view.peak - halves.kept if halves else 0
+
+    def _better_between(self, asked: Asked, out: Candidate) -> int:
+        """The bytes to add where the backward half begins, after a plan that keeps more there than the default, or
+        needs more at its peak.
+        """
+        if not self.is_inner:
+            return self._no_more_between(asked.view)
+        over, kept = out.judged.peak - self.judged_default.peak, out.plan.peak_bytes - out.asked.between
+        return between.fewer(asked.between, self._view(asked.view, 0).peak, kept, over)
 
     def _limits(self, asked: Asked) -> tuple[int | None, float]:
         """The bytes and the part of a step that the planner is given."""
         view, overhead = self._view(asked.view, asked.between), self.options.most_overhead
         default = self.judged_default
         if self.limit is None:
-            return None, view.recomputed + asked.part * overhead * (default.microseconds / (view.time_us or 1.0))
+            beside = default.microseconds / view.time_us if view.time_us else 1.0  # else no operator was timed
+            return None, view.recomputed + asked.part * overhead * beside
         part = asked.part * self.limit / self._needs(default)
         return asked.between + int(part * (view.peak - asked.between)), overhead
 
-    def _part(self, asked: Asked, found: list[Candidate]) -> float:
-        """The part that gives a plan which takes `AIM` of what is asked for, by the plans that took a little less and a
-        little more.
+    def _part(self, asked: Asked) -> float:
+        """The part to ask for next: the one that gives a plan which takes `AIM` of what is asked for, by the plans that
+        took a little less and a little more.
         """
-        alike = [each for each in found if (each.asked.view, each.asked.between) == (asked.view, asked.between)]
-        points = sorted((self._used(each), each.asked.part) for each in alike)
-        less = max((point for point in points if point[0] <= 1), default=(0.0, 0.0))
-        more = min((point for point in points if point[0] > 1), default=None)
+        alike = [each for each in self.asked if (each.view, each.between) == (asked.view, asked.between)]
+        used = {each.part: self._used(made) for each in alike if (made := self.asked[each]) is not None}
+        less = max(((u, part) for part, u in used.items() if u <= 1), default=(0.0, 0.0))
+        more = min(((u, part) for part, u in used.items() if u > 1), default=None)
         if more is None:
             return less[1] * min(AIM / max(less[0], 1e-9), MOST_STEP)
+        if self.limit is not None and less[1] == 0.0 and any(part < asked.part for part in used):
+            return self._part_near(asked.part, used)
         return less[1] + (AIM - less[0]) * (more[1] - less[1]) / (more[0] - less[0])
+
+    def _part_near(self, best: float, used: dict[float, float]) -> float:
+        """Where no plan keeps to the budget, and one that was asked for less takes no less than the best: a part in the
+        wider gap beside the best. Recomputation that fuses badly takes memory itself.
+        """
+        assert self.limit is not None
+        below = max(part for part in used if part < best)
+        above = min((part for part in used if part > best), default=self._needs(self.judged_default) / self.limit)
+        is_same = used[below] == used[best]  # then so is all between them
+        return math.sqrt(best * (above if is_same or above / best > best / below else below))
 
     def _overhead(self, each: Candidate) -> float:
         before = self.judged_default.microseconds
@@ -291,7 +334,9 @@ class Chooser:
         best, default = min(found, key=self._rank), self.judged_default
         needs, default_needs = self._needs(best.judged), self._needs(default)
         in_time = self.limit is not None or self._used(best) <= 1
-        if not in_time or needs >= default_needs:
+        most = default_needs if self.limit is not None or self._overhead(best) < 0 else LEAST_GAIN * default_needs
+        is_faster = self.marked and needs == default_needs and self._overhead(best) < 0
+        if not in_time or needs > most or (needs == default_needs and not is_faster):
             least, within = min(self._needs(each.judged) for each in found), " within the time that is asked for"
             raise Needless(
                 f"Inductor's default {'keeps' if self.is_inner else 'needs'} {default_needs / 1e6:.1f} MB, and Echo "
@@ -332,6 +377,11 @@ class Chooser:
             if self.options.strict:
                 raise BudgetError(text)
             say.warn_once("Echo: " + text)
+
+
+def _said(fault: Exception) -> str:
+    """Why there is no candidate."""
+    return TOO_LONG if took_too_long(fault) else "Inductor lowers no plan of it"
 
 
 def _runs_alone(call: Call, judged: Judged) -> bool:

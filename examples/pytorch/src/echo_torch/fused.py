@@ -56,6 +56,7 @@ def compiled(
     """
     from echo_torch.inductor import OfBackend
 
+    _check(mode)
     watched, before = outside.graph_of(graph), len(reports)
     partitioner = OfBackend(options, distrust, watched, names_of(graph))
     key = remembered.key_of(graph, inputs, lambda: (partitioner.uuid(), mode, sorted(others.items())))
@@ -86,6 +87,15 @@ def compiled(
     if fault is not None:
         _left(before, "Echo runs its operators one by one", fault)
     return None
+
+
+def _check(mode: str | None) -> None:
+    """OptionError: Inductor has no mode of that name."""
+    if mode is not None and hooks.InductorWrapper is not None:
+        try:
+            hooks.InductorWrapper(mode, {}, None)
+        except RuntimeError as fault:
+            raise OptionError(str(fault)) from fault
 
 
 def _compile(graph: Any, inputs: Sequence[Any], settings: Mapping[str, Any], watched: outside.Graph) -> Any:

@@ -166,7 +166,14 @@ class Builder:
         if mask in self.fresh and self._follows_its_mask(t):
             return self.fresh.pop(mask)
         scale = 1 / (1 - node.args[1]) if node.args[1] != 1 else 0.0
-        made = half.call(node, aten.native_dropout_backward.default, (x, mask, scale))
+        if self.host.traced:  # as a compiler takes it apart
+            factor = half.call(node, torch.ops.prims.convert_element_type.default, (mask, x.meta["val"].dtype))
+            factor.meta["val"] = node.meta["val"][0]
+            factor = half.call(node, aten.mul.Tensor, (factor, scale))
+            factor.meta["val"] = node.meta["val"][0]
+            made = half.call(node, aten.mul.Tensor, (x, factor))
+        else:
+            made = half.call(node, aten.native_dropout_backward.default, (x, mask, scale))
         made.meta["val"] = node.meta["val"][0]
         return made
 

@@ -15,6 +15,7 @@ from unittest import mock
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from echo_torch import costs, hooks
 from echo_torch.card import Card
@@ -55,7 +56,12 @@ class Step:
                 values[at] = values[at].as_strided(values[at].size(), stride)
         with _told_to_inductor(described):
             second = self._lower(backward, values)
-        return judge(first, second, self.inputs, values[len(saved) :], self.own, self.prices)
+        try:
+            return judge(first, second, self.inputs, values[len(saved) :], self.own, self.prices)
+        except DataDependentOutputException as fault:
+            raise Unknown(
+                "what runs depends on the values of tensors, as with torch.cond, so its memory is not known ahead"
+            ) from fault
 
     def _described(self, forward: Any, backward: Any, tensors: Sequence[fx.Node], sizes: int) -> SimpleNamespace:
         """What Inductor reads of AOTAutograd's description of the step."""

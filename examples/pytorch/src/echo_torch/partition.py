@@ -23,13 +23,12 @@ from echo_torch.link import link_of
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
-from echo_torch.say import EchoWarning, log, warn_once
+from echo_torch.say import TOO_LONG, EchoWarning, log, took_too_long, warn_once
 from echo_torch.steps import HalfPeaks, halves_of
 from echo_torch.where import function_of
 
 __all__ = ["BudgetError", "EchoWarning", "Options", "Report", "partition", "reports", "warn_once"]
 MOST_PLANS = 256  # that a process keeps, those that were used last
-TOO_LONG = "planning took longer than it may: allow it more time by seconds="
 LARGER = 2  # times a size that a plan was made for: from there on it is made anew
 
 reports = Reports()
@@ -55,8 +54,7 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **more: Any) -> Halves
     taken off again, where it was not the user's.
     """
     marked = {node.name for node in joint.graph.nodes if "recompute" in node.meta}
-    with hooks.functorch_config.patch(activation_memory_budget=1.0):
-        halves: Halves = hooks.default_partitioner(joint, inputs, **more)
+    halves: Halves = hooks.default_partitioner(joint, inputs, **more)
     for node in joint.graph.nodes:
         if gathers(node) and node.name not in marked:
             node.meta.pop("recompute", None)
@@ -178,11 +176,6 @@ def said(fault: Exception) -> str:
         f"a fault of Echo's own ({type(fault).__name__}): please report what "
         "logging.getLogger('echo_torch') says of it at DEBUG"
     )
-
-
-def took_too_long(fault: Exception) -> bool:
-    """Whether the planner gave up because its time was over."""
-    return isinstance(fault, RuntimeError) and "took longer" in str(fault)
 
 
 def agreed(ranks: Agreement | None, digest: str | None) -> bool:

@@ -22,10 +22,16 @@ from echo_torch.report import Report
 log = logging.getLogger("echo_torch")
 SILENT_SECONDS = 2.0  # before anything is said of what takes long
 LOGGED_EVERY_SECONDS = 10.0  # where no terminal shows it
+TOO_LONG = "planning took longer than it may: allow it more time by seconds="
 
 
 class EchoWarning(UserWarning):
     """PyTorch's default partition is used, or a budget is not met; the text says why, and what to do."""
+
+
+def took_too_long(fault: Exception) -> bool:
+    """Whether the planner gave up because its time was over."""
+    return isinstance(fault, RuntimeError) and "took longer" in str(fault)
 
 
 @functools.cache
@@ -99,12 +105,12 @@ def busy(what: str, total: int | None = None) -> Iterator[Busy]:
 def summary(reports: Sequence[Report]) -> str:
     """One line on the graphs of a step."""
     planned = [report for report in reports if report.reason is None]
-    before = sum((report.default_peak if report.kept is None else report.default_kept) or 0 for report in planned)
-    after = sum((report.peak if report.kept is None else report.kept) or 0 for report in planned)
     parts = [f"echo: {len(planned)} of {len(reports)} graphs planned"]
-    if planned:
-        ratio = f"{before / after:.2f}x" if after else "to nothing"
-        parts += [f"activations {before / 1e6:,.1f} -> {after / 1e6:,.1f} MB ({ratio})", _time(planned)]
+    peaks = [(report.default_peak, report.peak) for report in planned if report.kept is None]
+    kept = [(report.default_kept, report.kept) for report in planned if report.kept is not None]
+    parts += [f"activations {_less(peaks)}"] if peaks else []
+    parts += [f"what waits for the backward pass {_less(kept)}"] if kept else []
+    parts += [_time(planned)] if planned else []
     if away := sum(report.offloaded_bytes for report in planned):
         parts.append(f"{away / 1e6:,.1f} MB wait in the host's memory")
     replaced = sum(report.checkpoints for report in planned)
@@ -113,6 +119,13 @@ def summary(reports: Sequence[Report]) -> str:
     line = ", ".join(parts)
     seconds, measured = sum(r.seconds.get("measuring", 0.0) for r in reports), sum(r.measured for r in reports)
     return line + (f"; {seconds:.0f} s measuring {measured:,} operators, once" if measured else "")
+
+
+def _less(sizes: Sequence[tuple[int | None, int | None]]) -> str:
+    """Bytes by PyTorch's default partition and by Echo's plan, added up."""
+    before, after = (sum(size or 0 for size in column) for column in zip(*sizes, strict=True))
+    ratio = f"{before / after:.2f}x" if after else "to nothing"
+    return f"{before / 1e6:,.1f} -> {after / 1e6:,.1f} MB ({ratio})"
 
 
 def _time(planned: Sequence[Report]) -> str:
