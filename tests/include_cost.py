@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """What a file pays that includes Echo: processor seconds of the compiler, in units of what a file pays that uses the
-standard library alone (YARDSTICK). A slower or busier machine lengthens both; each figure is the least of some rounds, in
-turns with the yardstick, and ROOM is left. bench/run include-cost writes down seconds and memory.
+standard library alone (YARDSTICK). A slower or busier machine lengthens both: they are measured in turns, ROOM is left, and
+where a figure is out of its limits it is the least of some rounds. bench/run include-cost writes down seconds and memory.
 
     python3 tests/include_cost.py G++     fails where a file pays more than LIMITS, or less than half of it
 """
@@ -104,25 +104,30 @@ def cost(compiler: str, text: str, options: tuple[str, ...] = ()) -> tuple[float
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
+def fault(name: str, ratio: float) -> str:
+    """What is wrong with what a file pays, in yardsticks, or nothing."""
+    if ratio > LIMITS[name] * ROOM:
+        return "error: more: look for what everyone compiles who includes it"
+    return "error: far less: lower the limit" if ratio < LIMITS[name] / 2 else ""
+
+
 def main(compiler: str) -> int:
     """Exit status: 1 where a file pays more than its limit with the room, or so little that the limit is to be lowered."""
     yardstick = float("inf")
     least = dict.fromkeys(UNITS, float("inf"))
+    faults: dict[str, str] = {}
     for _ in range(ROUNDS):
         for name, (text, options) in UNITS.items():
             yardstick = min(yardstick, cost(compiler, YARDSTICK)[0])
             least[name] = min(least[name], cost(compiler, text, options)[0])
-    wrong = 0
+        faults = {name: fault(name, seconds / yardstick) for name, seconds in least.items()}
+        if not any(faults.values()):
+            break
     for name, seconds in least.items():
-        ratio, limit = seconds / yardstick, LIMITS[name]
-        print(f"{name}: {ratio:.2f} yardsticks of {yardstick:.2f} s, limit {limit}")
-        if ratio > limit * ROOM:
-            print("error: more: look for what everyone compiles who includes it")
-            wrong = 1
-        elif ratio < limit / 2:
-            print("error: far less: lower the limit")
-            wrong = 1
-    return wrong
+        print(f"{name}: {seconds / yardstick:.2f} yardsticks of {yardstick:.2f} s, limit {LIMITS[name]}")
+        if faults[name]:
+            print(faults[name])
+    return 1 if any(faults.values()) else 0
 
 
 if __name__ == "__main__":

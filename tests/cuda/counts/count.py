@@ -7,10 +7,11 @@ bandwidth that they can reach.
 
 Compiles for sm_80, 90, 100 and 120, disassembles, finds each kernel's hot loop (sass.py) and prints
 a table. It fails where a kernel misses a bar (faults_of), or spills, of the example engine too.
---check: also where a count is above that of bench/results/cuda-counts.json; --write: writes that
-file. --markdown: puts the file's figures into docs/cuda.md, and compiles nothing. Generated kernels
-are those of generated.cpp, by NVRTC. Needs nvcc, cuobjdump and nvdisasm, of the toolkit or of the Python packages
-nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm, which it installs under build/ where it can. 77: without them.
+--check: also where a count is above that of bench/results/cuda-counts.json; it compiles only what is
+counted, for sm_90 and 100. --write: writes that file. --markdown: puts the file's figures into
+docs/cuda.md, and compiles nothing. Generated kernels are those of generated.cpp, by NVRTC. Needs nvcc,
+cuobjdump and nvdisasm, of the toolkit or of the Python packages nvidia-cuda-cuobjdump and
+nvidia-cuda-nvdisasm, which it installs under build/ where it can. 77: without them.
 """
 
 import argparse
@@ -435,10 +436,15 @@ def predicted(kernel: Kernel, counts: dict, card: model.Card) -> tuple[float, st
     )
 
 
-def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str]]:
-    """Everything that the file has, and what is wrong with it."""
+def all_counts(
+    nvcc: str, cuobjdump: str, compiler: str, *, only_counted: bool
+) -> tuple[dict, list[str]]:
+    """Everything that the file has, and what is wrong with it. `only_counted`: without what is compiled
+    for its spills alone.
+    """
     counted = {kernel.source for kernel in KERNELS if kernel.source.endswith(".cu")}
-    paths = [FOLDER / source for source in sorted(counted)] + [ENGINE]
+    paths = [FOLDER / source for source in sorted(counted)] + ([] if only_counted else [ENGINE])
+    architectures = sorted(set(COUNTED.values())) if only_counted else ARCHITECTURES
     ptxas = str(pathlib.Path(nvcc).resolve().parent / "ptxas")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
@@ -451,23 +457,28 @@ def all_counts(nvcc: str, cuobjdump: str, compiler: str) -> tuple[dict, list[str
         )
         own = {
             (source, a): pool.submit(ptx_of, nvcc, FOLDER / source, folder, a)
-            for source, architectures in OF_THEIR_OWN.items()
-            for a in architectures
+            for source, with_own in ({} if only_counted else OF_THEIR_OWN).items()
+            for a in with_own
         }
         texts |= beside.result()
         jobs = {
             (source, a): pool.submit(
-                assembled, ptxas, "" if source == ENGINE.name else cuobjdump, texts[source], a
+                assembled,
+                ptxas,
+                cuobjdump if source != ENGINE.name and a in COUNTED.values() else "",
+                texts[source],
+                a,
             )
             for source in texts
-            for a in ARCHITECTURES
+            for a in architectures
         }
         of_own = {
             (source, a): pool.submit(assembled, ptxas, "", ptx.result(), a)
             for (source, a), ptx in own.items()
         }
         made = {key: job.result() for key, job in jobs.items()}
-        used = made | {key: job.result() for key, job in of_own.items()}
+        used = {key: one for key, one in made.items() if key[1] not in OF_THEIR_OWN.get(key[0], ())}
+        used |= {key: job.result() for key, job in of_own.items()}
     rows, faults, units = [], [], {}
     for (source, a), one in used.items():
         units.setdefault(source, {})[f"sm_{a}"] = {
@@ -674,7 +685,7 @@ def main() -> int:
     if not nvcc or not cuobjdump:
         print(f"skipped: there is no {'cuobjdump' if nvcc else 'nvcc'}")
         return SKIPPED
-    result, faults = all_counts(nvcc, cuobjdump, options.cxx)
+    result, faults = all_counts(nvcc, cuobjdump, options.cxx, only_counted=options.check)
     print("\n".join(table(result)))
     for unit, by_architecture in result["units"].items():
         most = max(one["most_registers"] for one in by_architecture.values())
