@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import importlib.util
 import inspect
+import json
 import re
 import sys
 import unittest
@@ -321,11 +322,15 @@ class Titan(Case):
         module = Layered()
         part_of_titan("common_utils").annotate_module_fqns(module)
         shape = (4096, 64)
+        shared = []
 
         def made(**asked):
             graph, inputs = traced(module=module, shape=shape)
             there_is_one = unittest.mock.patch("echo_torch.moves.ways_of")
-            with warnings.catch_warnings(), there_is_one:
+            share = unittest.mock.patch(
+                "echo_torch.titan.Agreement.share", lambda _, make: shared.append(make()) or shared[-1]
+            )
+            with warnings.catch_warnings(), there_is_one, share:
                 warnings.simplefilter("ignore")  # a budget that is not met
                 tagged = titan.tag(graph, **asked)
             return tagged, inputs, titan.reports[-1]
@@ -344,6 +349,7 @@ class Titan(Case):
             values, peak = run(host.takes_over(rerun(apply(graph))), inputs)
             self.assert_same_bits(list(expected), list(values))
             self.assertEqual(host.left, report.offloaded)
+            self.assertEqual(json.loads(json.dumps(shared[-1])), shared[-1])  # as the other ranks read it
         self.assertLess(report.peak, 0.9 * alone.peak)
         self.assertLess(abs(peak - report.peak), 0.02 * report.peak)
 

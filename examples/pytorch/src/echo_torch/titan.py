@@ -182,7 +182,8 @@ def _chosen(read: Callable[[], OneGraph], settings: Options, config: Any) -> dic
         peak, again, away, bound = min(found, key=lambda each: each[0])
         if peak >= kept:
             raise Unknown(f"it needs {kept / 1e6:.1f} MB so, and nothing less was found")
-        return {"fault": None, "again": again, "away": away, "peaks": [kept, peak, found[-1][3]]}
+        values = [list(place) for place in away]  # as the other ranks read them
+        return {"fault": None, "again": again, "away": values, "peaks": [kept, peak, found[-1][3]]}
     except Exception as fault:
         return {"fault": said(fault), "again": [], "away": [], "peaks": []}
 
