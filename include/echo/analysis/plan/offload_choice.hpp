@@ -82,8 +82,8 @@ private:
     }
     static ticks time_of(const plan_outcome& of) { return of.figures.recompute + of.copies.stall; }
 
-    /// Of what is at the peak though all has left that leaves without a wait, more and more is recomputed: a little at a
-    /// time, as long as there is time for it and peaks fall. Each plan on the way may be the best.
+    /// Of what is at the peak though all has left that leaves without a wait, more and more is recomputed: a little at
+    /// a time, as long as there is time for it and peaks fall. Each plan on the way may be the best.
     void recompute_beside(plan_outcome& best, decision decided) {
         decided.heavy = true;
         const std::uint64_t least = lower_bound(evaluate_.graph(), evaluate_.facts(), options_.encode, true)
