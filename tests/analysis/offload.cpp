@@ -6,6 +6,9 @@
 #include "support/random_graph.hpp"
 #include "support/toy_graph.hpp"
 
+#include <echo/analysis/plan/bound/budget_bound.hpp>
+#include <echo/analysis/plan/decision/candidates.hpp>
+#include <echo/analysis/plan/most_away.hpp>
 #include <echo/analysis/plan/offload/copy_clocks.hpp>
 
 #include <algorithm>
@@ -151,6 +154,22 @@ TEST_CASE("copies travel beside the computation, and steps wait for them", "[off
     CHECK(echo::footprint(g.s, echo::baseline_schedule(g.s)).peak_bytes == 4000);
     CHECK(refusal(g.s, plan_of(g.s, g.away(true), slow_out)) == "accepted");
     CHECK(refusal(g.s, plan_of(g.s, g.away(false), slow_out)) == "accepted");
+}
+
+TEST_CASE("what is away leaves before a gradient and comes back behind it", "[offload][bound]") {
+    const two_maps g;
+    const auto c = echo::detail::find_candidates(g.s);
+    const auto bytes_away = [&](echo::node_id at, const echo::link_model& link, double part) {
+        return static_cast<double>(echo::detail::most_away(g.s, c, link, c.times.at_most(part))(at));
+    };
+    const echo::link_model fast{.out_bytes_per_us = 100, .in_bytes_per_us = 100};
+    CHECK(bytes_away(g.back_b, fast, 0) == Approx(1000).margin(2));    // 10 µs behind it
+    CHECK(bytes_away(g.back_b, fast, 0.25) == Approx(2000).margin(2)); // a wait of 10 µs more
+    CHECK(bytes_away(g.back_a, fast, 0) == Approx(0).margin(2));       // nothing runs behind it
+    CHECK(bytes_away(g.back_b, {.out_bytes_per_us = 10, .in_bytes_per_us = 100}, 0) ==
+          Approx(200).margin(2)); // 20 µs before it
+    CHECK(bytes_away(g.back_b, {.out_bytes_per_us = 100, .in_bytes_per_us = 100, .host_bytes = 300}, 0) ==
+          300);
 }
 
 TEST_CASE("plans that move wrongly are refused", "[offload][verify]") {
@@ -317,6 +336,16 @@ TEST_CASE("plans that move keep the laws, and are never worse than those without
                     "with moves the budget is missed by more");
             require(!was.met() || time <= was.recompute_time_ratio + 1e-9, "with moves more time is spent");
         }
+        if (plain.budget == echo::any_peak) {
+            // Wherever it is looked for.
+            const auto c = echo::detail::find_candidates(s, options.host);
+            std::vector<echo::node_id> at(s.nodes().begin(), s.nodes().end());
+            const auto most = c.times.at_most(plain.max_overhead);
+            const echo::detail::most_away away(s, c, options.link, most);
+            const auto bound = echo::detail::budget_bound(s, c, options.encode).within(most, at, 1000, away);
+            require(bound <= now.peak_bytes, "the bound of moves lies above a peak");
+            seen.of("bound by the link", bound > now.lower_bound_bytes / 2);
+        }
         // The bound holds for whatever plan keeps the same limits: this one is found by a search without its passes.
         auto less = options;
         less.search = {.growth = false,
@@ -356,5 +385,6 @@ TEST_CASE("the random plans that move cover what they should", "[offload]") {
                   {"move several", 0.01},
                   {"wait", 0.01},
                   {"move and recompute", 0.01},
+                  {"bound by the link", 0.05},
                   {"lower the peak", 0.05}});
 }

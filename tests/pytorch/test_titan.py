@@ -5,8 +5,10 @@ again what it tags, with the same bits.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import inspect
+import json
 import re
 import sys
 import unittest
@@ -131,6 +133,54 @@ class Chain(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(self.into(x)).sin().exp().sigmoid()
+
+
+class Layered(nn.Module):
+    """Layers that the trainer knows by their names."""
+
+    def __init__(self, count: int = 6, width: int = 64) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(blocks(1, width) for _ in range(count))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Host:
+    """Stands in for the operators that move, on a CPU: what has left lies beside PyTorch's memory. Who reads a value
+    behind the wait for its copy gets no number, or with `frees` no memory.
+    """
+
+    def __init__(self, frees: bool) -> None:
+        self.frees, self.left = frees, 0
+
+    def offload(self, value):
+        self.left += 1
+        return bytearray(ctypes.string_at(value.data_ptr(), value.nbytes)), value.dtype
+
+    def wait(self, what, keepalive=None, last_use=None):
+        if isinstance(what, torch.Tensor) or keepalive is None:
+            return what
+        keepalive.fill_(torch.nan)
+        if self.frees:
+            keepalive.untyped_storage().resize_(0)
+        return what
+
+    def reload(self, away, device, size, stride):
+        value, (held, dtype) = torch.empty_strided(size, stride, dtype=away[1]), away
+        return value.copy_(torch.frombuffer(held, dtype=dtype).view(size))
+
+    def takes_over(self, graph):
+        """The graph with its operators in place of those for a GPU."""
+        ao = torch.ops.ao
+        stands_for = {ao.offload: self.offload, ao.wait_tensor: self.wait, ao.reload: self.reload}
+        for packet, own in stands_for.items():
+            for node in graph.graph.find_nodes(op="call_function", target=packet.default):
+                node.target = own
+        graph.recompile()
+        return graph
 
 
 def sharding(policy: str, pipelines: int = 1):
@@ -262,6 +312,56 @@ class Titan(Case):
 
     def test_the_trainers_pass(self):
         self.runs_again(self.trainers_pass())
+
+    def test_the_trainers_pass_moves(self):
+        """What Echo tags leaves and comes back by the trainer's own pass, beside what runs again: the same bits, and
+        the peak that Echo said.
+        """
+        rerun, apply = self.trainers_pass(), part_of_titan("cpu_offload").apply_cpu_offload_pass
+        torch.manual_seed(0)
+        module = Layered()
+        part_of_titan("common_utils").annotate_module_fqns(module)
+        shape = (4096, 64)
+        shared = []
+
+        def made(**asked):
+            graph, inputs = traced(module=module, shape=shape)
+            there_is_one = unittest.mock.patch("echo_torch.moves.ways_of")
+            share = unittest.mock.patch(
+                "echo_torch.titan.Agreement.share", lambda _, make: shared.append(make()) or shared[-1]
+            )
+            with warnings.catch_warnings(), there_is_one, share:
+                warnings.simplefilter("ignore")  # a budget that is not met
+                tagged = titan.tag(graph, **asked)
+            return tagged, inputs, titan.reports[-1]
+
+        def run(graph, inputs):
+            torch.manual_seed(2)
+            with torch.no_grad():
+                return allocator_peak(lambda: graph(*inputs))
+
+        expected, _ = run(*traced(module=module, shape=shape))
+        alone = made(budget=0.3)[2]
+        for host in (Host(frees=False), Host(frees=True)):
+            graph, inputs, report = made(budget=0.3, offload="25GB/s")
+            both = {CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.MUST_RECOMPUTE}
+            self.assertLessEqual(both, set(tags(graph)))
+            values, peak = run(host.takes_over(rerun(apply(graph))), inputs)
+            self.assert_same_bits(list(expected), list(values))
+            self.assertEqual(host.left, report.offloaded)
+            self.assertEqual(json.loads(json.dumps(shared[-1])), shared[-1])  # as the other ranks read it
+        self.assertLess(report.peak, 0.9 * alone.peak)
+        self.assertLess(abs(peak - report.peak), 0.02 * report.peak)
+
+    def test_moves_that_cannot_be(self):
+        with self.assertRaisesRegex(ValueError, "25GB/s"):
+            titan.register(offload=True)
+        with self.assertRaisesRegex(ValueError, "no rate"):
+            titan.register(offload="fast")
+        self.trainers_pass()
+        with self.assertWarnsRegex(EchoWarning, "runs on the device cpu"):
+            found = tags(titan.tag(traced()[0], budget=0.6, offload="25GB/s"))
+        self.assertNotIn(CheckpointPolicy.MUST_CPU_OFFLOAD, found)
 
     def test_what_the_gradients_of_the_loss_read_is_kept(self):
         """The pass hands them what it makes for the layers, which comes later."""

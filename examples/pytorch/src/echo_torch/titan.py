@@ -9,9 +9,10 @@
         return config
 
 The trainer traces one graph with forward pass, loss and gradients, lets a memory policy tag the forward nodes, and runs
-again those that are tagged so, each once, before its first reader of the backward pass. So of a plan only the choice is
-taken, and its peak is that of the trainer's order before later passes change it, which is replayed here. Costs are
-modelled, not measured.
+again those that are tagged so, each once, before its first reader of the backward pass. With `offload="25GB/s"`, nodes
+are tagged as well whose values its own pass moves to the host's memory and back, by its own rules of when. So of a plan
+only the choice is taken, and its peak is that of the trainer's order before later passes change it, which is replayed
+here. Costs are modelled, not measured.
 
 The first rank chooses for all. Where ranks trace different graphs, as those of a pipeline do, all of them keep what
 they make: else some would wait for weights that the others do not gather again.
@@ -20,19 +21,22 @@ they make: else some would wait for weights that the others do not gather again.
 from __future__ import annotations
 
 import functools
+import importlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 from typing_extensions import Unpack
 
-from echo_torch import costs
+from echo_torch import costs, moves
 from echo_torch.agree import Agreement
-from echo_torch.graph import Call, Unknown, gathers, is_random
+from echo_torch.graph import Call, Place, Unknown, device_of, gathers, is_getitem, is_random
 from echo_torch.host import Host, base_of
-from echo_torch.options import Asked, BudgetError, Options, options_of
+from echo_torch.link import Link
+from echo_torch.options import Asked, BudgetError, Options, options_of, rate_of
 from echo_torch.partition import agreed, check_budget, reports, said
 from echo_torch.report import Report
 from echo_torch.say import warn_once
@@ -63,6 +67,8 @@ class OneGraph(Host):
         return super()._is_kept(node, layer) or by_sharding
 
     def _append(self, call: Call) -> None:
+        if str(call.node.target).startswith("ao.offload"):
+            call.outputs[0].bytes = 0  # it lies in the host's memory
         # The passes that read the tags refuse a graph in which an operator that is marked as random is to run again,
         # also where it draws nothing, as attention without dropout.
         if is_random(call.node):
@@ -71,8 +77,8 @@ class OneGraph(Host):
 
 
 def tag(graph: fx.GraphModule, *, config: Any = None, **asked: Unpack[Asked]) -> fx.GraphModule:
-    """Tags every forward node of the graph: kept, or made again. Where Echo does not know enough, or ranks do not
-    agree, all are kept that nobody has tagged, with a warning.
+    """Tags every forward node of the graph: kept, made again, or moved to the host's memory. Where Echo does not know
+    enough, or ranks do not agree, all are kept that nobody has tagged, with a warning.
 
     `config` is the trainer's; the options are those of `echo_torch.options.Options` but `measure`. ValueError: an
     option makes no sense. BudgetError: with `strict`, the budget is not met.
@@ -80,15 +86,17 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **asked: Unpack[Asked]) ->
     settings = _settings(asked)
     ranks = digest = why = None
     again: set[fx.Node] = set()
+    away: set[fx.Node] = set()
     report = Report()
     reports.add(report)
     try:
         ranks = Agreement()
         read = functools.cache(lambda: OneGraph(graph, settings.keep, _gathers_again(config)))
-        chosen = ranks.share(lambda: _chosen(read, settings))
+        chosen = ranks.share(lambda: _chosen(read, settings, config))
         if chosen["fault"] is not None:
             raise Unknown(chosen["fault"])
         again = {read().calls[index].node for index in chosen["again"]}
+        away = _nodes_of(read(), map(tuple, chosen["away"]))
         piece = sorted(_calls_of(read(), _gradients(read(), set(chosen["again"]))))
         digest = read().digest(read().facts(), chosen, piece)
     except Exception as fault:  # a fault of ours never stops training
@@ -99,12 +107,14 @@ def tag(graph: fx.GraphModule, *, config: Any = None, **asked: Unpack[Asked]) ->
     if why is None:
         report.default_peak, report.peak, report.bound = chosen["peaks"]
         report.nodes, report.recomputed = len(read().calls), len(chosen["again"])
+        report.offloaded = len(away)
+        report.offloaded_bytes = sum(node.meta["val"].nbytes for node in away)
         check_budget(settings, *chosen["peaks"])
     elif settings.strict and settings.budget is not None:
         raise BudgetError(f"the budget is not met where all is kept: {why}")
     else:
         warn_once(f"Echo keeps all that the forward pass makes: {why}")
-    _write(graph, again if why is None else None)
+    _write(graph, again if why is None else None, away)
     return graph
 
 
@@ -112,8 +122,19 @@ def _settings(asked: Asked) -> Options:
     if asked.get("measure"):
         raise ValueError("measure=True: this policy counts with modelled costs; leave it out")
     settings = options_of({**asked, "measure": False})
-    settings.refuse_offload("by this policy")
+    if settings.offload is True:
+        raise ValueError("offload=True measures the link, and this policy measures nothing: give a rate, as '25GB/s'")
+    if settings.offload:
+        _passes()
     return settings
+
+
+def _passes() -> tuple[Any, Any]:
+    """The trainer's modules that carry the tags out. ImportError: there is no torchtitan."""
+    trainer = "torchtitan.experiments.graph_trainer."
+    mover: Any = importlib.import_module(trainer + "cpu_offload")
+    runner: Any = importlib.import_module(trainer + "selective_activation_remat")
+    return mover, runner
 
 
 def _gathers_again(config: Any) -> bool:
@@ -128,21 +149,25 @@ def _gathers_again(config: Any) -> bool:
     )
 
 
-def _write(graph: fx.GraphModule, again: set[fx.Node] | None) -> None:
+def _write(graph: fx.GraphModule, again: set[fx.Node] | None, away: set[fx.Node]) -> None:
     """The tags of all forward nodes. None: there is no plan, and tags that are there already stay."""
-    save, recompute = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
+    save, recompute, move = (
+        CheckpointPolicy.MUST_SAVE,
+        CheckpointPolicy.MUST_RECOMPUTE,
+        CheckpointPolicy.MUST_CPU_OFFLOAD,
+    )
     for node in graph.graph.nodes:
         if node.op != "call_function" or node.meta.get("autograd_backward"):
             continue
         if again is None:
             node.meta.setdefault("recompute", save)
         else:
-            node.meta["recompute"] = recompute if base_of(node) in again else save
+            node.meta["recompute"] = move if node in away else recompute if base_of(node) in again else save
 
 
-def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
-    """What one rank tells all: the calls to make again, the peaks where all is kept and with these, and the certified
-    bound; or why there is no plan, so that nobody waits for one.
+def _chosen(read: Callable[[], OneGraph], settings: Options, config: Any) -> dict[str, Any]:
+    """What one rank tells all: the calls to make again, the values to move, the peaks where all is kept and with these,
+    and the certified bound; or why there is no plan, so that nobody waits for one.
     """
     try:
         host = read()
@@ -150,37 +175,130 @@ def _chosen(read: Callable[[], OneGraph], settings: Options) -> dict[str, Any]:
         kept = core.replay(list(range(len(host.calls))), writes_over=False)[0]
         budget = settings.bytes_of(kept)
         if budget is not None and kept <= budget:
-            return {"fault": None, "again": [], "peaks": [kept, kept, kept]}
-        peak, again, bound = _planned(host, core, settings, budget)
+            return {"fault": None, "again": [], "away": [], "peaks": [kept, kept, kept]}
+        found = [_planned(host, core, settings, budget, None, config)]
+        if link := _link(host, settings):
+            found.append(_planned(host, core, settings, budget, link, config))
+        peak, again, away, bound = min(found, key=lambda each: each[0])
         if peak >= kept:
             raise Unknown(f"it needs {kept / 1e6:.1f} MB so, and nothing less was found")
-        return {"fault": None, "again": again, "peaks": [kept, peak, bound]}
+        values = [list(place) for place in away]  # as the other ranks read them
+        return {"fault": None, "again": again, "away": values, "peaks": [kept, peak, found[-1][3]]}
     except Exception as fault:
-        return {"fault": said(fault), "again": [], "peaks": []}
+        return {"fault": said(fault), "again": [], "away": [], "peaks": []}
 
 
-def _planned(host: OneGraph, core: Any, settings: Options, budget: int | None) -> Any:
-    """The least peak that was found by the trainer's order, the calls that are made again for it, and the certified
-    bound. For a budget that is missed by that order, plans of less are tried.
+def _link(host: OneGraph, settings: Options) -> Link | None:
+    """On which values move; None: the trainer's pass cannot, or nobody has asked for it."""
+    if not settings.offload:
+        return None
+    device = next((device_of(call.node) for call in host.calls if call.phase != "input"), torch.device("cpu"))
+    if moves.ways_of(device) is None:
+        warn_once(f"Echo moves nothing to the host's memory: the step runs on the device {device}")
+        return None
+    rate = rate_of("offload", settings.offload)
+    return rate, rate, settings.most_on_host
+
+
+def _planned(
+    host: OneGraph, core: Any, settings: Options, budget: int | None, link: Link | None, config: Any
+) -> tuple[int, list[int], list[Place], int]:
+    """The least peak that was found by the trainer's order, the calls that are made again and the values that move for
+    it, and the certified bound. For a budget that is missed by that order, plans of less are tried.
     """
     end = time.monotonic() + settings.seconds
-    found: list[tuple[int, list[int], int]] = []
+    found: list[tuple[int, list[int], list[Place], int]] = []
     limit = budget
     while len(found) < TRIES:
         left = end - time.monotonic()
         try:
-            plan = core.plan(settings.strategy, limit, settings.most_overhead, left)
+            plan = core.plan(settings.strategy, limit, settings.most_overhead, left, link=link)
             again = _for_one_piece(host, _made_again(host, plan))
-            peak = core.replay(_order(host, again), writes_over=False)[0]
+            away = _moved(host, plan, again) if link else []
+            peak = _peak_of_passes(host, again, away, config) if away else _peak_of_order(host, core, again)
         except RuntimeError:  # such as that the time is over
             if not found:
                 raise
             break
-        found.append((peak, sorted(again), plan.lower_bound_bytes))
+        found.append((peak, sorted(again), away, plan.lower_bound_bytes))
         if budget is None or limit is None or peak <= budget or plan.peak_bytes > limit:
             break
         limit = max(1, limit * budget // peak)
     return min(found, key=lambda each: each[0])
+
+
+def _peak_of_order(host: OneGraph, core: Any, again: set[int]) -> int:
+    return int(core.replay(_order(host, again), writes_over=False)[0])
+
+
+def _peak_of_passes(host: OneGraph, again: set[int], away: list[Place], config: Any) -> int:
+    """That of what the trainer's own passes make of a copy of the graph."""
+    copy = fx.Graph()
+    nodes: dict[fx.Node, fx.Node] = {}
+    copy.output(copy.graph_copy(host.joint.graph, nodes))
+    made = fx.GraphModule(host.joint, copy)
+    remade = {nodes[host.calls[index].node] for index in again}
+    _write(made, remade, {nodes[node] for node in _nodes_of(host, away)})
+    mover, runner = _passes()
+    options = {
+        "prefetch_lookahead": "cpu_offload_prefetch_n_layers",
+        "defer_n_layers": "cpu_offload_defer_n_layers",
+    }
+    compile_of = getattr(config, "compile", None)
+    given = {name: getattr(compile_of, key) for name, key in options.items() if hasattr(compile_of, key)}
+    made = runner.selective_activation_remat_pass(mover.apply_cpu_offload_pass(made, **given))
+    for node in made.graph.nodes:
+        node.meta.pop("recompute", None)
+    trained = OneGraph(made, host.keep, host.gathers_again)
+    core = trained.core(trained.facts(costs.alignment_of(trained)))
+    return int(core.replay(list(range(len(trained.calls))), writes_over=False)[0])
+
+
+def _nodes_of(host: OneGraph, places: Iterable[Any]) -> set[fx.Node]:
+    """The nodes that stand for these values themselves."""
+    wanted = set(places)
+    return {
+        node
+        for node, place in host.place.items()
+        if place in wanted and isinstance(node.meta.get("val"), torch.Tensor) and base_of(node) in host.parts
+    }
+
+
+def _moved(host: OneGraph, plan: Any, again: set[int]) -> list[Place]:
+    """What waits in the host's memory from the forward pass on for gradients, as far as the trainer's pass can move it.
+    That pass frees a storage behind the last reader that it knows of.
+    """
+    mover, _ = _passes()
+    found = set()
+    for _, kind, places, _ in plan.steps:
+        if kind != "offload":
+            continue
+        step, output = places[0]
+        index, how, *_ = plan.steps[step]
+        call = host.calls[index]
+        if how == "run" and call.phase == "forward" and index not in again and call.kind != "view":
+            found.add((index, output))
+    results = {host.calls[index].node for index, _ in host.results()}
+
+    def is_known(node: fx.Node) -> bool:
+        """Whether it, and all that look at it, are what the pass takes for such, and nobody writes there."""
+        for user in node.users:
+            if user in results or user.op != "call_function":
+                return False
+            calls = [host.calls[i] for i in host.parts.get(user, ())]
+            if any(call.writes for call in calls) or is_getitem(user):
+                return False
+            looks_at_it = any(value.view_of is not None for call in calls for value in call.outputs)
+            if looks_at_it and not (mover._is_view(user) and is_known(user)):
+                return False
+        return True
+
+    able = {
+        host.place[node]
+        for node in _nodes_of(host, found)
+        if mover._can_offload_node(node) and base_of(node) not in results and is_known(node)
+    }
+    return sorted(able)
 
 
 def _gradients(host: OneGraph, again: set[int]) -> set[fx.Node]:

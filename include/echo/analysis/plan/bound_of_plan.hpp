@@ -8,7 +8,7 @@
 #include <echo/analysis/plan/bound/lower_bound.hpp>
 #include <echo/analysis/plan/decision/candidates.hpp>
 #include <echo/analysis/plan/decision/tuning.hpp>
-#include <echo/analysis/plan/offload/copy_times.hpp>
+#include <echo/analysis/plan/most_away.hpp>
 #include <echo/analysis/plan/plan.hpp>
 #include <echo/analysis/schedule/footprint.hpp>
 
@@ -20,22 +20,10 @@
 
 namespace echo::detail {
 
-/// Of a `bound` on plans without moves: what is left where values may leave. While a step runs, no more can be away
-/// than has left before it and comes back behind it, within the time of the graph and of what was asked for (`most`;
-/// without it, there is no such limit). O(nodes + edges).
-inline std::uint64_t bound_with_moves(const snapshot& s, const candidates& c, bool encode,
-                                      std::uint64_t bound, const link_model& link,
-                                      std::optional<ticks> most) {
-    const std::uint64_t there = lower_bound(s, c, encode, true).working_sets_with_results();
-    if (!most) return there;
-    const copy_times copying(link, c.times.exponent);
-    const std::uint64_t away = std::min(link.host_bytes, copying.most_there_and_back(c.times.total + *most));
-    return std::max(there, bound - std::min(bound, away));
-}
-
 /// What no plan of the strategy goes below: with the same ops to run again and, if `most` is given, for at most that
 /// long. `found`: the replay of `steps`, the plan in question; `link`: over which values may leave, if there is one.
-/// Never above its peak.
+/// While a step runs, no more is away then than has left before it and comes back behind it; without `most`, there is
+/// no such limit. Never above its peak.
 inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strategy how, bool encode,
                                    const schedule& steps, const replayed& found, std::optional<ticks> most,
                                    const link_model& link) {
@@ -43,13 +31,20 @@ inline std::uint64_t bound_of_plan(const snapshot& s, const candidates& c, strat
     if (how == strategy::baseline) return peak;
     const auto at = most_loaded(s, steps, found.load());
     const bool heavy = how == strategy::budget;
-    const std::span first(at.data(), std::min(at.size(), tuning::few_cuts));
-    std::uint64_t bound = lower_bound(s, c, encode, heavy)(first, cuts_for(s, tuning::nodes_cut, 1));
-    if (heavy && most && (bound < peak || link)) {
-        const std::size_t cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::few_cuts);
-        bound = std::max(bound, budget_bound(s, c, encode).within(*most, at, cuts));
+    const std::size_t priced_cuts = cuts_for(s, tuning::nodes_cut_at_prices, tuning::few_cuts);
+    std::uint64_t bound = 0;
+    if (link) {
+        bound = lower_bound(s, c, encode, heavy).working_sets_with_results();
+        if (most && bound < peak) {
+            const most_away away(s, c, link, *most);
+            bound = std::max(bound, budget_bound(s, c, encode).within(*most, at, priced_cuts, away));
+        }
+        return std::min(bound, peak);
     }
-    if (link) bound = bound_with_moves(s, c, encode, bound, link, most);
+    const std::span first(at.data(), std::min(at.size(), tuning::few_cuts));
+    bound = lower_bound(s, c, encode, heavy)(first, cuts_for(s, tuning::nodes_cut, 1));
+    if (heavy && most && bound < peak)
+        bound = std::max(bound, budget_bound(s, c, encode).within(*most, at, priced_cuts));
     return std::min(bound, peak);
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <echo/analysis/plan/bound/held_cut.hpp>
+#include <echo/function_ref.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -45,10 +46,13 @@ public:
     /// No schedule that runs nodes again for at most `most` ticks has a peak below this. The cuts, at most so many, are
     /// taken at the given nodes, as far as they are gradients, the most hopeful ones named first: the price that one
     /// ends with is where the next begins, so that most take two or three cuts.
-    std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100) {
+    /// `away`: of a gradient, bytes that may be elsewhere while it runs.
+    std::uint64_t within(ticks most, std::span<const node_id> at, std::size_t cuts = 100,
+                         function_ref<std::uint64_t(node_id)> away = {}) {
         // No run that is counted is as short as that.
         if (most < shortest_) most = 0;
-        const within_time goal{(most >> shift_) + 1}; // what is rounded down for the nodes is rounded up here
+        // What is rounded down for the nodes is rounded up here.
+        within_time goal{.most = (most >> shift_) + 1, .scale = scale_, .away = away};
         return static_cast<std::uint64_t>(highest(goal, at, cuts) / scale_);
     }
     /// No schedule whose peak is at most `peak` bytes runs nodes again for less than this many ticks; where none has
@@ -77,13 +81,20 @@ private:
     /// Bytes × scale that a plan of at most `most` ticks needs.
     struct within_time {
         std::int64_t most;
+        capacity scale;
+        function_ref<std::uint64_t(node_id)> away;
+        wide elsewhere = 0; ///< bytes × scale, while the gradient runs that is looked at
+        void look_at(node_id n) {
+            if (away) elsewhere = wide{scale} * std::min(away(n), most_bytes);
+        }
         bool is_higher_beyond(const line& l) const { return l.ticks > most; }
-        wide at(const line& l, capacity p) const { return l.bytes + wide{p} * (l.ticks - most); }
+        wide at(const line& l, capacity p) const { return l.bytes - elsewhere + wide{p} * (l.ticks - most); }
         wide no_higher_below(const line& l) const { return at(l, 0); }
     };
     /// Ticks that a plan of at most `peak` bytes × scale needs.
     struct within_peak {
         wide peak;
+        void look_at(node_id) const {}
         bool is_higher_beyond(const line& l) const { return l.bytes < peak; }
         wide at(const line& l, capacity p) const {
             const wide over = l.bytes - peak; // rounded up: a part of a tick is none
@@ -103,13 +114,14 @@ private:
     /// The highest that some price at one of the gradients that are looked at gives, but for a thousandth; at least 0.
     /// Where many in turn give nothing more, the others are not looked at.
     template <class Goal>
-    wide highest(const Goal& goal, std::span<const node_id> at, std::size_t cuts) {
+    wide highest(Goal goal, std::span<const node_id> at, std::size_t cuts) {
         best_ = 0;
         cuts_left_ = cuts;
         int in_vain = 0;
         for (const auto n : at) {
             if (!rules_.is_gradient(n)) continue;
             const wide before = best_;
+            goal.look_at(n);
             maximise(goal, n);
             in_vain = best_ > before ? 0 : in_vain + 1;
             if (in_vain == most_in_vain) break;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,7 @@ public:
         for (std::size_t round = 0;; ++round) {
             if (plan.peak_bytes() <= limit) return {std::move(plan), true};
             const bool goes_on = round < options.rounds && plan.recompute() <= options.most &&
-                                 evict_once(plan, limit, options.settled);
+                                 evict_once(plan, plan.load(), {}, limit, options.settled);
             keep_better(lowest, std::move(plan));
             if (!goes_on) break;
             plan = evaluate_(next_);
@@ -72,6 +73,19 @@ public:
         return plan;
     }
 
+    /// What is decided after a round for a peak of at most `limit`, where what is `absent` takes no memory; nothing if
+    /// nothing can be given up.
+    [[nodiscard]] std::optional<decision>
+    beside(const evaluated_plan& plan, std::span<const absent_storage> absent, std::uint64_t limit) {
+        std::vector<std::uint64_t> load(plan.load().begin(), plan.load().end());
+        for (const absent_storage& a : absent)
+            for (std::uint64_t& bytes :
+                 std::span(load).subspan(a.first.index(), a.until.index() - a.first.index()))
+                bytes -= plan.live()[a.storage].bytes;
+        if (!evict_once(plan, load, absent, limit, {})) return std::nullopt;
+        return std::move(next_);
+    }
+
     /// Evictions priced so far.
     std::size_t priced() const noexcept { return priced_; }
 
@@ -82,21 +96,22 @@ private:
         if (!best || plan.better_than(*best)) best = std::move(plan);
     }
 
-    /// Leaves in `next_` what is decided then. Whether anything was evicted.
-    bool evict_once(const evaluated_plan& plan, std::uint64_t limit, node_id settled) {
+    /// Leaves in `next_` what is decided then. Whether anything was evicted. `load`: without what is absent.
+    bool evict_once(const evaluated_plan& plan, std::span<const std::uint64_t> load,
+                    std::span<const absent_storage> absent, std::uint64_t limit, node_id settled) {
         next_ = plan.decided();
         touched_.assign(s_.node_count());
         if (settled.valid()) touched_.insert(settled);
         const copy_history& history = evaluate_.history_of(plan);
-        load_profile profile(plan.load());
-        sums_.read(plan.load(), plan.peak_bytes(), limit);
+        load_profile profile(load);
+        sums_.read(load, plan.peak_bytes(), limit);
         // The fewer at once, the better is known what each is worth; large graphs cannot afford a replay for each.
         std::size_t left = s_.node_count() < tuning::evicted_singly_below ? 1 : s_.node_count();
         bool changed = false;
         while (left > 0) {
             const std::int64_t excess = profile.most() - static_cast<std::int64_t>(limit);
             if (excess <= 0) break;
-            const eviction_view view{s_, c_, plan, history, next_, step_id(profile.peak())};
+            const eviction_view view{s_, c_, plan, history, next_, step_id(profile.peak()), absent};
             if (!evict_at(view, excess, left, profile)) break;
             changed = true;
         }

@@ -65,6 +65,12 @@ struct eviction_list {
     }
 };
 
+/// A storage that is not there at the steps from `first` to before `until`, though the plan holds it.
+struct absent_storage {
+    storage_id storage;
+    step_id first, until;
+};
+
 /// What a round of evictions looks at: a plan, at one step; and what has been decided since the plan was made.
 struct eviction_view {
     /// The graph.
@@ -76,6 +82,14 @@ struct eviction_view {
     const copy_history& history; ///< of the plan
     const decision& next;        ///< that of the plan, with the evictions so far
     step_id peak{};              ///< the step at which bytes are to be freed
+    std::span<const absent_storage> absent{};
+
+    /// Whether the storage is not there at the peak anyway. O(absent).
+    bool is_absent(storage_id i) const {
+        return std::ranges::any_of(absent, [&](const absent_storage& a) {
+            return a.storage == i && a.first <= peak && peak < a.until;
+        });
+    }
 
     /// The node in whose place or for whose sake the step runs.
     node_id home(step_id t) const { return plan.homes()[t]; }

@@ -36,7 +36,7 @@ class eviction_finder {
 public:
     /// The copies that are idle at the peak of `view` and could be made again for their next reader. Those that need
     /// not be there are added to `list`: an encoding is enough for who reads them from there on, or, if `pulls`, those
-    /// can run before the peak. O(storages + their reads).
+    /// can run before the peak. O(storages + their reads + absent × idle copies).
     void operator()(const eviction_view& view, idle_copies& idle, eviction_list& list, bool pulls) const {
         idle.clear(view.s.node_count());
         const liveness& live = view.plan.live();
@@ -45,6 +45,7 @@ public:
             if (storage.first >= view.peak) break; // they are in the order of their makers
             if (storage.last <= view.peak || storage.resident || storage.encoded || storage.holds_result)
                 continue;
+            if (view.is_absent(i)) continue;
             const auto reads = view.history.reads(i);
             step_id from = storage.first;
             std::size_t next = 0;

@@ -26,13 +26,15 @@ public:
     /// One way back. O(1).
     ticks in(std::uint64_t bytes) const { return time(bytes, in_); }
 
-    /// No more bytes than this can leave and come back within a time, in however many copies. O(1).
-    std::uint64_t most_there_and_back(ticks within) const {
-        constexpr ticks rounded_up = 4; // of the two times below
+    /// No more bytes than this can leave within `before` and come back within `behind`, and do both within `all`, in
+    /// however many copies. O(1).
+    std::uint64_t most_there_and_back(ticks before, ticks behind, ticks all) const {
+        constexpr ticks rounded_up = 2; // of each of the times below
         std::uint64_t most = 0;
         for (int bit = 61; bit >= 0; --bit) {
             const std::uint64_t more = most | std::uint64_t{1} << bit;
-            if (out(more) + in(more) <= within + rounded_up) most = more;
+            const ticks there = out(more) - rounded_up, back = in(more)-rounded_up;
+            if (there <= before && back <= behind && there + back <= all) most = more;
         }
         return most + 1;
     }

@@ -30,6 +30,8 @@ inline constexpr std::uint64_t least_moved_part = 1 << 16;
 inline constexpr std::size_t most_absences = 1 << 14;
 /// Limits above a budget at which plans are searched for that moves may bring down to it.
 inline constexpr std::uint64_t limits_above = 2;
+/// Where recomputation looks at what moves leave, a step down is the peak over this.
+inline constexpr std::uint64_t step_parts_beside = 32;
 } // namespace tuning
 
 /// A schedule with moves, and what its replay and its clocks say.
@@ -37,6 +39,7 @@ struct offloaded {
     schedule steps{};
     footprint_result footprint{};
     copy_figures copies{};
+    std::vector<move> moves{}; ///< their steps are those of the schedule without them
 };
 
 /// At the peak, what can leave and be back in time without a wait leaves, longest absences first; then what makes the
@@ -86,8 +89,10 @@ private:
         offloaded moved = write();
         moved.copies = replay_copies(moved.steps, c_.times, link_);
         if (moved.footprint.peak_bytes < own.footprint.peak_bytes && moved.copies.stall <= most_stall &&
-            moved.copies.host_bytes <= link_.host_bytes)
+            moved.copies.host_bytes <= link_.host_bytes) {
+            moved.moves = moves_;
             return moved;
+        }
         return {.steps = steps, .footprint = own.footprint};
     }
 
