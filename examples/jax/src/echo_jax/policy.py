@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 
+from echo_jax import calls
 from echo_jax.amounts import bytes_of_budget, part_of
-from echo_jax.compiling import Compiled, Declined, compile_step, shaped
+from echo_jax.calls import Declined
+from echo_jax.compiling import Compiled, compile_step
 from echo_jax.tracing import bytes_of
 
 log = logging.getLogger("echo_jax")
@@ -174,10 +176,9 @@ class _Search:
 
 def names_in(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
     """The names that a step gives to values, and the bytes that these hold, all iterations of loops."""
-    shapes = jax.tree.map(shaped, (args, dict(kwargs)))
-    jitted = step if hasattr(step, "trace") else jax.jit(step)
+    traced, _ = calls.traced(step, calls.of(step, args, kwargs).shaped())
     found: dict[str, int] = {}
-    for name, size in _names(jitted.trace(*shapes[0], **shapes[1]).jaxpr.jaxpr, 1):
+    for name, size in _names(traced.jaxpr.jaxpr, 1):
         found[name] = found.get(name, 0) + size
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 

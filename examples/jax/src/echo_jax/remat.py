@@ -5,18 +5,27 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
-from echo_jax import decisions, tracing
+from echo_jax import calls, decisions, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
-from echo_jax.compiling import Declined, first_line, shaped
+from echo_jax.calls import Call, Declined, Results, first_line
 from echo_jax.search import Asked, Decision, Search, platform_of
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
-Result = tuple[Any, Evaluate, Any]  # the step jitted, as it is traced, and the tree of its results
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step that was rewritten."""
+
+    jitted: Any
+    within: Evaluate  # where another function that is traced calls it
+    results: Results
 
 
 class Remat:
@@ -25,60 +34,57 @@ class Remat:
     def __init__(self, step: Callable[..., Any], asked: Asked) -> None:
         self.step, self.asked = step, asked
         self.decisions: list[Decision] = []
-        self.known: dict[Any, tuple[Decision, Result | None]] = {}  # by the types of arguments
+        self.known: dict[Any, tuple[Decision, Planned | None]] = {}  # by the types of arguments
         functools.update_wrapper(self, step, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = jax.tree.leaves((args, kwargs))
-        found = self._known(args, kwargs)[1]
+        call = calls.of(self.step, args, kwargs)
+        found = self._known(call)[1]
         if found is None:
             return self.step(*args, **kwargs)
-        jitted, plain, out_tree = found
-        run = plain if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) else jitted
-        return jax.tree.unflatten(out_tree, run(*leaves))
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in call.arrays)
+        return found.results.of(call, (found.within if is_traced else found.jitted)(*call.arrays))
 
     def decide(self, *args: Any, **kwargs: Any) -> Decision:
         """What becomes of the step for such arguments, arrays or shapes. Nothing runs."""
-        return self._known(args, kwargs)[0]
+        return self._known(calls.of(self.step, args, kwargs))[0]
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
-        found = self._known(args, kwargs)[1]
-        if found is not None:
-            return found[0].lower(*jax.tree.leaves((args, kwargs)))
-        jitted: Any = self.step if hasattr(self.step, "lower") else jax.jit(self.step)
-        return jitted.lower(*args, **kwargs)
+        call = calls.of(self.step, args, kwargs)
+        found = self._known(call)[1]
+        return calls.traced(self.step, call.shaped())[0].lower() if found is None else found.jitted.lower(*call.arrays)
 
-    def _known(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
-        leaves, tree = jax.tree.flatten((args, kwargs))
+    def _known(self, call: Call) -> tuple[Decision, Planned | None]:
         try:
-            key: Any = (tree, tuple(_type_of(leaf) for leaf in leaves))
-        except TypeError as fault:  # a leaf is no array
-            key = (tree, tuple(type(leaf) for leaf in leaves))
+            key = call.key()
+        except TypeError as fault:
+            key = (call.tree, tuple(type(leaf) for leaf in call.leaves))
             if key not in self.known:
                 self.known[key] = self._declined(f"an argument is no array: {first_line(fault)}"), None
         if key not in self.known:
-            self.known[key] = self._decided(args, kwargs)
+            self.known[key] = self._decided(call)
         return self.known[key]
 
     def _declined(self, reason: str) -> Decision:
-        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
+        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
         self.decisions.append(decision)
         log.warning("echo: %s", decision)
         return decision
 
-    def _decided(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
-        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend())
+    def _decided(self, call: Call) -> tuple[Decision, Planned | None]:
+        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend())
         self.decisions.append(decision)
         result = None
         try:
-            shapes = jax.tree.map(shaped, (args, dict(kwargs)))
-            traced = tracing.trace(self.step, *shapes)
-            run = self._run(traced, jax.tree.leaves(shapes), decision)
+            shapes = call.shaped()
+            traced, results = tracing.trace(self.step, shapes)
+            run = self._run(traced, shapes.arrays, decision)
             if run is not None:
                 options = {**traced.options, **self.asked.options}
-                jitted = jax.jit(run, donate_argnums=traced.donated, compiler_options=options or None)
-                result = (jitted, run, traced.out_tree)
+                jitted = traced.jitted(run, compiler_options=options or None)
+                within = traced.jitted(run) if any(map(any, traced.shardings)) else run
+                result = Planned(jitted, within, results)
         except Declined as why:
             decision.reason = str(why)
         except Exception as fault:  # a fault of ours never stops a training
@@ -97,10 +103,6 @@ class Remat:
             recipe = Search(traced, leaves, self.asked, decision).best()
             decisions.save(path, decision, recipe)
         return None if recipe is None else recipe.applied(traced, platform_of(self.asked))
-
-
-def _name_of(step: Callable[..., Any]) -> str:
-    return str(getattr(step, "__name__", "step"))
 
 
 def remat(
@@ -128,8 +130,3 @@ def remat(
     """
     limit = None if budget is None else bytes_of_budget(budget)
     return Remat(step, Asked(limit, part_of(max_overhead, "max_overhead"), topology, dict(compiler_options or {})))
-
-
-def _type_of(leaf: Any) -> Any:
-    aval, shape = jax.typeof(leaf), shaped(leaf)
-    return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(shape, "sharding", None)

@@ -71,6 +71,8 @@ class _Run:
 
     def _result(self, value: Any) -> Any:
         node, output = self.kernels.place[value]
+        if self.kernels.nodes[node].root < 0:  # an argument that is a result need not be read before
+            return self.arguments[node]
         return self.made[self.latest[node]][output][1]
 
     def _is_tied(self, node: Kernel, reads: Sequence[Any]) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from echo_jax import kernels, loops, stock, tracing
-from echo_jax.compiling import Compiled, Declined, compile_step, device_of, shaped
+from echo_jax.calls import Declined, shaped
+from echo_jax.compiling import Compiled, compile_step, device_of
 from echo_jax.kernels import Kernels
 from echo_jax.recipes import Recipe, with_loops
 from echo_jax.tracing import Evaluate, Traced
@@ -116,7 +117,7 @@ class Search:
 
     def _judged(self, run: Evaluate) -> Compiled:
         options = {**self.traced.options, **self.asked.options}
-        jitted = jax.jit(run, donate_argnums=self.traced.donated)
+        jitted = self.traced.jitted(run, self.asked.topology is not None)
         return compile_step(jitted, tuple(self.flat), {}, topology=self.asked.topology, compiler_options=options)
 
     def _loops(self) -> tuple[Recipe, Compiled]:
@@ -156,23 +157,27 @@ class Search:
             if plan.steps in seen or plan.recomputed_nodes == 0:
                 break
             seen.append(plan.steps)
+            steps = [(node, kind == "recompute", reads) for node, kind, reads, _ in plan.steps]
             promised = self.own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
-            ways = [self._try("plan", [recipe.of(graph, plan.steps, way) for way in ways], promised, price)]
+            ways = [self._try("plan", graph, [recipe.of(graph, steps, way) for way in ways], promised, price)]
 
-    def _try(self, how: str, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
+    def _try(self, how: str, graph: Kernels, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
         """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
         the least waits for all.
         """
         found = list[Candidate]()
         for each in recipes:
-            made = self._judged(each.applied(self.traced, self.platform))
-            again = len({node for node, is_again, _ in each.steps if is_again})
-            found.append(Candidate(how, made.sizes.temp, made.flops, again, price, each))
+            try:
+                made = self._judged(each.applied(self.traced, self.platform))
+            except Declined as why:
+                self.decision.left_out.append(f"{how} is left out: {why}")
+                continue
+            found.append(Candidate(how, made.sizes.temp, made.flops, graph.again(each.steps), price, each))
             if found[-1].temp <= NEAR * promised:
                 break
         found.sort(key=lambda each: -each.temp)  # the least last, from which the search goes on
         self.decision.tried += found
-        return found[-1].recipe.waits_for_all
+        return found[-1].recipe.waits_for_all if found else True
 
     def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
@@ -192,7 +197,7 @@ class Search:
                 is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
-                self._try(name, [recipe.of(graph, steps, way) for way in (True, False)], temp)
+                self._try(name, graph, [recipe.of(graph, steps, way) for way in (True, False)], temp)
             else:
                 more = 100 * (flops / self.own.flops - 1)
                 told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
@@ -223,7 +228,7 @@ class Search:
             yield int(budget), 1.0
             if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
                 return
-            budget *= self.limit / tried[-1].temp
+            budget *= self.limit / max(1, tried[-1].temp)
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
