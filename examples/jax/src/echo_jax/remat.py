@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from echo_jax import calls, decisions, tracing
+from echo_jax import bodies, calls, decisions, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
 from echo_jax.calls import Call, Declined, Results, first_line
 from echo_jax.search import Asked, Decision, Search, platform_of
@@ -53,7 +53,12 @@ class Remat:
         """As that of jax.jit."""
         call = calls.of(self.step, args, kwargs)
         found = self._known(call)[1]
-        return calls.traced(self.step, call.shaped())[0].lower() if found is None else found.jitted.lower(*call.arrays)
+        if found is not None:
+            return found.jitted.lower(*call.arrays)
+        if isinstance(self.step, calls.JITTED):
+            jitted: Any = self.step
+            return jitted.lower(*args, **kwargs)
+        return calls.traced(self.step, call.shaped())[0].lower()
 
     def _known(self, call: Call) -> tuple[Decision, Planned | None]:
         try:
@@ -78,12 +83,13 @@ class Remat:
         result = None
         try:
             shapes = call.shaped()
-            traced, results = tracing.trace(self.step, shapes)
+            whole, results = tracing.trace(self.step, shapes)
+            traced = bodies.innermost(whole)
             run = self._run(traced, shapes.arrays, decision)
             if run is not None:
                 options = {**traced.options, **self.asked.options}
                 jitted = traced.jitted(run, compiler_options=options or None)
-                within = traced.jitted(run) if any(map(any, traced.shardings)) else run
+                within = traced.jitted(run) if any(map(any, traced.shardings)) else traced.enclose(run)
                 result = Planned(jitted, within, results)
         except Declined as why:
             decision.reason = str(why)

@@ -141,7 +141,8 @@ class Search:
         for price in (self.asked.max_overhead,) if self.limit is None else LOOP_PRICES:
             chosen = []
             for pair, each in enumerate(choices):
-                most = price * self.own.flops * each[0].before / total if each else 0.0
+                share = each[0].before / total if each else 0.0
+                most = price * self.own.flops / self.traced.times * share
                 fitting = [at for at, variant in enumerate(each) if variant.flops <= most]
                 if fitting:
                     chosen.append((pair, min(fitting, key=lambda at: (each[at].bytes, each[at].flops))))
@@ -188,7 +189,7 @@ class Search:
             if len(runs) == len(graph.nodes):
                 continue  # nothing runs again
             temp = base.sizes.temp * core.replay(runs, True)[0] / max(1, before)
-            flops = base.flops + stock.operations_added(graph, runs)
+            flops = base.flops + self.traced.times * stock.operations_added(graph, runs)
             best = self._least()
             if self.limit is None:
                 is_good = flops <= most and temp <= NEAR * (best.temp if best else self.own.sizes.temp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ SCOPE = re.compile(r"echo_(\d+)_")
 Evaluate = Callable[..., Sequence[Any]]
 
 
+class _Done(Exception):
+    """Ends a trace that is not needed further."""
+
+
 @dataclass(frozen=True)
 class Traced:
     """A traced step. `closed` has equations of primitives only; a loop or a checkpointed region is one equation."""
@@ -31,6 +36,11 @@ class Traced:
     shardings: tuple[tuple[Any, ...], ...]  # of flat arguments and results that jax.jit got; none where it got none
     options: Mapping[str, Any]  # for the compiler
     backward: frozenset[int]  # equations of the backward pass, and those that need one of them
+    # A body of an equation, planned as a step: the step that has the equation, how the whole is made of a body, and how
+    # often that runs as far as is known.
+    around: Traced | None = None
+    enclose: Callable[[Evaluate], Evaluate] = lambda run: run
+    times: int = 1
 
     @property
     def equations(self) -> list[Any]:
@@ -42,7 +52,28 @@ class Traced:
         """
         keys = [] if is_placed else [(key, told) for key, told in zip(SHARDINGS, self.shardings) if any(told)]
         shardings = {key: told if key == "in_shardings" else list(told) for key, told in keys}
-        return jax.jit(run, donate_argnums=self.donated, **shardings, **options)
+        return jax.jit(self.enclose(run), donate_argnums=self.donated, **shardings, **options)
+
+    def remade(self, run: Evaluate) -> Any:
+        """The ClosedJaxpr of a function of what `closed` takes."""
+        return self.within(lambda *avals: jax.make_jaxpr(run)(*avals))
+
+    def within(self, action: Callable[..., Any]) -> Any:
+        """Runs `action` where `closed` is traced, within loops and meshes around it, for the types of its arguments."""
+        if self.around is None:
+            return action(*self.closed.in_avals)
+        found = list[Any]()
+
+        def told(*args: Any) -> Any:
+            found.append(action(*map(jax.typeof, args)))
+            raise _Done
+
+        outermost = self.around
+        while outermost.around is not None:
+            outermost = outermost.around
+        with contextlib.suppress(_Done):
+            jax.make_jaxpr(self.enclose(told))(*outermost.closed.in_avals)
+        return found[-1]
 
 
 def trace(step: Callable[..., Any], call: Call) -> tuple[Traced, Results]:
@@ -117,7 +148,12 @@ def backward_of(closed: Any) -> frozenset[int]:
 
 def is_inside(traced: Traced) -> bool:
     """Whether the body of an equation has a backward pass."""
-    waiting = [body for equation in traced.equations for body in _bodies(equation)]
+    return any(has_backward(body) for equation in traced.equations for body in _bodies(equation))
+
+
+def has_backward(body: Any) -> bool:
+    """Whether a jaxpr has a backward pass, or a body in it."""
+    waiting = [body]
     while waiting:
         for equation in waiting.pop().eqns:
             if "transpose(" in str(equation.source_info.name_stack):
