@@ -105,7 +105,7 @@ def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
             told = made.trace(*args, **kwargs)
             found.tree = told.out_tree
         else:
-            pure = _pure(step, call, found)
+            pure = flat(step, call, found)
             told = jax.jit(pure).trace(*call.arrays)
             if donated := _donated(told.jaxpr.jaxpr):
                 told = jax.jit(pure, donate_argnums=donated).trace(*call.arrays)
@@ -116,7 +116,7 @@ def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
     return told, found
 
 
-def _pure(step: Callable[..., Any], call: Call, found: Results) -> Callable[..., Any]:
+def flat(step: Callable[..., Any], call: Call, found: Results) -> Callable[..., Any]:
     """The step as a function of arrays, which fills `found` when it is traced."""
 
     def pure(*arrays: Any) -> list[Any]:

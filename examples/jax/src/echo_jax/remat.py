@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from echo_jax import bodies, calls, decisions, tracing
+from echo_jax import bodies, calls, decisions, losses, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
 from echo_jax.calls import Call, Declined, Results, first_line
 from echo_jax.search import Asked, Decision, Search, platform_of
@@ -21,7 +21,7 @@ log = logging.getLogger("echo_jax")
 
 @dataclass(frozen=True)
 class Planned:
-    """A step that was rewritten."""
+    """A step that was rewritten, or a loss whose gradients are."""
 
     jitted: Any
     within: Evaluate  # where another function that is traced calls it
@@ -34,7 +34,7 @@ class Remat:
     def __init__(self, step: Callable[..., Any], asked: Asked) -> None:
         self.step, self.asked = step, asked
         self.decisions: list[Decision] = []
-        self.known: dict[Any, tuple[Decision, Planned | None]] = {}  # by the types of arguments
+        self.known: dict[Any, tuple[Decision | None, Planned | None]] = {}  # by the types of arguments
         functools.update_wrapper(self, step, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -46,8 +46,16 @@ class Remat:
         return found.results.of(call, (found.within if is_traced else found.jitted)(*call.arrays))
 
     def decide(self, *args: Any, **kwargs: Any) -> Decision:
-        """What becomes of the step for such arguments, arrays or shapes. Nothing runs."""
-        return self._known(calls.of(self.step, args, kwargs))[0]
+        """What becomes of the step for such arguments, arrays or shapes; of a loss, for gradients by its first
+        argument. Nothing runs.
+        """
+        call = calls.of(self.step, args, kwargs)
+        decision, _ = self._known(call)
+        if decision is None:
+            count = len(jax.tree.leaves(args[:1]))
+            numbers = [at for at, each in enumerate(call.arrays[:count]) if losses.is_real(each)]
+            return self._gradients(call)(tuple(numbers)).decide(*call.arrays)
+        return decision
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
@@ -60,7 +68,7 @@ class Remat:
             return jitted.lower(*args, **kwargs)
         return calls.traced(self.step, call.shaped())[0].lower()
 
-    def _known(self, call: Call) -> tuple[Decision, Planned | None]:
+    def _known(self, call: Call) -> tuple[Decision | None, Planned | None]:
         try:
             key = call.key()
         except TypeError as fault:
@@ -77,13 +85,16 @@ class Remat:
         log.warning("echo: %s", decision)
         return decision
 
-    def _decided(self, call: Call) -> tuple[Decision, Planned | None]:
+    def _decided(self, call: Call) -> tuple[Decision | None, Planned | None]:
         decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend())
-        self.decisions.append(decision)
         result = None
         try:
             shapes = call.shaped()
             whole, results = tracing.trace(self.step, shapes)
+            if losses.is_loss(whole, results):
+                log.info("echo: the gradients of %s are planned where it is differentiated", decision.name)
+                loss = losses.differentiable(losses.apart(self.step, shapes), self._gradients(shapes))
+                return None, Planned(jax.jit(loss, compiler_options=whole.options or None), loss, results)
             traced = bodies.innermost(whole)
             run = self._run(traced, shapes.arrays, decision)
             if run is not None:
@@ -96,10 +107,24 @@ class Remat:
         except Exception as fault:  # a fault of ours never stops a training
             log.debug("echo: the step is not planned", exc_info=fault)
             decision.reason = f"Echo failed ({first_line(fault)}); please report it"
+        self.decisions.append(decision)
         if decision.warning:
             log.warning("echo: %s", decision.warning)
         log.log(logging.INFO if result or decision.before else logging.WARNING, "echo: %s", decision)
         return decision, result
+
+    def _gradients(self, call: Call) -> Callable[[tuple[int, ...]], Remat]:
+        """The step of value and gradients of a loss, by these arrays."""
+        known = dict[tuple[int, ...], Remat]()
+        loss = losses.apart(self.step, call.shaped())
+
+        def gradients(numbers: tuple[int, ...]) -> Remat:
+            if numbers not in known:
+                known[numbers] = Remat(jax.value_and_grad(loss, numbers, has_aux=True), self.asked)
+                known[numbers].decisions = self.decisions
+            return known[numbers]
+
+        return gradients
 
     def _run(self, traced: Traced, leaves: list[Any], decision: Decision) -> Evaluate | None:
         """The step as it is planned, from disk where it is known; none where it runs as it was."""
@@ -122,7 +147,8 @@ def remat(
     """A step that computes the same and needs less temporary memory.
 
     `step` is a function that computes gradients, such as jax.value_and_grad(loss) or a whole training step, or what
-    jax.jit makes of it; donation and compiler options are taken from the latter. When it is first called with arguments
+    jax.jit makes of it; donation and compiler options are taken from the latter. Of a loss, the gradients are planned
+    where jax.grad or the like takes them. When it is first called with arguments
     of new shapes, several plans are compiled, for `topology` if there is one, and the least one is taken:
 
     - without a budget, the least temporary memory with at most `max_overhead` (0.05, "5%") more operations;
