@@ -56,7 +56,8 @@ class Arguments(Planned):
 
         plain = jax.jit(step, static_argnums=1, static_argnames="how", compiler_options=OPTIONS)
         ours, (weights, x) = echo_jax.remat(plain), filled(SHAPES)
-        self.planned(ours, plain, weights, 2, x, how="twice")
+        decision = self.planned(ours, plain, weights, 2, x, how="twice")
+        self.assertEqual(echo_jax.explain(ours, weights, 2, x, how="twice").sizes.temp, decision.after)
         self.planned(ours, plain, weights, 1, x)
         self.planned(ours, plain, weights, times=1, x=x)
         self.assertEqual(len(ours.decisions), 3)

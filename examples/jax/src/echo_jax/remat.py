@@ -59,14 +59,16 @@ class Remat:
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
-        call = calls.of(self.step, args, kwargs)
+        return self.traced(calls.of(self.step, args, kwargs))[0].lower()
+
+    def traced(self, call: Call) -> tuple[Any, Results]:
+        """The step as it runs, as jax.jit traces it, and what its results mean."""
         found = self._known(call)[1]
-        if found is not None:
-            return found.jitted.lower(*call.arrays)
-        if isinstance(self.step, calls.JITTED):
-            jitted: Any = self.step
-            return jitted.lower(*args, **kwargs)
-        return calls.traced(self.step, call.shaped())[0].lower()
+        return calls.traced(self.step, call) if found is None else (found.jitted.trace(*call.arrays), found.results)
+
+    @property
+    def _jit_info(self) -> Any:
+        return getattr(self.step, "_jit_info", None)
 
     def _known(self, call: Call) -> tuple[Decision | None, Planned | None]:
         try:
