@@ -37,6 +37,7 @@ class Sizes:
     arguments: int
     outputs: int
     aliased: int  # outputs that take over the memory of donated arguments
+    host: int = 0  # temporary bytes in the host's memory, where values were moved to
 
     @property
     def total(self) -> int:
@@ -150,6 +151,7 @@ def _sizes(executable: Any) -> Sizes:
         stats.argument_size_in_bytes,
         stats.output_size_in_bytes,
         stats.alias_size_in_bytes,
+        stats.host_temp_size_in_bytes,
     )
 
 
