@@ -211,6 +211,14 @@ def context(equation: Any, scope: str = "") -> Iterator[None]:
         yield
 
 
+@contextmanager
+def named(equation: Any) -> Iterator[None]:
+    """The names of an equation for those of its body, which have none of their own."""
+    stack = source_info_util.current_name_stack() + equation.source_info.name_stack
+    with source_info_util.user_context(None, name_stack=stack):
+        yield
+
+
 def plain(traced: Traced) -> Evaluate:
     """The step as a function of flat arguments."""
     return lambda *args: evaluate(traced.closed.jaxpr, traced.closed.consts, args)
