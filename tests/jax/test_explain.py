@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import tempfile
 import unittest
 from typing import Any
 
@@ -15,6 +17,7 @@ from echo_jax import assignment, hlo
 from echo_jax.compiling import compile_step, fault_of_version
 from echo_jax.explain import explained
 from echo_jax.flops import flops
+from echo_jax.pages import graph_of
 
 BAR = 0.01  # of the compiler's figure that may be told wrongly
 GAPS = 0.05  # of it that may lie between buffers
@@ -99,6 +102,23 @@ class Explanations(unittest.TestCase):
         text = echo_jax.compare(a, b)
         self.assertIn("temporary", text)
         self.assertIn(f"{(b.sizes.temp - a.sizes.temp) / 1e6:+,.1f}", text)
+
+
+class Pages(unittest.TestCase):
+    def test_draws_what_the_compiler_has_planned(self) -> None:
+        for name in ("lstm, loop over time", "llama"):
+            each = models.SMALL[name]()
+            compiled = compile_step(each.step, each.arguments, {}, compiler_options=echo_jax.MEMORY_SCHEDULER)
+            told = explained(compiled)
+            graph = graph_of(*told.compiled)
+            drawn = graph.replay(list(range(told.steps)), True)[0]
+            self.assertLess(abs(drawn / told.live_bytes - 1), 0.01)
+        with tempfile.TemporaryDirectory() as folder:
+            page = told.report(folder)
+            self.assertEqual(page, pathlib.Path(folder, "index.html"))
+            self.assertIn("</html>", page.read_text())
+            first = page.read_bytes()
+            self.assertEqual(told.report(folder).read_bytes(), first)
 
 
 class Refusals(unittest.TestCase):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import unittest
+import unittest.mock
 from typing import Any
 
 import jax
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import models
 
 import echo_jax
+from echo_jax.compiling import compile_step
 from echo_jax.policy import STOCK
 
 OPTIONS = echo_jax.MEMORY_SCHEDULER
@@ -39,6 +42,24 @@ class Policies(unittest.TestCase):
                 told = echo_jax.explain(build(pasted), *args, compiler_options=OPTIONS)
                 self.assertEqual(told.sizes.temp, chosen.best.temp)
                 self.assertIn(f"policy={chosen.best.line}", str(chosen))
+                self.assertIn("moves nothing to the host's memory", str(chosen))  # XLA for CPUs
+
+    def test_names_on_the_host_are_candidates_where_the_compiler_moves_them(self) -> None:
+        """By a compiler that is made up: what is offloaded leaves the device."""
+        each = models.llama(layers=1, words=256)
+
+        def judged(step: Any, args: Any, kwargs: Any, **options: Any) -> Any:
+            compiled = compile_step(step, args, kwargs, **options)
+            asked.append(str(step))
+            sizes = dataclasses.replace(compiled.sizes, temp=1, host=7) if len(asked) == 5 else compiled.sizes
+            return dataclasses.replace(compiled, sizes=sizes)
+
+        asked: list[str] = []
+        with unittest.mock.patch("echo_jax.policy.compile_step", judged):
+            chosen = echo_jax.policy(build, each.parameters, *each.batch, compiler_options=OPTIONS, tries=4)
+        self.assertEqual((chosen.best.temp, chosen.best.host), (1, 7))
+        pasted = eval(chosen.best.line, {"jax": jax})
+        self.assertGreater(echo_jax.explain(build(pasted), each.parameters, *each.batch).sizes.temp, 0)
 
     def test_finds_names_within_loops(self) -> None:
         def loss(policy: Any, x: jax.Array) -> jax.Array:

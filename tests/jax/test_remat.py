@@ -97,6 +97,20 @@ class Rewritten(unittest.TestCase):
         ours.lower(*args)
         self.assertIn("fits the budget", ours.decisions[0].reason)
 
+    def test_a_budget_that_cannot_be_kept_costs_no_more_than_the_least_does(self) -> None:
+        def loss(weights: Any, x: jax.Array, key: jax.Array) -> jax.Array:
+            x = x * jax.random.bernoulli(key, 0.9, x.shape)
+            for w in weights:
+                x = x + jax.nn.gelu(x @ w)
+            return (x**2).mean()
+
+        step = jax.jit(jax.value_and_grad(loss), compiler_options=OPTIONS)
+        args = ([models.shape(128, 128)] * 3, models.shape(512, 128), jax.random.PRNGKey(0))
+        free = echo_jax.remat(step).decide(*args)
+        tight = echo_jax.remat(step, budget=1000).decide(*args)
+        self.assertIn("the least found", tight.warning)
+        self.assertLessEqual((tight.after, tight.overhead), (free.after, free.overhead))
+
 
 class Beside(unittest.TestCase):
     def test_no_more_than_with_a_policy_of_jax(self) -> None:

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <ranges>
 
 namespace nb = nanobind;
@@ -341,6 +342,17 @@ std::string page(graph& g, const std::string& name, const std::vector<std::uint3
                                                  .max_overhead = std::round(plan->max_overhead * 1e4) / 1e4});
 }
 
+/// The page of a program that somebody else has planned: its nodes run in the order in which they were added.
+std::string page_of_program(graph& g, const std::string& name) {
+    const echo::snapshot s = read(g, true);
+    std::vector<std::uint32_t> order(s.node_count());
+    std::iota(order.begin(), order.end(), 0U);
+    echo::schedule own = scheduled(s, order);
+    echo::plan_report figures = echo::format::report_of_steps(s, own);
+    const echo::plan made(echo::strategy::budget, std::move(own), {.encode = false}, std::move(figures));
+    return echo::report::report_of({.name = name, .graph = &s, .made = &made, .made_here = false});
+}
+
 } // namespace
 
 /// By Python's own zlib, which is there wherever the module is.
@@ -388,5 +400,6 @@ NB_MODULE(_core, m) {
         .def("halves", &halves_of_plan, "plan"_a, "boundary"_a, "handed"_a, unlocked)
         .def("halves", &halves_of_order, "order"_a, "boundary"_a, "handed"_a, unlocked)
         .def("page", &page, "name"_a, "order"_a, "plan"_a.none(), unlocked)
+        .def("program_page", &page_of_program, "name"_a, unlocked)
         .def("front", &front, "points"_a, "seconds"_a, "link"_a = nb::none(), unlocked);
 }

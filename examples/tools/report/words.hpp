@@ -94,11 +94,13 @@ inline page_head head_of_arena(const subject& shown) {
     using format::show_bytes;
     page_head head{
         .title = shown.name.empty() ? "a graph without a name" : shown.name,
-        .subtitle = grouped(shown.graph->node_count()) + " nodes, without gradients",
+        .subtitle = grouped(shown.graph->node_count()) +
+                    (shown.made_here ? " nodes, without gradients" : " nodes, in the order of their plan"),
         .tiles = {{"Peak", show_bytes(r.peak_bytes), "the most that is live at one step"},
                   {"Resident", show_bytes(r.resident_bytes), "parameters, data; in no peak"}},
-        .sentences = {"Nothing waits for a gradient, so that nothing is recomputed and the order is "
-                      "left as it is."}};
+        .sentences = {shown.made_here ? "Nothing waits for a gradient, so that nothing is recomputed and the "
+                                        "order is left as it is."
+                                      : "The plan was made elsewhere and is shown as it is."}};
     if (!shown.arena) return head;
     std::uint64_t apart = 0;
     for (const auto& block : shown.arena->blocks()) apart += block.bytes;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from echo_jax.compiling import MEMORY_SCHEDULER, Declined
+from echo_jax.calls import Declined
+from echo_jax.compiling import MEMORY_SCHEDULER
 from echo_jax.explain import Buffer, Explanation, compare, explain
 from echo_jax.policy import Chosen, policy
 from echo_jax.remat import Remat, remat

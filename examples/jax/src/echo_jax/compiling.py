@@ -13,7 +13,8 @@ from typing import Any
 
 import jax
 
-from echo_jax import assignment, hlo
+from echo_jax import assignment, calls, hlo
+from echo_jax.calls import Call, Declined, first_line, traced
 from echo_jax.flops import flops
 
 DUMP = "after_optimizations-buffer-assignment.txt"
@@ -28,10 +29,6 @@ TPU_ENVIRONMENT = {  # libtpu compiles without a TPU, and asks no server for one
 }
 
 
-class Declined(Exception):
-    """Echo cannot do what was asked; the message says why, in a sentence."""
-
-
 @dataclass(frozen=True)
 class Sizes:
     """Bytes that the compiler states for one device."""
@@ -40,6 +37,7 @@ class Sizes:
     arguments: int
     outputs: int
     aliased: int  # outputs that take over the memory of donated arguments
+    host: int = 0  # temporary bytes in the host's memory, where values were moved to
 
     @property
     def total(self) -> int:
@@ -101,12 +99,11 @@ def _compiled(
     compiler_options: Mapping[str, Any] | None,
 ) -> Compiled:
     place = None if topology is None else device_of(topology)
-    shapes = jax.tree.map(lambda leaf: shaped(leaf, place), (args, dict(kwargs)))
-    lowered = lower(step, *shapes)
+    begun = lowered(step, calls.of(step, args, kwargs).shaped(place))
     try:
         with tempfile.TemporaryDirectory(prefix="echo_jax") as folder, _no_cache():
             options = {**(compiler_options or {}), "xla_dump_to": folder, "xla_dump_hlo_as_text": True}
-            executable = lowered.compile(compiler_options=options)
+            executable = begun.compile(compiler_options=options)
             texts = _dumped(Path(folder), executable)
     except Declined:
         raise
@@ -121,32 +118,13 @@ def _compiled(
     return Compiled(program.name, platform, _sizes(executable), flops(program), executable, program, memory)
 
 
-def lower(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Traces and lowers; a function that is not jitted yet is jitted. Declined: it does not trace."""
-    jitted = step if hasattr(step, "lower") else jax.jit(step)
+def lowered(step: Callable[..., Any], call: Call) -> Any:
+    """A function that is not jitted yet is jitted. Declined: it does not trace."""
+    told, _ = traced(step, call)
     try:
-        return jitted.lower(*args, **kwargs)
+        return told.lower()
     except Exception as fault:
-        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
-
-
-def first_line(fault: Exception) -> str:
-    text = str(fault).strip().splitlines()
-    return f"{type(fault).__name__}: {text[0][:200]}" if text else type(fault).__name__
-
-
-def shaped(leaf: Any, place: Any = None) -> Any:
-    """Shape and dtype of an argument, on the device `place`; without one, where the argument says. What is no array,
-    such as a Python number, stays as it is.
-    """
-    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
-        return leaf
-    sharding = place
-    if place is None and not isinstance(leaf, jax.core.Tracer):
-        is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
-        sharding = getattr(leaf, "sharding", None) if is_stated else None
-    weak = bool(getattr(leaf, "weak_type", False))
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
+        raise Declined(f"the step cannot be lowered: {first_line(fault)}") from fault
 
 
 def device_of(topology: str) -> Any:
@@ -173,6 +151,7 @@ def _sizes(executable: Any) -> Sizes:
         stats.argument_size_in_bytes,
         stats.output_size_in_bytes,
         stats.alias_size_in_bytes,
+        stats.host_temp_size_in_bytes,
     )
 
 

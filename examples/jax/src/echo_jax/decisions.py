@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import jaxlib
 
-from echo_jax.compiling import device_of, first_line, shaped
+from echo_jax.calls import first_line, shaped
+from echo_jax.compiling import device_of
 from echo_jax.recipes import Recipe
 from echo_jax.search import Asked, Candidate, Decision
 from echo_jax.tracing import Traced, is_literal, plain
@@ -36,7 +37,7 @@ def path_of(traced: Traced, leaves: Sequence[Any], asked: Asked) -> Path:
 
     place = None if asked.topology is None else device_of(asked.topology)
     flat = [shaped(leaf, place) for leaf in leaves]
-    lowered = jax.jit(plain(traced), donate_argnums=traced.donated).lower(*flat)
+    lowered = traced.jitted(plain(traced), place is not None).lower(*flat)
     device = jax.devices()[0] if place is None else next(iter(place.device_set))
     options = sorted({**traced.options, **asked.options}.items())
     told = [

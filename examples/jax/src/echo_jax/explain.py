@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from echo_jax import assignment
+from echo_jax import assignment, pages
 from echo_jax.compiling import Compiled, Sizes, compile_step
 from echo_jax.hlo import Origin, Program
 
@@ -44,6 +47,7 @@ class Explanation:
     live_bytes: int  # temporary values at the peak
     live: list[Buffer]  # the largest first
     other_spaces: dict[int, int]  # temporary bytes in other memories of the device, by XLA's number of it
+    compiled: tuple[Program, assignment.Assignment] = field(repr=False, compare=False)  # what it was read from
 
     @property
     def unused_bytes(self) -> int:
@@ -62,14 +66,24 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for JSON."""
+        own = dataclasses.replace(self, compiled=None)  # type: ignore[arg-type]
         return {
-            **asdict(self),
+            **{key: value for key, value in asdict(own).items() if key != "compiled"},
             "unused_bytes": self.unused_bytes,
             "by": {group: self.by(group) for group in GROUPS},
         }
 
     def to_json(self) -> str:
         return json.dumps(self.as_dict(), indent=1)
+
+    def report(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes FOLDER/index.html, a page for a browser: the memory over the step, and its largest values.
+
+        Errors: ImportError, where the package was built without the library of the page's charts; OSError.
+        """
+        pages.require()
+        graph = pages.graph_of(*self.compiled)
+        return pages.write(graph.program_page(f"{self.name} on {self.platform}"), folder)
 
     def table(self, rows: int = ROWS) -> str:
         """A table for people, with so many rows of buffers."""
@@ -133,6 +147,7 @@ def explained(compiled: Compiled) -> Explanation:
         total,
         [_buffer(program, value, size) for value, size in live],
         spaces,
+        (program, memory),
     )
 
 

@@ -57,6 +57,10 @@ class Kernels:
     place: dict[Any, Place]
     stored: dict[int, int]  # bytes by equation, which make the nodes
 
+    def again(self, steps: Iterable[Any]) -> int:
+        """How many kernels run more than once in these steps of a plan."""
+        return len({node for node, is_again, _ in steps if is_again and self.nodes[node].root >= 0})
+
     def core(self) -> Any:
         """The graph as the planner takes it."""
         from echo_jax import _core  # type: ignore[attr-defined, unused-ignore]

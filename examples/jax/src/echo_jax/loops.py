@@ -16,7 +16,7 @@ import jax
 from echo_jax import tracing
 from echo_jax.cuts import cheapest
 from echo_jax.rewriting import AGAIN
-from echo_jax.tracing import Traced, bytes_of, evaluate, is_heavy, is_literal, operations, run
+from echo_jax.tracing import Evaluate, Traced, bytes_of, evaluate, is_heavy, is_literal, operations, run
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class Variant:
     before: int  # bytes stacked as it is
 
 
-def body_of(equation: Any) -> Body:
+def body_of(traced: Traced, equation: Any) -> Body:
     params = equation.params
     inner = params["jaxpr"]
-    flat = jax.make_jaxpr(lambda *args: evaluate(inner.jaxpr, inner.consts, args))(*inner.in_avals)
+    plain: Evaluate = lambda *args: evaluate(inner.jaxpr, inner.consts, args)  # noqa: E731
+    flat = traced.within(lambda *_: jax.make_jaxpr(plain)(*inner.in_avals))
     constants, carry = params["num_consts"], params["num_carry"]
     values, results = list(flat.jaxpr.invars), list(flat.jaxpr.outvars)
     return Body(
@@ -87,13 +88,13 @@ def pairs(traced: Traced) -> Iterator[Pair]:
         only = [{*readers.get(value, [])} for value in stacked]
         behind = {next(iter(each)) for each in only if len(each) == 1}
         for late in sorted(behind & traced.backward):
-            pair = _pair(equations, at, late, [k for k, each in enumerate(only) if each == {late}], results)
+            pair = _pair(traced, at, late, [k for k, each in enumerate(only) if each == {late}], results)
             if pair is not None:
                 yield pair
 
 
-def _pair(equations: Sequence[Any], at: int, late: int, own: list[int], results: Collection[Any]) -> Pair | None:
-    forward, backward = equations[at], equations[late]
+def _pair(traced: Traced, at: int, late: int, own: list[int], results: Collection[Any]) -> Pair | None:
+    forward, backward = traced.equations[at], traced.equations[late]
     if backward.primitive.name != "scan" or backward.params["length"] != forward.params["length"]:
         return None
     carry = forward.params["num_carry"]
@@ -104,10 +105,10 @@ def _pair(equations: Sequence[Any], at: int, late: int, own: list[int], results:
         value = forward.outvars[carry + k]
         if value not in results and value in slices and value not in backward.invars[:begin]:
             dropped[k] = slices.index(value)
-    first = body_of(forward) if dropped else None
+    first = body_of(traced, forward) if dropped else None
     if first is None or first.jaxpr.effects:
         return None
-    return Pair(at, late, first, body_of(backward), dropped)
+    return Pair(at, late, first, body_of(traced, backward), dropped)
 
 
 def variants(traced: Traced, pair: Pair) -> list[Variant]:
@@ -177,7 +178,7 @@ def replaced(traced: Traced, chosen: Sequence[Variant]) -> Traced:
             values.update(zip(equation.outvars, made))
         return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
 
-    closed = jax.make_jaxpr(flat)(*traced.closed.in_avals)
+    closed = traced.remade(flat)
     return dataclasses.replace(traced, closed=closed, backward=tracing.backward_of(closed))
 
 

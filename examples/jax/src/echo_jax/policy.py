@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 
+from echo_jax import calls
 from echo_jax.amounts import bytes_of_budget, part_of
-from echo_jax.compiling import Compiled, Declined, compile_step, shaped
+from echo_jax.calls import Declined
+from echo_jax.compiling import Compiled, compile_step
 from echo_jax.tracing import bytes_of
 
 log = logging.getLogger("echo_jax")
@@ -29,6 +31,8 @@ class Tried:
     temp: int = 0  # bytes
     total: int = 0  # bytes, arguments and results included
     flops: float = 0.0
+    host: int = 0  # bytes that were moved to the host's memory
+    names: tuple[str, ...] = ()  # that are saved
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Chosen:
     most: Tried
     tried: list[Tried]
     names: dict[str, int]  # found in the step, and the bytes that they hold in all
+    notes: list[str] = field(default_factory=list)  # on what is no candidate
 
     @property
     def policy(self) -> Any:
@@ -48,10 +53,12 @@ class Chosen:
         rows = [("MB", "operations", "policy")]
         for each in sorted(self.tried, key=lambda each: (each.temp, each.flops)):
             more = f"{100 * (each.flops / self.most.flops - 1):+.1f} %"
-            rows.append((f"{each.temp / 1e6:,.1f}", more, each.line + ("  <- chosen" if each is self.best else "")))
+            host = f"  {each.host / 1e6:,.1f} MB on the host" if each.host else ""
+            chosen = "  <- chosen" if each is self.best else ""
+            rows.append((f"{each.temp / 1e6:,.1f}", more, each.line + host + chosen))
         widths = [max(len(row[at]) for row in rows) for at in range(2)]
         table = (f"{mb:>{widths[0]}}  {more:>{widths[1]}}  {line}".rstrip() for mb, more, line in rows)
-        return "\n".join([*table, "", f"policy={self.best.line}"])
+        return "\n".join([*table, *self.notes, "", f"policy={self.best.line}"])
 
 
 def policy(
@@ -68,10 +75,11 @@ def policy(
 
     `build(policy)` gives the step with that policy in its jax.checkpoint, flax.linen.remat or the like. The names are
     found in the step. Candidates are JAX's own policies and sets of names; each is compiled for these arguments.
-    `budget` ("8GiB": arguments, results and temporary memory of one device) takes the fewest operations within it,
-    `max_overhead` (0.05) the least memory with at most that many more operations than where everything is saved. With
-    neither it is the least memory. No more than `tries` policies are compiled, JAX's own first. print() shows all of
-    them and the line to paste.
+    Names may also be moved to the host's memory (offloaded), where the compiler does that; the time of the move is not
+    counted. `budget` ("8GiB": arguments, results and temporary memory of one device) takes the fewest operations within
+    it, `max_overhead` (0.05) the least memory with at most that many more operations than where everything is saved.
+    With neither it is the least memory. No more than `tries` policies that keep all on the device are compiled, JAX's
+    own first. print() shows all of them and the line to paste.
 
     Errors: Declined, where the step does not trace or compile; ValueError, where an amount cannot be read.
     """
@@ -87,7 +95,8 @@ def policy(
     if most is None:
         raise Declined("the step does not compile where everything is saved")
     search.sets(most, limit, most_overhead)
-    return Chosen(_best(search.tried, most, limit, most_overhead), most, search.tried, names)
+    notes = search.moves(_best(search.tried, most, limit, most_overhead))
+    return Chosen(_best(search.tried, most, limit, most_overhead), most, search.tried, names, notes)
 
 
 def _best(tried: list[Tried], most: Tried, limit: int | None, overhead: float | None) -> Tried:
@@ -136,6 +145,28 @@ class _Search:
                 return
             now, best = names, at
 
+    def moves(self, best: Tried) -> list[str]:
+        """Names that are moved to the host's memory: all of them, or those that the best policy saves. The result: why
+        none is a candidate.
+        """
+        for names in dict.fromkeys((tuple(self.names), best.names or tuple(self.names))):
+            told = ", ".join(f'"{name}"' for name in names)
+            line = (
+                f"jax.checkpoint_policies.save_and_offload_only_these_names(names_which_can_be_saved=[], "
+                f'names_which_can_be_offloaded=[{told}], offload_src="device", offload_dst="pinned_host")'
+            )
+            moving = POLICIES.save_and_offload_only_these_names(
+                names_which_can_be_saved=[],
+                names_which_can_be_offloaded=list(names),
+                offload_src="device",
+                offload_dst="pinned_host",
+            )
+            found = self._judge(line, moving)
+            if found is not None and not found.host:
+                self.tried.remove(found)
+                return ["offloading is no candidate: this compiler moves nothing to the host's memory"]
+        return []
+
     def _order(self, most: Tried, limit: int | None, overhead: float | None) -> Callable[[Tried], tuple[float, ...]]:
         """What is better comes first. While the operations are too many, fewer are better."""
 
@@ -155,10 +186,10 @@ class _Search:
             line = f"jax.checkpoint_policies.save_only_these_names({told})"
             self.known[key] = None
             if len(self.tried) < self.tries:
-                self.known[key] = self._judge(line, POLICIES.save_only_these_names(*key))
+                self.known[key] = self._judge(line, POLICIES.save_only_these_names(*key), key)
         return self.known[key]
 
-    def _judge(self, line: str, candidate: Any) -> Tried | None:
+    def _judge(self, line: str, candidate: Any, names: tuple[str, ...] = ()) -> Tried | None:
         try:
             compiled: Compiled = compile_step(
                 self.build(candidate), self.args, self.kwargs, topology=self.topology, compiler_options=self.options
@@ -167,17 +198,16 @@ class _Search:
             log.info("echo: %s is out: %s", line, why)
             return None
         sizes = compiled.sizes
-        tried = Tried(line, candidate, sizes.temp, sizes.total, compiled.flops)
+        tried = Tried(line, candidate, sizes.temp, sizes.total, compiled.flops, sizes.host, names)
         self.tried.append(tried)
         return tried
 
 
 def names_in(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
     """The names that a step gives to values, and the bytes that these hold, all iterations of loops."""
-    shapes = jax.tree.map(shaped, (args, dict(kwargs)))
-    jitted = step if hasattr(step, "trace") else jax.jit(step)
+    traced, _ = calls.traced(step, calls.of(step, args, kwargs).shaped())
     found: dict[str, int] = {}
-    for name, size in _names(jitted.trace(*shapes[0], **shapes[1]).jaxpr.jaxpr, 1):
+    for name, size in _names(traced.jaxpr.jaxpr, 1):
         found[name] = found.get(name, 0) + size
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 

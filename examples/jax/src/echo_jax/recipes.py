@@ -29,10 +29,9 @@ class Recipe:
             return tracing.plain(base)
         return rewritten(kernels.grouped(base, dict(self.stored)), self.steps, platform, self.waits_for_all)
 
-    def of(self, graph: Kernels, steps: Sequence[Sequence[object]], waits_for_all: bool) -> Recipe:
+    def of(self, graph: Kernels, steps: Sequence[Step], waits_for_all: bool) -> Recipe:
         """The same loops, with kernels that run as in the plan's `steps`."""
-        told = tuple((each[0], each[1], each[2]) for each in steps)
-        return Recipe(self.loops, tuple(graph.stored.items()), told, waits_for_all)  # type: ignore[arg-type]
+        return Recipe(self.loops, tuple(graph.stored.items()), tuple(steps), waits_for_all)
 
 
 def with_loops(traced: Traced, chosen: Sequence[tuple[int, int]]) -> Traced:

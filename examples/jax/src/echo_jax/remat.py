@@ -5,18 +5,27 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
-from echo_jax import decisions, tracing
+from echo_jax import bodies, calls, decisions, losses, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
-from echo_jax.compiling import Declined, first_line, shaped
+from echo_jax.calls import Call, Declined, Results, first_line
 from echo_jax.search import Asked, Decision, Search, platform_of
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
-Result = tuple[Any, Evaluate, Any]  # the step jitted, as it is traced, and the tree of its results
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step that was rewritten, or a loss whose gradients are."""
+
+    jitted: Any
+    within: Evaluate  # where another function that is traced calls it
+    results: Results
 
 
 class Remat:
@@ -25,69 +34,99 @@ class Remat:
     def __init__(self, step: Callable[..., Any], asked: Asked) -> None:
         self.step, self.asked = step, asked
         self.decisions: list[Decision] = []
-        self.known: dict[Any, tuple[Decision, Result | None]] = {}  # by the types of arguments
+        self.known: dict[Any, tuple[Decision | None, Planned | None]] = {}  # by the types of arguments
         functools.update_wrapper(self, step, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = jax.tree.leaves((args, kwargs))
-        found = self._known(args, kwargs)[1]
+        call = calls.of(self.step, args, kwargs)
+        found = self._known(call)[1]
         if found is None:
             return self.step(*args, **kwargs)
-        jitted, plain, out_tree = found
-        run = plain if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) else jitted
-        return jax.tree.unflatten(out_tree, run(*leaves))
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in call.arrays)
+        return found.results.of(call, (found.within if is_traced else found.jitted)(*call.arrays))
 
     def decide(self, *args: Any, **kwargs: Any) -> Decision:
-        """What becomes of the step for such arguments, arrays or shapes. Nothing runs."""
-        return self._known(args, kwargs)[0]
+        """What becomes of the step for such arguments, arrays or shapes; of a loss, for gradients by its first
+        argument. Nothing runs.
+        """
+        call = calls.of(self.step, args, kwargs)
+        decision, _ = self._known(call)
+        if decision is None:
+            count = len(jax.tree.leaves(args[:1]))
+            numbers = [at for at, each in enumerate(call.arrays[:count]) if losses.is_real(each)]
+            return self._gradients(call)(tuple(numbers)).decide(*call.arrays)
+        return decision
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
-        found = self._known(args, kwargs)[1]
-        if found is not None:
-            return found[0].lower(*jax.tree.leaves((args, kwargs)))
-        jitted: Any = self.step if hasattr(self.step, "lower") else jax.jit(self.step)
-        return jitted.lower(*args, **kwargs)
+        return self.traced(calls.of(self.step, args, kwargs))[0].lower()
 
-    def _known(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
-        leaves, tree = jax.tree.flatten((args, kwargs))
+    def traced(self, call: Call) -> tuple[Any, Results]:
+        """The step as it runs, as jax.jit traces it, and what its results mean."""
+        found = self._known(call)[1]
+        return calls.traced(self.step, call) if found is None else (found.jitted.trace(*call.arrays), found.results)
+
+    @property
+    def _jit_info(self) -> Any:
+        return getattr(self.step, "_jit_info", None)
+
+    def _known(self, call: Call) -> tuple[Decision | None, Planned | None]:
         try:
-            key: Any = (tree, tuple(_type_of(leaf) for leaf in leaves))
-        except TypeError as fault:  # a leaf is no array
-            key = (tree, tuple(type(leaf) for leaf in leaves))
+            key = call.key()
+        except TypeError as fault:
+            key = (call.tree, tuple(type(leaf) for leaf in call.leaves))
             if key not in self.known:
                 self.known[key] = self._declined(f"an argument is no array: {first_line(fault)}"), None
         if key not in self.known:
-            self.known[key] = self._decided(args, kwargs)
+            self.known[key] = self._decided(call)
         return self.known[key]
 
     def _declined(self, reason: str) -> Decision:
-        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
+        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
         self.decisions.append(decision)
         log.warning("echo: %s", decision)
         return decision
 
-    def _decided(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Decision, Result | None]:
-        decision = Decision(_name_of(self.step), self.asked.topology or jax.default_backend())
-        self.decisions.append(decision)
+    def _decided(self, call: Call) -> tuple[Decision | None, Planned | None]:
+        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend())
         result = None
         try:
-            shapes = jax.tree.map(shaped, (args, dict(kwargs)))
-            traced = tracing.trace(self.step, *shapes)
-            run = self._run(traced, jax.tree.leaves(shapes), decision)
+            shapes = call.shaped()
+            whole, results = tracing.trace(self.step, shapes)
+            if losses.is_loss(whole, results):
+                log.info("echo: the gradients of %s are planned where it is differentiated", decision.name)
+                loss = losses.differentiable(losses.apart(self.step, shapes), self._gradients(shapes))
+                return None, Planned(jax.jit(loss, compiler_options=whole.options or None), loss, results)
+            traced = bodies.innermost(whole)
+            run = self._run(traced, shapes.arrays, decision)
             if run is not None:
                 options = {**traced.options, **self.asked.options}
-                jitted = jax.jit(run, donate_argnums=traced.donated, compiler_options=options or None)
-                result = (jitted, run, traced.out_tree)
+                jitted = traced.jitted(run, compiler_options=options or None)
+                within = traced.jitted(run) if any(map(any, traced.shardings)) else traced.enclose(run)
+                result = Planned(jitted, within, results)
         except Declined as why:
             decision.reason = str(why)
         except Exception as fault:  # a fault of ours never stops a training
             log.debug("echo: the step is not planned", exc_info=fault)
             decision.reason = f"Echo failed ({first_line(fault)}); please report it"
+        self.decisions.append(decision)
         if decision.warning:
             log.warning("echo: %s", decision.warning)
         log.log(logging.INFO if result or decision.before else logging.WARNING, "echo: %s", decision)
         return decision, result
+
+    def _gradients(self, call: Call) -> Callable[[tuple[int, ...]], Remat]:
+        """The step of value and gradients of a loss, by these arrays."""
+        known = dict[tuple[int, ...], Remat]()
+        loss = losses.apart(self.step, call.shaped())
+
+        def gradients(numbers: tuple[int, ...]) -> Remat:
+            if numbers not in known:
+                known[numbers] = Remat(jax.value_and_grad(loss, numbers, has_aux=True), self.asked)
+                known[numbers].decisions = self.decisions
+            return known[numbers]
+
+        return gradients
 
     def _run(self, traced: Traced, leaves: list[Any], decision: Decision) -> Evaluate | None:
         """The step as it is planned, from disk where it is known; none where it runs as it was."""
@@ -97,10 +136,6 @@ class Remat:
             recipe = Search(traced, leaves, self.asked, decision).best()
             decisions.save(path, decision, recipe)
         return None if recipe is None else recipe.applied(traced, platform_of(self.asked))
-
-
-def _name_of(step: Callable[..., Any]) -> str:
-    return str(getattr(step, "__name__", "step"))
 
 
 def remat(
@@ -114,7 +149,8 @@ def remat(
     """A step that computes the same and needs less temporary memory.
 
     `step` is a function that computes gradients, such as jax.value_and_grad(loss) or a whole training step, or what
-    jax.jit makes of it; donation and compiler options are taken from the latter. When it is first called with arguments
+    jax.jit makes of it; donation and compiler options are taken from the latter. Of a loss, the gradients are planned
+    where jax.grad or the like takes them. When it is first called with arguments
     of new shapes, several plans are compiled, for `topology` if there is one, and the least one is taken:
 
     - without a budget, the least temporary memory with at most `max_overhead` (0.05, "5%") more operations;
@@ -128,8 +164,3 @@ def remat(
     """
     limit = None if budget is None else bytes_of_budget(budget)
     return Remat(step, Asked(limit, part_of(max_overhead, "max_overhead"), topology, dict(compiler_options or {})))
-
-
-def _type_of(leaf: Any) -> Any:
-    aval, shape = jax.typeof(leaf), shaped(leaf)
-    return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(shape, "sharding", None)

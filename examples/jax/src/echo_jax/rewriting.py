@@ -71,6 +71,8 @@ class _Run:
 
     def _result(self, value: Any) -> Any:
         node, output = self.kernels.place[value]
+        if self.kernels.nodes[node].root < 0:  # an argument that is a result need not be read before
+            return self.arguments[node]
         return self.made[self.latest[node]][output][1]
 
     def _is_tied(self, node: Kernel, reads: Sequence[Any]) -> bool:
@@ -94,13 +96,16 @@ class _Run:
         if not held:
             return copies
         ties, self.ties = self.ties if self.waits_for_all else self.ties[-1:], self.ties[-1:]
-        values = jax.lax.optimization_barrier((*(copies[k][1] for k in held), *ties))
         copies = list(copies)
-        for k, value in zip(held, values):
-            copies[k] = self._copy(value)
+        for axes in dict.fromkeys(_varying(copies[k][1]) for k in held):  # a barrier makes all that is behind it vary
+            group = [k for k in held if _varying(copies[k][1]) == axes]
+            bound = [tie for tie in ties if _varying(tie) <= axes]
+            for k, value in zip(group, jax.lax.optimization_barrier((*(copies[k][1] for k in group), *bound))):
+                copies[k] = self._copy(value)
         if self.loses_barriers:
-            least = min(held, key=lambda k: bytes_of(copies[k][1].aval) or math.inf)
-            copies[least] = self._copy(guarded(copies[least][1], ties or [copies[least][1]]))
+            among = [k for k in held if all(_varying(tie) <= _varying(copies[k][1]) for tie in ties)]
+            least = min(among or held, key=lambda k: bytes_of(copies[k][1].aval) or math.inf)
+            copies[least] = self._copy(guarded(copies[least][1], ties if ties and among else [copies[least][1]]))
         return copies
 
     def _kernel(self, node: Kernel, copies: list[Copy], scope: str) -> list[Copy]:
@@ -116,6 +121,13 @@ class _Run:
                 self.known[key] = [self._copy(value) for value in made]
             values.update(zip(equation.outvars, self.known[key]))
         return [values[value] for value in equations[node.root].outvars]
+
+
+def _varying(value: Any) -> frozenset[str]:
+    """The axes of a mesh along which a value may differ, within shard_map: what is computed from it differs as well."""
+    aval = jax.typeof(value)
+    found = getattr(aval, "vma", None)
+    return frozenset(getattr(getattr(aval, "mat", None), "varying", ()) if found is None else found)
 
 
 def guarded(value: Any, ties: Sequence[Any]) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from echo_jax import kernels, loops, stock, tracing
-from echo_jax.compiling import Compiled, Declined, compile_step, device_of, shaped
+from echo_jax.calls import Declined, shaped
+from echo_jax.compiling import Compiled, compile_step, device_of
 from echo_jax.kernels import Kernels
 from echo_jax.recipes import Recipe, with_loops
 from echo_jax.tracing import Evaluate, Traced
@@ -116,7 +117,7 @@ class Search:
 
     def _judged(self, run: Evaluate) -> Compiled:
         options = {**self.traced.options, **self.asked.options}
-        jitted = jax.jit(run, donate_argnums=self.traced.donated)
+        jitted = self.traced.jitted(run, self.asked.topology is not None)
         return compile_step(jitted, tuple(self.flat), {}, topology=self.asked.topology, compiler_options=options)
 
     def _loops(self) -> tuple[Recipe, Compiled]:
@@ -140,7 +141,8 @@ class Search:
         for price in (self.asked.max_overhead,) if self.limit is None else LOOP_PRICES:
             chosen = []
             for pair, each in enumerate(choices):
-                most = price * self.own.flops * each[0].before / total if each else 0.0
+                share = each[0].before / total if each else 0.0
+                most = price * self.own.flops / self.traced.times * share
                 fitting = [at for at, variant in enumerate(each) if variant.flops <= most]
                 if fitting:
                     chosen.append((pair, min(fitting, key=lambda at: (each[at].bytes, each[at].flops))))
@@ -150,29 +152,35 @@ class Search:
 
     def _plans(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
         """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
-        seen, ways = list[Any](), [True, False]
+        seen = list[Any]()
+        ways = {is_limited: [True, False] for is_limited in (True, False)}  # by whether bytes are asked for
         for budget, price in self._asks(core, base):
             plan = core.plan("budget", budget, price, SECONDS, True)
             if plan.steps in seen or plan.recomputed_nodes == 0:
-                break
+                continue  # what is asked next depends on what was tried
             seen.append(plan.steps)
+            steps = [(node, kind == "recompute", reads) for node, kind, reads, _ in plan.steps]
             promised = self.own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
-            ways = [self._try("plan", [recipe.of(graph, plan.steps, way) for way in ways], promised, price)]
+            tries = [recipe.of(graph, steps, way) for way in ways[budget is not None]]
+            ways[budget is not None] = [self._try("plan", graph, tries, promised, price)]
 
-    def _try(self, how: str, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
+    def _try(self, how: str, graph: Kernels, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
         """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
         the least waits for all.
         """
         found = list[Candidate]()
         for each in recipes:
-            made = self._judged(each.applied(self.traced, self.platform))
-            again = len({node for node, is_again, _ in each.steps if is_again})
-            found.append(Candidate(how, made.sizes.temp, made.flops, again, price, each))
+            try:
+                made = self._judged(each.applied(self.traced, self.platform))
+            except Declined as why:
+                self.decision.left_out.append(f"{how} is left out: {why}")
+                continue
+            found.append(Candidate(how, made.sizes.temp, made.flops, graph.again(each.steps), price, each))
             if found[-1].temp <= NEAR * promised:
                 break
         found.sort(key=lambda each: -each.temp)  # the least last, from which the search goes on
         self.decision.tried += found
-        return found[-1].recipe.waits_for_all
+        return found[-1].recipe.waits_for_all if found else True
 
     def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
@@ -183,7 +191,7 @@ class Search:
             if len(runs) == len(graph.nodes):
                 continue  # nothing runs again
             temp = base.sizes.temp * core.replay(runs, True)[0] / max(1, before)
-            flops = base.flops + stock.operations_added(graph, runs)
+            flops = base.flops + self.traced.times * stock.operations_added(graph, runs)
             best = self._least()
             if self.limit is None:
                 is_good = flops <= most and temp <= NEAR * (best.temp if best else self.own.sizes.temp)
@@ -192,38 +200,44 @@ class Search:
                 is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
-                self._try(name, [recipe.of(graph, steps, way) for way in (True, False)], temp)
+                self._try(name, graph, [recipe.of(graph, steps, way) for way in (True, False)], temp)
             else:
                 more = 100 * (flops / self.own.flops - 1)
                 told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
                 self.decision.left_out.append(told)
 
     def _asks(self, core: Any, base: Compiled) -> Iterator[tuple[int | None, float]]:
-        """What to plan next, a budget of the graph or a price, by what the compiler said of the last one."""
-        most, tried = self.asked.max_overhead, self.decision.tried
-        if self.limit is None:
-            price, low, high = max(0.0, 1 + most - base.flops / self.own.flops), 0.0, math.inf
+        """What to plan next, a budget of the graph or a price, by what the compiler said of the last one. Where no plan
+        keeps to the budget, prices follow: the least may cost little.
+        """
+        tried = self.decision.tried
+        if self.limit is not None:
+            if base.sizes.temp <= self.limit:
+                return
+            count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
+            budget = count * self.limit / base.sizes.temp
             for _ in range(TRIES):
                 before = len(tried)
-                yield None, price
-                if len(tried) == before:
-                    return
-                overhead = tried[-1].flops / self.own.flops - 1
-                if WELL_USED * most <= overhead <= most:
-                    return
-                low, high = (low, price) if overhead > most else (price, high)
-                price = price * STEPS if high == math.inf else (low + high) / 2
-            return
-        if base.sizes.temp <= self.limit:
-            return
-        count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
-        budget = count * self.limit / base.sizes.temp
+                yield max(0, int(budget)), 1.0
+                if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
+                    break
+                budget *= self.limit / max(1, tried[-1].temp)
+        if self.limit is None or all(each.temp > self.limit for each in tried):
+            yield from self._prices(base)
+
+    def _prices(self, base: Compiled) -> Iterator[tuple[int | None, float]]:
+        most, tried = self.asked.max_overhead, self.decision.tried
+        price, low, high = max(0.0, 1 + most - base.flops / self.own.flops), 0.0, math.inf
         for _ in range(TRIES):
             before = len(tried)
-            yield int(budget), 1.0
-            if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
+            yield None, price
+            if len(tried) == before:
                 return
-            budget *= self.limit / tried[-1].temp
+            overhead = tried[-1].flops / self.own.flops - 1
+            if WELL_USED * most <= overhead <= most:
+                return
+            low, high = (low, price) if overhead > most else (price, high)
+            price = price * STEPS if high == math.inf else (low + high) / 2
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
@@ -232,7 +246,7 @@ class Search:
         if limit is None:
             lower = [each for each in lower if each.flops <= own.flops * (1 + most)]
             return min(lower, key=lambda each: (each.temp, each.flops), default=None)
-        least = min(lower, key=lambda each: each.temp, default=None)
+        least = min(lower, key=lambda each: (each.temp, each.flops), default=None)
         fitting = [each for each in lower if each.temp <= limit]
         return min(fitting, key=lambda each: (each.flops, each.temp), default=least)
 
@@ -241,7 +255,8 @@ class Search:
         if self.limit is not None and (best is None or best.temp > self.limit):
             found = (best.temp if best else own) / 1e6
             decision.warning = (
-                f"the budget leaves {self.limit / 1e6:.1f} MB for temporary memory; the least found is {found:.1f} MB"
+                f"the budget leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; "
+                f"the least found is {found:.1f} MB"
             )
         if best is None:
             tried = ", ".join(f"{each.temp / 1e6:.1f}" for each in decision.tried)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +13,17 @@ import jax
 import jax.extend as jex
 from jax._src import source_info_util
 
-from echo_jax.compiling import Declined, first_line
+from echo_jax import calls
+from echo_jax.calls import Call, Declined, Results
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 INLINED |= {"custom_vjp_call": "call_jaxpr"}
 SCOPE = re.compile(r"echo_(\d+)_")
 Evaluate = Callable[..., Sequence[Any]]
+
+
+class _Done(Exception):
+    """Ends a trace that is not needed further."""
 
 
 @dataclass(frozen=True)
@@ -26,43 +32,72 @@ class Traced:
 
     name: str
     closed: Any  # ClosedJaxpr
-    out_tree: Any
     donated: tuple[int, ...]  # positions of flat arguments
+    shardings: tuple[tuple[Any, ...], ...]  # of flat arguments and results that jax.jit got; none where it got none
     options: Mapping[str, Any]  # for the compiler
     backward: frozenset[int]  # equations of the backward pass, and those that need one of them
+    # A body of an equation, planned as a step: the step that has the equation, how the whole is made of a body, and how
+    # often that runs as far as is known.
+    around: Traced | None = None
+    enclose: Callable[[Evaluate], Evaluate] = lambda run: run
+    times: int = 1
 
     @property
     def equations(self) -> list[Any]:
         return list(self.closed.jaxpr.eqns)
 
+    def jitted(self, run: Evaluate, is_placed: bool = False, **options: Any) -> Any:
+        """A function of flat arguments, with donation and shardings as the step has them. `is_placed`: the arguments
+        say where they are.
+        """
+        keys = [] if is_placed else [(key, told) for key, told in zip(SHARDINGS, self.shardings) if any(told)]
+        shardings = {key: told if key == "in_shardings" else list(told) for key, told in keys}
+        return jax.jit(self.enclose(run), donate_argnums=self.donated, **shardings, **options)
 
-def trace(step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
-    """Declined: it does not trace, has effects, or asks jax.jit for what is not carried over."""
-    jitted = step if hasattr(step, "trace") else jax.jit(step)
-    try:
-        traced = jitted.trace(*args, **kwargs)
-        infos = jax.tree.leaves(traced.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
-    except Exception as fault:
-        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
-    params = traced._params
-    if any("Unspecified" not in type(each).__name__ for key in SHARDINGS for each in params.get(key, ())):
-        raise Declined("jax.jit got in_shardings or out_shardings, which are not carried over: shard the arguments")
+    def remade(self, run: Evaluate) -> Any:
+        """The ClosedJaxpr of a function of what `closed` takes."""
+        return self.within(lambda *avals: jax.make_jaxpr(run)(*avals))
+
+    def within(self, action: Callable[..., Any]) -> Any:
+        """Runs `action` where `closed` is traced, within loops and meshes around it, for the types of its arguments."""
+        if self.around is None:
+            return action(*self.closed.in_avals)
+        found = list[Any]()
+
+        def told(*args: Any) -> Any:
+            found.append(action(*map(jax.typeof, args)))
+            raise _Done
+
+        outermost = self.around
+        while outermost.around is not None:
+            outermost = outermost.around
+        with contextlib.suppress(_Done):
+            jax.make_jaxpr(self.enclose(told))(*outermost.closed.in_avals)
+        return found[-1]
+
+
+def trace(step: Callable[..., Any], call: Call) -> tuple[Traced, Results]:
+    """The step as equations, and what its results mean. Declined: it does not trace, or has effects."""
+    traced, results = calls.traced(step, call)
+    infos = jax.tree.leaves(traced.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
     if traced.jaxpr.effects:
         raise Declined(f"the step has effects ({', '.join(map(str, traced.jaxpr.effects))}), such as a callback")
-    if len(infos) != len(traced.jaxpr.in_avals):
-        raise Declined("the step has static arguments: bind them by functools.partial")
-    flat = _flat(traced.jaxpr)
+    flat, params = _flat(traced.jaxpr), traced._params
     return Traced(
         traced.fun_name,
         flat,
-        traced.out_tree,
         tuple(at for at, info in enumerate(infos) if info.donated),
+        tuple(tuple(map(_stated, params.get(key, ()))) for key in SHARDINGS),
         dict(params.get("compiler_options_kvs", ())),
         backward_of(flat),
-    )
+    ), results
 
 
 SHARDINGS = ("in_shardings", "out_shardings")
+
+
+def _stated(sharding: Any) -> Any:
+    return None if "Unspecified" in type(sharding).__name__ else sharding
 
 
 def _flat(closed: Any) -> Any:
@@ -113,7 +148,12 @@ def backward_of(closed: Any) -> frozenset[int]:
 
 def is_inside(traced: Traced) -> bool:
     """Whether the body of an equation has a backward pass."""
-    waiting = [body for equation in traced.equations for body in _bodies(equation)]
+    return any(has_backward(body) for equation in traced.equations for body in _bodies(equation))
+
+
+def has_backward(body: Any) -> bool:
+    """Whether a jaxpr has a backward pass, or a body in it."""
+    waiting = [body]
     while waiting:
         for equation in waiting.pop().eqns:
             if "transpose(" in str(equation.source_info.name_stack):
@@ -140,7 +180,8 @@ def run(equation: Any, reads: Sequence[Any], scope: str = "") -> Sequence[Any]:
     inner = _inlined(equation)
     with context(equation, scope):
         if inner is not None:
-            return evaluate(inner.jaxpr, inner.consts, reads)
+            before, after = (equation.params.get(key, ()) for key in SHARDINGS)
+            return _constrained(evaluate(inner.jaxpr, inner.consts, _constrained(reads, before)), after)
         told = equation.primitive.get_bind_params(equation.params)
         functions, params = ((), told) if isinstance(told, dict) else told  # a pair before JAX 0.10
         made = equation.primitive.bind(*functions, *reads, **params)
@@ -151,12 +192,13 @@ def _inlined(equation: Any) -> Any:
     """The body of a call that can be inlined."""
     key = INLINED.get(equation.primitive.name)
     inner = equation.params.get(key) if key else None
-    if inner is None or any(equation.params.get("donated_invars", ())):
-        return None
-    shardings = [each for name in SHARDINGS for each in equation.params.get(name, ())]
-    if any("Unspecified" not in type(each).__name__ for each in shardings):
-        return None
-    return inner if hasattr(inner, "consts") else jex.core.ClosedJaxpr(inner, ())
+    return inner if inner is None or hasattr(inner, "consts") else jex.core.ClosedJaxpr(inner, ())
+
+
+def _constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """The values, sharded as an inlined call asks for."""
+    told = [_stated(each) for each in shardings] or [None] * len(values)
+    return [value if at is None else jax.lax.with_sharding_constraint(value, at) for value, at in zip(values, told)]
 
 
 @contextmanager
@@ -166,6 +208,14 @@ def context(equation: Any, scope: str = "") -> Iterator[None]:
         stack = stack.extend(scope)
     traceback = equation.source_info.traceback
     with source_info_util.user_context(traceback, name_stack=stack), equation.ctx.manager:
+        yield
+
+
+@contextmanager
+def named(equation: Any) -> Iterator[None]:
+    """The names of an equation for those of its body, which have none of their own."""
+    stack = source_info_util.current_name_stack() + equation.source_info.name_stack
+    with source_info_util.user_context(None, name_stack=stack):
         yield
 
 

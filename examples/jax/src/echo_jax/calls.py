@@ -1,0 +1,222 @@
+"""A call of a step as a function of arrays alone.
+
+What else the step is given is fixed: static arguments of jax.jit, and leaves that are no arrays, such as the activation
+functions of an equinox module. What it changes in place, such as a module and an optimizer of flax.nnx, comes back as
+results and is written there after each run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+JITTED = type(jax.jit(lambda: None))
+
+
+class Declined(Exception):
+    """Echo cannot do what was asked; the message says why, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A leaf that is no array."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of a step as leaves: arrays, or their shapes, and what is fixed."""
+
+    own: tuple[Sequence[Any], Mapping[str, Any]]  # arguments and keywords as they were given
+    tree: Any  # of these; a static argument is one leaf
+    leaves: list[Any]
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [leaf for leaf in self.leaves if not isinstance(leaf, Fixed)]
+
+    def key(self) -> Any:
+        """Equal for calls that are traced alike. Errors: TypeError, where a fixed leaf cannot be hashed."""
+        key = self.tree, tuple(leaf if isinstance(leaf, Fixed) else _type_of(leaf) for leaf in self.leaves)
+        hash(key)
+        return key
+
+    def given(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments and keywords with these arrays in place of its own."""
+        waiting = iter(arrays)
+        leaves = [leaf.value if isinstance(leaf, Fixed) else next(waiting) for leaf in self.leaves]
+        args, kwargs = jax.tree.unflatten(self.tree, leaves)
+        return tuple(each.value if isinstance(each, Fixed) else each for each in args), {
+            name: each.value if isinstance(each, Fixed) else each for name, each in kwargs.items()
+        }
+
+    def shaped(self, place: Any = None) -> Call:
+        """The same for shapes and dtypes, on the device `place`; without one, where the arguments say."""
+        leaves = [leaf if isinstance(leaf, Fixed) else shaped(leaf, place) for leaf in self.leaves]
+        return dataclasses.replace(self, leaves=leaves)
+
+
+@dataclass
+class Results:
+    """How flat results of a traced call become those of the step."""
+
+    tree: Any
+    fixed: Mapping[int, Any]  # leaves that are no arrays
+    changed: Sequence[int]  # arrays of the call that the step has changed in place; the last results
+
+    def of(self, call: Call, flat: Sequence[Any]) -> Any:
+        """Writes back what was changed in place."""
+        count = len(flat) - len(self.changed)
+        if self.changed:
+            arrays = call.arrays
+            for at, value in zip(self.changed, flat[count:]):
+                arrays[at] = value
+            _write_back(call.own, call.given(arrays))
+        waiting = iter(flat[:count])
+        leaves = [self.fixed[at] if at in self.fixed else next(waiting) for at in range(self.tree.num_leaves)]
+        return jax.tree.unflatten(self.tree, leaves)
+
+
+def of(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    info = getattr(step, "_jit_info", None)
+    numbers = {number % len(args) for number in getattr(info, "static_argnums", ()) if number < len(args)}
+    names = set(getattr(info, "static_argnames", ()))
+    told = tuple(Fixed(each) if at in numbers else each for at, each in enumerate(args))
+    named = {name: Fixed(each) if name in names else each for name, each in kwargs.items()}
+    leaves, tree = jax.tree.flatten((told, named))
+    return Call(
+        (args, kwargs), tree, [leaf if isinstance(leaf, Fixed) or is_array(leaf) else Fixed(leaf) for leaf in leaves]
+    )
+
+
+def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
+    """What jax.jit(step).trace gives for this call, and what its results mean. Declined: it does not trace."""
+    if hasattr(step, "traced"):  # a step of Echo, as it was rewritten
+        told, found = step.traced(call)
+        return told, found
+    found = Results(None, {}, ())
+    args, kwargs = call.given(call.arrays)
+    try:
+        if isinstance(step, JITTED):
+            made: Any = step
+            told = made.trace(*args, **kwargs)
+            found.tree = told.out_tree
+        else:
+            pure = flat(step, call, found)
+            told = jax.jit(pure).trace(*call.arrays)
+            if donated := _donated(told.jaxpr.jaxpr):
+                told = jax.jit(pure, donate_argnums=donated).trace(*call.arrays)
+    except Declined:
+        raise
+    except Exception as fault:
+        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
+    return told, found
+
+
+def flat(step: Callable[..., Any], call: Call, found: Results) -> Callable[..., Any]:
+    """The step as a function of arrays, which fills `found` when it is traced."""
+
+    def pure(*arrays: Any) -> list[Any]:
+        args, kwargs = call.given(arrays)
+        results = step(*args, **kwargs)
+        leaves, found.tree = jax.tree.flatten(results)
+        found.fixed = {at: leaf for at, leaf in enumerate(leaves) if not is_array(leaf)}
+        after = of(step, args, kwargs)
+        changed = [at for at, (a, b) in enumerate(zip(arrays, after.arrays)) if a is not b]
+        is_alike = after.tree == call.tree and len(after.arrays) == len(arrays)
+        if not is_alike or {*changed} - {*_writable(args, kwargs)}:
+            raise Declined("the step changes its arguments in place: let it return what is new")
+        if any(len(_places(call.arrays, call.arrays[at])) > 1 for at in changed):
+            raise Declined("the step changes in place what two of its arguments share: give it once")
+        found.changed = changed
+        return [leaf for leaf in leaves if is_array(leaf)] + [after.arrays[at] for at in changed]
+
+    pure.__name__ = name_of(step)
+    return pure
+
+
+def _donated(jaxpr: Any) -> tuple[int, ...]:
+    """Arguments that a jitted function within donates, such as that of flax.nnx.jit, and that nothing else reads."""
+    reads = [value for equation in jaxpr.eqns for value in equation.invars] + list(jaxpr.outvars)
+    given = {
+        value
+        for equation in jaxpr.eqns
+        for value, is_donated in zip(equation.invars, equation.params.get("donated_invars", ()))
+        if is_donated
+    }
+    return tuple(at for at, value in enumerate(jaxpr.invars) if value in given and reads.count(value) == 1)
+
+
+def name_of(step: Callable[..., Any]) -> str:
+    return str(getattr(step, "__name__", "step"))
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether it is one, or a number, a tracer, or shape and dtype of an array."""
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+def _type_of(leaf: Any) -> Any:
+    aval, shape = jax.typeof(leaf), shaped(leaf)
+    return aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)), getattr(shape, "sharding", None)
+
+
+def _places(arrays: Sequence[Any], value: Any) -> list[int]:
+    return [at for at, each in enumerate(arrays) if each is value and isinstance(each, jax.Array)]
+
+
+# ---- What is changed in place: objects of flax.nnx, where that is in use
+
+
+def _is_object(value: Any) -> bool:
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(value, nnx.Pytree)
+
+
+def _writable(args: Any, kwargs: Any) -> Iterator[int]:
+    """Arrays within objects that can be changed from outside."""
+    begin = 0
+    for each in jax.tree.leaves((args, kwargs), is_leaf=_is_object):
+        count = sum(is_array(leaf) for leaf in jax.tree.leaves(each))
+        if _is_object(each):
+            yield from range(begin, begin + count)
+        begin += count
+
+
+def _write_back(own: Any, changed: Any) -> None:
+    nnx = sys.modules["flax.nnx"]
+    for mine, other in zip(jax.tree.leaves(own, is_leaf=_is_object), jax.tree.leaves(changed, is_leaf=_is_object)):
+        if _is_object(mine):
+            nnx.update(mine, nnx.state(other))
+
+
+# ---- Shapes and faults
+
+
+def first_line(fault: Exception) -> str:
+    text = str(fault).strip().splitlines()
+    return f"{type(fault).__name__}: {text[0][:200]}" if text else type(fault).__name__
+
+
+def shaped(leaf: Any, place: Any = None) -> Any:
+    """Shape and dtype of an argument, on the device `place`; without one, where the argument says. What is no array,
+    such as a Python number, stays as it is.
+    """
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        return leaf
+    sharding = place
+    if place is None and not isinstance(leaf, jax.core.Tracer):
+        is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
+        sharding = getattr(leaf, "sharding", None) if is_stated else None
+    weak = bool(getattr(leaf, "weak_type", False))
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
