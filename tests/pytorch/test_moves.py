@@ -18,7 +18,7 @@ from test_predictions import Step, of_module, trained
 from torch import nn
 
 import echo_torch
-from echo_torch import halves, moves, titan
+from echo_torch import halves, moves
 from echo_torch.options import OptionError, rate_of
 from echo_torch.say import EchoWarning, warn_once
 
@@ -257,7 +257,6 @@ class Asked(Case):
     def test_who_cannot_carry_it_out(self):
         for ask in (
             lambda: echo_torch.partitioner(offload="25GB/s"),
-            lambda: titan._settings({"offload": "25GB/s"}),
             lambda: echo_torch.estimate(nn.Linear(4, 4), torch.randn(2, 4), compiled=True, offload="25GB/s"),
         ):
             with self.assertRaisesRegex(OptionError, "^offload= is carried out by echo_torch.backend, not .*$"):

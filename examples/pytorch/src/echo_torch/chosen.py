@@ -23,7 +23,7 @@ from echo_torch.judge import Judged
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Live, Report, Watch
-from echo_torch.say import TOO_LONG, log, took_too_long
+from echo_torch.say import TOO_LONG, log, size, took_too_long
 from echo_torch.steps import halves_of
 
 TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
@@ -125,7 +125,7 @@ class Chooser:
                 elif limit is not None and self._needs(default) <= limit:
                     raise Needless("it fits the budget by Inductor's own partition")
                 self.limit, self.judged_default, self.views = limit, default, dict[tuple[int, int], View]()
-                out: Unknown = Needless(f"no plan promises less than Inductor's default, {default.peak / 1e6:.1f} MB")
+                out: Unknown = Needless(f"no plan promises less than Inductor's default, {size(default.peak)}")
                 for asked in self._asked(found):
                     try:
                         self._try(asked, found)
@@ -162,10 +162,10 @@ class Chooser:
         self.asked[asked] = made
         judged = made.judged
         if self.others_follow and judged.kept > default.kept:
-            kept = f"{judged.kept / 1e6:.1f} MB between its halves, and Inductor's default {default.kept / 1e6:.1f} MB"
+            kept = f"{size(judged.kept)} between its halves, and Inductor's default {size(default.kept)}"
             raise Needless(f"the plan keeps {kept}")
         if self.is_inner and judged.peak > default.peak:
-            peak = f"{judged.peak / 1e6:.1f} MB at its peak, and Inductor's default {default.peak / 1e6:.1f} MB"
+            peak = f"{size(judged.peak)} at its peak, and Inductor's default {size(default.peak)}"
             raise Needless(f"the plan needs {peak}")
         found.append(made)
 
@@ -274,6 +274,8 @@ class Chooser:
         """
         if not self.is_inner:
             return self._no_more_between(asked.view)
+        if out.asked is not asked:  # the same plan again: by the replay its peak is none of the default's
+            return asked.between // 2
         over, kept = out.judged.peak - self.judged_default.peak, out.plan.peak_bytes - out.asked.between
         return between.fewer(asked.between, self._view(asked.view, 0).peak, kept, over)
 
@@ -339,8 +341,8 @@ class Chooser:
         if not in_time or needs > most or (needs == default_needs and not is_faster):
             least, within = min(self._needs(each.judged) for each in found), " within the time that is asked for"
             raise Needless(
-                f"Inductor's default {'keeps' if self.is_inner else 'needs'} {default_needs / 1e6:.1f} MB, and Echo "
-                f"found nothing below{within if self.limit is None else ''}: {least / 1e6:.1f} MB"
+                f"Inductor's default {'keeps' if self.is_inner else 'needs'} {size(default_needs)}, and Echo "
+                f"found nothing below{within if self.limit is None else ''}: {size(least)}"
             )
         return {
             "reason": None,
@@ -370,10 +372,7 @@ class Chooser:
         limit = self.options.bytes_of(default)
         if limit is not None and found > limit:
             what = "that is kept between the halves" if self.is_inner else "peak found"
-            text = (
-                f"a budget of {limit / 1e6:.1f} MB cannot be met under Inductor: the least {what} is "
-                f"{found / 1e6:.1f} MB"
-            )
+            text = f"a budget of {size(limit)} cannot be met under Inductor: the least {what} is {size(found)}"
             if self.options.strict:
                 raise BudgetError(text)
             say.warn_once("Echo: " + text)

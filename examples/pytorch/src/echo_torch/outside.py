@@ -350,7 +350,8 @@ class Watch:
             if step.needs_a_word:
                 log.warning("echo: %s", step.table())
             else:
-                log.info("echo: a whole step: %s", step)
+                tell = log.info if step.planned else log.debug
+                tell("echo: a whole step: %s", step)
         if any(step.contradicts_costs for step in self.whole.values()):
             self._measure_again()
         known = {(part.reason, part.where) for step in self.whole.values() for part in step.outside}

@@ -23,7 +23,7 @@ from echo_torch.link import link_of
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
-from echo_torch.say import TOO_LONG, EchoWarning, log, took_too_long, warn_once
+from echo_torch.say import TOO_LONG, EchoWarning, log, size, took_too_long, warn_once
 from echo_torch.steps import HalfPeaks, halves_of
 from echo_torch.where import function_of
 
@@ -338,7 +338,7 @@ def _check(wanted: _Wanted, peak: int, kept: int) -> None:
     is_above = peak > wanted.default_peak or (wanted.others_follow and kept > wanted.default_kept)
     if is_above or found > default or (found == default and not is_faster):
         raise Needless(
-            f"its default {needs} {default / 1e6:.1f} MB, and Echo found nothing below {found / 1e6:.1f} MB"
+            f"its default {needs} {size(default)}, and Echo found nothing below {size(found)}"
             + (": no plan of this kind needs less" if bound is not None and bound >= default else "")
         )
 
@@ -351,9 +351,9 @@ def _plan_larger_anew(host: Host) -> list[str]:
     if now is None or now.frame_compile_id + 2 >= hooks.dynamo_config.recompile_limit:
         return ["larger sizes run by this plan: torch._dynamo.config.recompile_limit allows no other"]
     for node in host.placeholders:
-        size = node.meta.get("val")
-        if isinstance(size, torch.SymInt):
-            bool(size <= LARGER * max(number(size), 1))
+        extent = node.meta.get("val")
+        if isinstance(extent, torch.SymInt):
+            bool(extent <= LARGER * max(number(extent), 1))
     return []
 
 
@@ -362,8 +362,8 @@ def check_budget(options: Options, default: int, found: int, bound: int | None, 
     budget = options.bytes_of(default)
     if budget is None or found <= budget:
         return
-    text = f"a budget of {budget / 1e6:.1f} MB cannot be met: the least {what} found is {found / 1e6:.1f} MB"
-    text += f", and none lies below {bound / 1e6:.1f} MB" if bound is not None else ""
+    text = f"a budget of {size(budget)} cannot be met: the least {what} found is {size(found)}"
+    text += f", and none lies below {size(bound)}" if bound is not None else ""
     if options.strict:
         raise BudgetError(text)
     warn_once("Echo: " + text)

@@ -29,6 +29,11 @@ class EchoWarning(UserWarning):
     """PyTorch's default partition is used, or a budget is not met; the text says why, and what to do."""
 
 
+def size(count: int) -> str:
+    """So many bytes, as text."""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+
+
 def took_too_long(fault: Exception) -> bool:
     """Whether the planner gave up because its time was over."""
     return isinstance(fault, RuntimeError) and "took longer" in str(fault)
@@ -112,7 +117,7 @@ def summary(reports: Sequence[Report]) -> str:
     parts += [f"what waits for the backward pass {_less(kept)}"] if kept else []
     parts += [_time(planned)] if planned else []
     if away := sum(report.offloaded_bytes for report in planned):
-        parts.append(f"{away / 1e6:,.1f} MB wait in the host's memory")
+        parts.append(f"{size(away)} wait in the host's memory")
     replaced = sum(report.checkpoints for report in planned)
     if replaced:
         parts.append(f"{replaced} checkpointed regions planned anew")

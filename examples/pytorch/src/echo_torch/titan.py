@@ -39,7 +39,7 @@ from echo_torch.link import Link
 from echo_torch.options import Asked, BudgetError, Options, options_of, rate_of
 from echo_torch.partition import agreed, check_budget, reports, said
 from echo_torch.report import Report
-from echo_torch.say import warn_once
+from echo_torch.say import size, warn_once
 
 LOSS = ("loss", "lm_head")  # modules whose gradients do not have anything made again for them
 TRIES = 5  # plans for one budget
@@ -181,7 +181,7 @@ def _chosen(read: Callable[[], OneGraph], settings: Options, config: Any) -> dic
             found.append(_planned(host, core, settings, budget, link, config))
         peak, again, away, bound = min(found, key=lambda each: each[0])
         if peak >= kept:
-            raise Unknown(f"it needs {kept / 1e6:.1f} MB so, and nothing less was found")
+            raise Unknown(f"it needs {size(kept)} so, and nothing less was found")
         values = [list(place) for place in away]  # as the other ranks read them
         return {"fault": None, "again": again, "away": values, "peaks": [kept, peak, found[-1][3]]}
     except Exception as fault:
