@@ -46,20 +46,26 @@ class Policies(unittest.TestCase):
 
     def test_names_on_the_host_are_candidates_where_the_compiler_moves_them(self) -> None:
         """By a compiler that is made up: what is offloaded leaves the device."""
-        each = models.llama(layers=1, words=256)
+        asked: list[Any] = []
 
-        def judged(step: Any, args: Any, kwargs: Any, **options: Any) -> Any:
-            compiled = compile_step(step, args, kwargs, **options)
-            asked.append(str(step))
-            sizes = dataclasses.replace(compiled.sizes, temp=1, host=7) if len(asked) == 5 else compiled.sizes
-            return dataclasses.replace(compiled, sizes=sizes)
+        def named(policy: Any) -> Any:
+            def layer(x: jax.Array) -> jax.Array:
+                return jnp.tanh(jax.ad_checkpoint.checkpoint_name(x @ x, "product"))
 
-        asked: list[str] = []
+            asked.append(policy)
+            return jax.grad(lambda x: jnp.sum(jax.checkpoint(layer, policy=policy)(x)))
+
+        def judged(*told: Any, **options: Any) -> Any:
+            compiled = compile_step(*told, **options)
+            if "offload" not in getattr(asked[-1], "__qualname__", ""):
+                return compiled
+            return dataclasses.replace(compiled, sizes=dataclasses.replace(compiled.sizes, temp=1, host=7))
+
         with unittest.mock.patch("echo_jax.policy.compile_step", judged):
-            chosen = echo_jax.policy(build, each.parameters, *each.batch, compiler_options=OPTIONS, tries=4)
+            chosen = echo_jax.policy(named, models.shape(64, 64), compiler_options=OPTIONS, tries=4)
         self.assertEqual((chosen.best.temp, chosen.best.host), (1, 7))
         pasted = eval(chosen.best.line, {"jax": jax})
-        self.assertGreater(echo_jax.explain(build(pasted), each.parameters, *each.batch).sizes.temp, 0)
+        self.assertGreater(echo_jax.explain(named(pasted), models.shape(64, 64)).sizes.temp, 0)
 
     def test_finds_names_within_loops(self) -> None:
         def loss(policy: Any, x: jax.Array) -> jax.Array:
