@@ -28,10 +28,10 @@ from programs import faults_under_inductor
 from random_program import Program
 from support import Case
 from test_distributed import run_ranks
+from test_parts import Perceptron
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils.checkpoint import checkpoint
 
 import echo_torch
 from echo_torch import chosen, inductor, judge, lowered
@@ -64,20 +64,6 @@ def transformer(blocks: int = 1, batch: int = 8) -> Step:
 
 def deep() -> Step:
     return transformer(blocks=2)
-
-
-class Perceptron(nn.Module):
-    def __init__(self, marked: bool) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-        self.marked = marked
-
-    def inner(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.down(nn.functional.gelu(self.up(self.norm(x))))
-        return made
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + (checkpoint(self.inner, x, use_reentrant=False) if self.marked else self.inner(x))
 
 
 def perceptrons(marked: bool = False) -> Step:

@@ -24,7 +24,6 @@ from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Live, Report, Watch
 from echo_torch.say import TOO_LONG, log, size, took_too_long
-from echo_torch.steps import halves_of
 
 TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
@@ -43,9 +42,8 @@ class Asked:
 
     view: int
     part: float  # of the budget, or of the time, that the user asks for
-    between: (
-        int  # bytes that the planner adds where the backward half begins: the larger, the less the plan keeps there
-    )
+    # Bytes that the planner adds where the backward half begins: the larger, the less the plan keeps there.
+    between: int
     after: Candidate | None = None  # that is to be bettered
 
 
@@ -264,9 +262,9 @@ class Chooser:
 
     def _no_more_between(self, kind: int) -> int:
         """The bytes with which a plan that keeps more between its halves than the default has a higher peak, too."""
-        view = self._view(kind, 0)
-        halves = halves_of(view.graph, self.host.calls, self.host.tangents, self.order)
-        return view.peak - halves.kept if halves else 0
+        far = between.FAR_ABOVE * self.judged_default.peak
+        waiting = self._view(kind, far).peak - far
+        return max(self._view(kind, 0).peak - waiting, 0)
 
     def _better_between(self, asked: Asked, out: Candidate) -> int:
         """The bytes to add where the backward half begins, after a plan that keeps more there than the default, or
@@ -336,9 +334,9 @@ class Chooser:
         best, default = min(found, key=self._rank), self.judged_default
         needs, default_needs = self._needs(best.judged), self._needs(default)
         in_time = self.limit is not None or self._used(best) <= 1
-        most = default_needs if self.limit is not None or self._overhead(best) < 0 else LEAST_GAIN * default_needs
-        is_faster = self.marked and needs == default_needs and self._overhead(best) < 0
-        if not in_time or needs > most or (needs == default_needs and not is_faster):
+        is_faster = self._overhead(best) < 0
+        pays = needs < (default_needs if self.limit is not None or is_faster else LEAST_GAIN * default_needs)
+        if not in_time or not (pays or (self.marked and is_faster and needs == default_needs)):
             least, within = min(self._needs(each.judged) for each in found), " within the time that is asked for"
             raise Needless(
                 f"Inductor's default {'keeps' if self.is_inner else 'needs'} {size(default_needs)}, and Echo "

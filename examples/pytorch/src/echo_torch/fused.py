@@ -56,7 +56,7 @@ def compiled(
     """
     from echo_torch.inductor import OfBackend
 
-    _check(mode)
+    _check_mode(mode)
     watched, before = outside.graph_of(graph), len(reports)
     partitioner = OfBackend(options, distrust, watched, names_of(graph))
     key = remembered.key_of(graph, inputs, lambda: (partitioner.uuid(), mode, sorted(others.items())))
@@ -89,7 +89,7 @@ def compiled(
     return None
 
 
-def _check(mode: str | None) -> None:
+def _check_mode(mode: str | None) -> None:
     """OptionError: Inductor has no mode of that name."""
     if mode is not None and hooks.InductorWrapper is not None:
         try:

@@ -260,18 +260,28 @@ class _Wanted:
 
     def plan(self) -> Any:
         """The plan that is best. Needless: the default is."""
-        if not self.is_inner:
-            plan = self._least(self.graph, self.default_peak, self.options.bytes_of(self.default_peak))
-            halves = self.halves(plan)
-            if not self.others_follow or halves is None or halves.kept <= self.default_kept:
-                return plan
-        return self._least_kept()
+        if self.is_inner:
+            return self._least_kept()
+        budget = self.options.bytes_of(self.default_peak)
+        plan = self._least(self.graph, self.default_peak, budget)
+        halves = self.halves(plan)
+        if not self.others_follow or halves is None or halves.kept <= self.default_kept:
+            return plan
+        # With so many bytes added, what keeps more between its halves than the default has too high a peak.
+        far = between.FAR_ABOVE * self.default_peak
+        waiting = self._with(far).replay(self.order, writes_over=False)[0] - far
+        extra = max(min(self.default_peak, budget or self.default_peak) - waiting, 0)
+        return self._least(self._with(extra), self.default_peak, budget)
+
+    def _with(self, extra: int) -> Any:
+        """The graph with so many bytes added where the backward half begins."""
+        return self.host.core(between.with_bytes(self.facts, self.host.calls, extra))
 
     def _least_kept(self) -> Any:
         """The plan that keeps least between its halves, of those that need no more at their peak than the default."""
         extra, budget = between.FAR_ABOVE * self.default_peak, self.options.bytes_of(self.default_kept)
         for _ in range(1 + between.LOWER_PEAKS):
-            view = self.host.core(between.with_bytes(self.facts, self.host.calls, extra))
+            view = self._with(extra)
             peak, *_ = view.replay(self.order, writes_over=False)
             plan = self._least(view, peak, None if budget is None else peak - self.default_kept + budget)
             over = self.graph.replay(plan)[0] - self.default_peak
