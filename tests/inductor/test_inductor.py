@@ -32,6 +32,7 @@ from test_parts import Perceptron
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.checkpoint import checkpoint
 
 import echo_torch
 from echo_torch import chosen, inductor, judge, lowered
@@ -56,6 +57,12 @@ class Block(nn.Module):
         scores = (q @ k.transpose(-1, -2) / 8).softmax(-1)
         x = x + self.drop(self.out(self.drop(scores) @ v))
         return x + self.drop(self.down(nn.functional.gelu(self.up(self.norms[1](x)))))
+
+
+class CheckpointedBlock(Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = checkpoint(super().forward, x, use_reentrant=False)
+        return made
 
 
 def transformer(blocks: int = 1, batch: int = 8) -> Step:
@@ -367,6 +374,12 @@ class Choice(Case):
         self.assertIsNone(report.reason, report.tried)
         self.assertLessEqual(report.peak, report.default_peak)
         self.assertLess(report.overhead, 0)
+
+    def test_checkpoints_that_draw_again_with_a_kept_random_state(self) -> None:
+        step = Step(CheckpointedBlock(), squares, [torch.randn(8, 64, WIDTH)], [])
+        with torch._inductor.config.patch(fallback_random=True):
+            report = judged(lambda: step)
+        self.assertIsNotNone(report.default_peak, report.reason)
 
     def test_planning_that_takes_too_long_is_told(self) -> None:
         self.assertIn("seconds=", judged(perceptrons, seconds=1e-6).reason)

@@ -343,6 +343,13 @@ class Words(Case):
         self.assertTrue(all(record.levelno <= logging.INFO for record in said.records))
         self.assertTrue(any("found nothing below" in record.getMessage() for record in said.records))
 
+    def test_keep_that_names_no_module_is_said(self):
+        model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+        say.warn_once.cache_clear()
+        with self.assertWarnsRegex(say.EchoWarning, r"keep='linear.1' names no module: did you mean '[012]'\?"):
+            compiled = torch.compile(model, backend=echo_torch.eager_backend(keep=["linear.1", "2"]))
+            compiled(torch.randn(32, 64)).square().sum().backward()
+
     def test_nothing_is_shown_where_no_terminal_is(self):
         program = (
             "import support, torch; m = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU());"

@@ -12,6 +12,7 @@ What draws random numbers and may run again reads the `state` of the generator, 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import fnmatch
 import functools
 import hashlib
@@ -258,6 +259,13 @@ class Host:
             raise Unknown(f"the result of {self.named(node)} is marked to be offloaded to the host")
         by_name = any(fnmatch.fnmatch(layer, pattern) for pattern in self.keep)
         return by_name or any(mark in KEPT for mark in marks)
+
+    @property
+    def unmatched(self) -> dict[str, str]:
+        """The patterns of `keep` that name no module here, and the path that is most like each."""
+        paths = sorted({call.layer for call in self.calls} - {""})
+        missed = [pattern for pattern in self.keep if not fnmatch.filter(paths, pattern)]
+        return {each: next(iter(difflib.get_close_matches(each, paths, 1, cutoff=0.0)), "") for each in missed}
 
     def _returned(self, outputs: list[Any]) -> list[Place]:
         """What outputs stand for that hold memory: an input that is written, as it was written last."""

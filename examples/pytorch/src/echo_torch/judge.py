@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -204,6 +205,7 @@ class _Run(TorchDispatchMode):
     """Follows the storages of one run."""
 
     of_this_thread: _Run | None = None
+    supports_higher_order_operators = True
 
     def __init__(self, given: Sequence[Any], modules: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__()
@@ -233,6 +235,8 @@ class _Run(TorchDispatchMode):
         self.now()
         before = list(self.storages.values())
         made = func(*args, **(kwargs or {}))
+        if isinstance(func, HigherOrderOperator):
+            func, args = _runs_within(func, args)
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
         if tensors and func not in PLACES and not func.is_view:
             job = pytree.tree_map_only(torch.Tensor, Like, (func, args, kwargs or {}))
@@ -301,6 +305,14 @@ class _Run(TorchDispatchMode):
         self.storages[storage._cdata] = _Storage(storage._weak_ref(), size, _line())
         if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
+
+
+def _runs_within(func: HigherOrderOperator, args: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The operator that runs with a random state which is kept or given, and its arguments. Unknown: another one."""
+    for at, inner in enumerate(args[:2]):
+        if isinstance(inner, OpOverload):
+            return inner, tuple(args[at + 1 :])
+    raise Unknown(f"what {func.name()} runs is not known ahead")
 
 
 def _rounded(size: int, device: torch.device) -> int:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from echo_torch import costs, hooks
 from echo_torch.card import Card
-from echo_torch.graph import Unknown, holds_memory, number
+from echo_torch.graph import Unknown, holds_memory, leaves, number
 from echo_torch.halves import Halves
 from echo_torch.judge import Code, Judged, judge
 from echo_torch.where import layer_of
@@ -31,6 +31,7 @@ class Step:
 
     inputs: Sequence[Any]  # of the forward half, without memory
     own: int  # outputs of the forward half that are the user's
+    kinds: Sequence[str]  # what each of those is, by AOTAutograd's description
     static: Sequence[int]  # places of inputs that lie where they lay before
     card: Card | None = None  # that the halves are lowered for, where it is not here
 
@@ -72,12 +73,12 @@ class Step:
         kept = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in gradients]
         lent = {_storage(value) for value in (*given, *values[: self.own], *kept) if isinstance(value, torch.Tensor)}
         donated = [sizes + at for at, node in enumerate(tensors) if _storage(node.meta["val"]) not in lent]
-        kinds = [type(of).__name__ for of in outputs.meta["desc"][: self.own]]
+        added = sum(kind.startswith(("InputMutation", "IntermediateBase")) for kind in self.kinds)
         return SimpleNamespace(
             static_input_indices=list(self.static),
-            num_mutated_inp_runtime_indices=kinds.count("InputMutationAOTOutput"),
+            num_mutated_inp_runtime_indices=self.kinds.count("InputMutationAOTOutput"),
             bw_donated_idxs=donated if hooks.functorch_config.donated_buffer else None,
-            outputs=len(kinds) - sum(kind.startswith(("InputMutation", "IntermediateBase")) for kind in kinds),
+            outputs=self.own - added,
         )
 
     def _lower(self, half: Any, inputs: Sequence[Any], outputs: int | None = None) -> Code:
@@ -100,10 +101,13 @@ class Step:
         return Code(made.source_code, made.constants, modules)
 
 
-def step_of(joint_inputs: Any, num_fwd_outputs: int, more: Mapping[str, Any], card: Card | None = None) -> Step:
+def step_of(
+    joint: fx.GraphModule, joint_inputs: Any, num_fwd_outputs: int, more: Mapping[str, Any], card: Card | None = None
+) -> Step:
     """The step of a partition that AOTAutograd asks for."""
     static = more.get("static_lifetime_input_indices") or ()
-    return Step(joint_inputs[0], num_fwd_outputs, static, card)
+    described = [*leaves(joint.graph.output_node().meta["desc"])][:num_fwd_outputs]
+    return Step(joint_inputs[0], num_fwd_outputs, [type(of).__name__ for of in described], static, card)
 
 
 def _storage(value: torch.Tensor) -> int:

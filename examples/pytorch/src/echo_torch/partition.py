@@ -108,6 +108,7 @@ def halves_of_joint(
                 lent=lent,
                 names=names,
             )
+        report.unmatched = host.unmatched
         watch.lap("reading")
         if lowered_as is None:
             plan, digest = plan_for(host, default, options, report, watch, ranks, static)
@@ -115,7 +116,7 @@ def halves_of_joint(
                 halves = Builder(host, plan.steps).build()
             watch.lap("building")
         else:
-            step = lowered_as(joint_inputs, num_fwd_outputs, more)
+            step = lowered_as(joint, joint_inputs, num_fwd_outputs, more)
             halves, digest = Chooser(host, default, step, options, report, static).choose(watch, ranks)
     except (BudgetError, OptionError):
         agreed(ranks, None)

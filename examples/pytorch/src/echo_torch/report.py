@@ -59,6 +59,7 @@ class Report:
     # partition and by Echo's plan, which makes them least.
     default_kept: int | None = None
     kept: int | None = None
+    unmatched: dict[str, str] = field(default_factory=dict)  # patterns of `keep` without a module, and the nearest path
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan
 
     def take(self, plan: Any) -> None:

@@ -154,6 +154,10 @@ def tell() -> None:
         show_on_terminal()
         level = logging.INFO if any(report.reason is None for report in reports) else logging.DEBUG
         log.log(level, "%s", summary(reports))
+        for pattern in set.intersection(*(set(report.unmatched) for report in reports)):
+            near = next(filter(None, (report.unmatched[pattern] for report in reports)), "")
+            hint = f": did you mean {near!r}?" if near else ""
+            warn_once(f"Echo: keep={pattern!r} names no module{hint}")
 
 
 def forget() -> None:
