@@ -29,6 +29,7 @@ from random_program import Program
 from support import Case
 from test_distributed import run_ranks
 from test_parts import Perceptron
+from test_report import page_of
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -200,7 +201,8 @@ class Judge(Case):
         """Without compiling, the same is found; and no point of the front beats another."""
         how = {"compiled": True, "max_overhead": 0.9, "points": 1}
         before = len(echo_torch.reports())
-        found = echo_torch.estimate(step.module, step.inputs, step.loss_fn, step.labels, **how)
+        found, data, _ = page_of(step.module, step.inputs, step.loss_fn, step.labels, **how)
+        self.assertEqual([side["peak"] for side in data["sides"]], [found.default_peak, found.echo_peak])
         self.assertEqual(len(echo_torch.reports()), before)
         self.assertEqual(echo_torch.say._untold, [])
         self.assertEqual((found.default_peak, found.echo_peak), (report.default_peak, report.peak))
@@ -220,11 +222,6 @@ class Judge(Case):
         ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
         self.assertEqual(ran.stdout, "['0.weight', '0.bias']\n", ran.stderr)
 
-    def test_an_estimate_has_no_page(self) -> None:
-        step = transformer()
-        with self.assertRaisesRegex(ValueError, "leave it or compiled= out"):
-            echo_torch.estimate(step.module, step.inputs, step.loss_fn, compiled=True, report="page")
-
     def test_a_gradient_that_autograd_copies(self) -> None:
         default = self.trained(convolution_behind_a_matrix)[1]
         self.trained(convolution_behind_a_matrix, echo_torch.partitioner())
@@ -237,7 +234,7 @@ class Judge(Case):
         judged = judge._Run.judged
 
         def counted(run: Any, prices: Any) -> Any:
-            moved.append(sum(run.moved))
+            moved.append(sum(work.moved for work in run.work))
             return judged(run, prices)
 
         with unittest.mock.patch.object(judge._Run, "judged", counted):

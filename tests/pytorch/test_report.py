@@ -30,20 +30,22 @@ def step():
     return module, (torch.randn(8, 3, 16, 16),), torch.nn.functional.cross_entropy, (torch.randint(10, (8,)),)
 
 
-class Report(unittest.TestCase):
-    def page(self, **options):
-        """The estimate, and the data of the page that is drawn of it where no program is at hand."""
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"PATH": ""}):
-            target = pathlib.Path(folder, "made", "report")
-            found = echo_torch.estimate(*step(), report=target, **options)
-            self.assertEqual([file.name for file in target.iterdir()], ["index.html"])
-            page = (target / "index.html").read_text(encoding="utf-8")
-        packed = re.search(r'id="data">([^<]*)<', page)[1]
-        return found, json.loads(gzip.decompress(base64.b64decode(packed))), page
+def page_of(*of, **options):
+    """The estimate, the data of the page that is drawn of it, and the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder, "made", "report")
+        found = echo_torch.estimate(*of, report=target, **options)
+        assert [file.name for file in target.iterdir()] == ["index.html"]
+        page = (target / "index.html").read_text(encoding="utf-8")
+    packed = re.search(r'id="data">([^<]*)<', page)[1]
+    return found, json.loads(gzip.decompress(base64.b64decode(packed))), page
 
+
+class Report(unittest.TestCase):
     def test_the_page_shows_both_columns_of_the_estimate(self):
         for options in ({"max_overhead": 0.2}, {"budget": 1 << 40}):
-            found, data, page = self.page(**options)
+            with mock.patch.dict(os.environ, {"PATH": ""}):  # no program is at hand
+                found, data, page = page_of(*step(), **options)
             self.assertEqual(data["before"]["peak"], found.default_peak, options)
             self.assertEqual(data["plan"]["peak"], found.echo_peak, options)
             self.assertEqual([side["peak"] for side in data["sides"]], [found.default_peak, found.echo_peak])

@@ -342,15 +342,32 @@ std::string page(graph& g, const std::string& name, const std::vector<std::uint3
                                                  .max_overhead = std::round(plan->max_overhead * 1e4) / 1e4});
 }
 
-/// The page of a program that somebody else has planned: its nodes run in the order in which they were added.
-std::string page_of_program(graph& g, const std::string& name) {
-    const echo::snapshot s = read(g, true);
-    std::vector<std::uint32_t> order(s.node_count());
-    std::iota(order.begin(), order.end(), 0U);
-    echo::schedule own = scheduled(s, order);
-    echo::plan_report figures = echo::format::report_of_steps(s, own);
-    const echo::plan made(echo::strategy::budget, std::move(own), {.encode = false}, std::move(figures));
-    return echo::report::report_of({.name = name, .graph = &s, .made = &made, .made_here = false});
+/// A program that somebody else has planned: its nodes run in the order in which they were added.
+struct program {
+    echo::snapshot s;
+    echo::plan made;
+
+    explicit program(graph& g) : s(read(g, true)), made(planned_as(s)) {}
+
+    static echo::plan planned_as(const echo::snapshot& s) {
+        std::vector<std::uint32_t> order(s.node_count());
+        std::iota(order.begin(), order.end(), 0U);
+        echo::schedule own = scheduled(s, order);
+        echo::plan_report figures = echo::format::report_of_steps(s, own);
+        return {echo::strategy::budget, std::move(own), {.encode = false}, std::move(figures)};
+    }
+
+    [[nodiscard]] echo::report::subject named(const std::string& name) const {
+        return {.name = name, .graph = &s, .made = &made, .made_here = false, .is_program = true};
+    }
+};
+
+/// The page of such a program, beside `other` where there is one.
+std::string page_of_program(graph& g, const std::string& name, graph* other, const std::string& other_name) {
+    const program one(g);
+    if (other == nullptr) return echo::report::report_of(one.named(name));
+    const program two(*other);
+    return echo::report::comparison_of(one.named(name), two.named(other_name));
 }
 
 } // namespace
@@ -400,6 +417,7 @@ NB_MODULE(_core, m) {
         .def("halves", &halves_of_plan, "plan"_a, "boundary"_a, "handed"_a, unlocked)
         .def("halves", &halves_of_order, "order"_a, "boundary"_a, "handed"_a, unlocked)
         .def("page", &page, "name"_a, "order"_a, "plan"_a.none(), unlocked)
-        .def("program_page", &page_of_program, "name"_a, unlocked)
+        .def("program_page", &page_of_program, "name"_a, "other"_a = nb::none(), "other_name"_a = "",
+             unlocked)
         .def("front", &front, "points"_a, "seconds"_a, "link"_a = nb::none(), unlocked);
 }

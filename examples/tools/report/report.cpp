@@ -96,13 +96,16 @@ std::string report_of(const subject& shown) {
 
 std::string comparison_of(const subject& before, const subject& after) {
     const bool same = before.graph == after.graph; // which then stands in the page once
-    const std::array<side, 2> sides{
-        side{.title = before.name, .of = before.graph, .steps = &before.made->steps()},
-        side{.title = after.name,
-             .graph = same ? 0U : 1U,
-             .of = after.graph,
-             .steps = &after.made->steps(),
-             .arena = after.arena}};
+    const std::array<side, 2> sides{side{.title = before.name,
+                                         .of = before.graph,
+                                         .steps = &before.made->steps(),
+                                         .has_reasons = !before.is_program},
+                                    side{.title = after.name,
+                                         .graph = same ? 0U : 1U,
+                                         .of = after.graph,
+                                         .steps = &after.made->steps(),
+                                         .has_reasons = !after.is_program,
+                                         .arena = after.arena}};
     return make_page(head_of(before, after), text_of([&](json_out& out) {
                          put_key(out, "graphs");
                          out.put("[");

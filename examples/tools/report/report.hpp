@@ -22,6 +22,7 @@ struct subject {
     const plan_front* front = nullptr;  ///< nullptr: the front is not drawn
     double max_overhead = 0.05;         ///< what the plan was asked for, if it was for the least peak
     bool made_here = true;              ///< not so: nothing is known of what was asked for
+    bool is_program = false;            ///< what an engine runs, each node once: nothing is planned in it
     std::vector<std::string> notes{};   ///< beside those of the plan's report
 };
 

@@ -22,6 +22,7 @@ struct side {
     std::size_t graph = 0;              ///< which of the report's graphs it runs
     const snapshot* of = nullptr;       ///< that graph
     const schedule* steps = nullptr;    ///< in its order
+    bool has_reasons = true;            ///< not so: nobody asks why its values stay
     const memory_plan* arena = nullptr; ///< nullptr: nothing is said of places
 };
 
@@ -93,7 +94,8 @@ inline void put_side(json_out& out, const side& shown) {
     const snapshot& s = *shown.of;
     const storages found = storages_of(s, *shown.steps);
     const std::vector<storage_id> ids = detail::passing(found.live);
-    std::vector<reason> reasons = reasons_of(s, *shown.steps, found);
+    std::vector<reason> reasons;
+    if (shown.has_reasons) reasons = reasons_of(s, *shown.steps, found);
     std::erase_if(reasons, [&](const reason& why) { return found.live[why.storage].bytes == 0; });
     const footprint_result judged = footprint(s, *shown.steps);
     out.put("{");

@@ -131,6 +131,9 @@ inline page_head head_of(const subject& shown) {
 
 /// What came of a plan and what is proved of it, of one of two.
 inline std::string named_sentences(const subject& shown) {
+    if (shown.is_program)
+        return shown.name + ": " + grouped(shown.graph->node_count()) + " nodes, and " +
+               format::show_bytes(shown.made->report().peak_bytes) + " at the peak.";
     return shown.name + ": " + outcome_sentence(shown) + " " + bound_sentence(shown);
 }
 
@@ -152,16 +155,22 @@ inline page_head head_of(const subject& before, const subject& after) {
         return tile{std::move(label), show_bytes(is),
                     "from " + show_bytes(was) + ", " + change_text(was, is)};
     };
+    std::vector<tile> tiles{tile_of("Peak", a.peak_bytes, b.peak_bytes)};
+    const bool are_plans = !before.is_program && !after.is_program;
+    if (are_plans) {
+        tiles.push_back(tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes));
+        tiles.push_back({"Recomputation", again_text(b), "from " + again_text(a) + " of a step's time"});
+    }
+    tiles.push_back(
+        {"Time of a step", step_text(after),
+         "from " + step_text(before) + (are_plans ? ", as the plans count it" : ", as modelled")});
+    tiles.push_back(tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes));
+    if (are_plans) tiles.push_back(tile_of("Resident", a.resident_bytes, b.resident_bytes));
     return {.title = before.name + " → " + after.name,
-            .subtitle = before.graph == after.graph ? "two plans of one graph, side by side"
-                                                    : "two plans side by side",
-            .tiles = {tile_of("Peak", a.peak_bytes, b.peak_bytes),
-                      tile_of("Without Echo", a.baseline_peak_bytes, b.baseline_peak_bytes),
-                      {"Recomputation", again_text(b), "from " + again_text(a) + " of a step's time"},
-                      {"Time of a step", step_text(after),
-                       "from " + step_text(before) + ", as the plans count it"},
-                      tile_of("Waits for gradients", a.stash_bytes, b.stash_bytes),
-                      tile_of("Resident", a.resident_bytes, b.resident_bytes)},
+            .subtitle = !are_plans                    ? "two programs side by side"
+                        : before.graph == after.graph ? "two plans of one graph, side by side"
+                                                      : "two plans side by side",
+            .tiles = std::move(tiles),
             .sentences = {named_sentences(before), named_sentences(after)}};
 }
 

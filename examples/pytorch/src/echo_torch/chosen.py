@@ -19,7 +19,7 @@ from echo_torch.defaults import checkpoints_of
 from echo_torch.graph import Call, Needless, Unknown, device_of
 from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
-from echo_torch.judge import Judged
+from echo_torch.judge import Judged, Kernel
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options
 from echo_torch.report import Live, Report, Watch
@@ -79,6 +79,7 @@ class Chooser:
         self.is_inner = not options.is_in_bytes and between.is_inner(host, static)
         self.others_follow = between.others_follow(host)
         self.asked = dict[Asked, Candidate | None]()  # and what became of it, in order
+        self.ran = list[list[Kernel]]()  # of the default, and of what is chosen
         self.marked = host.replaces and checkpoints_of(host.joint) > 0
 
     def choose(self, watch: Watch, ranks: Agreement) -> tuple[Halves, str]:
@@ -95,6 +96,7 @@ class Chooser:
         self.facts = host.facts(costs.alignment_of(host))
         found: list[Candidate] = []
         told = ranks.share(lambda: self._decide(found), "choice", LOWERINGS)
+        report.ran = self.ran
         watch.lap("judging")
         report.default_peak, report.tried = told["default"], [(peak, part) for peak, part in told["tried"]]
         if told["reason"] is not None:
@@ -116,6 +118,7 @@ class Chooser:
         try:
             with say.busy("lowering candidates"):
                 default = self._judged(self.default, self.order)
+                self.ran.append(default.ran)
                 self.report.libraries = sorted(default.operators)
                 limit = self.options.bytes_of(self._needs(default))
                 if self.marked:  # least time, in no more memory than the user's marks lead to
@@ -342,6 +345,7 @@ class Chooser:
                 f"Inductor's default {'keeps' if self.is_inner else 'needs'} {size(default_needs)}, and Echo "
                 f"found nothing below{within if self.limit is None else ''}: {size(least)}"
             )
+        self.ran.append(best.judged.ran)
         return {
             "reason": None,
             "steps": best.plan.steps,

@@ -168,10 +168,6 @@ def estimate(
 
     StepError (a ValueError): the step cannot be traced or planned; it says where, why, and what to do.
     """
-    if report is not None and compiled:
-        raise ValueError(
-            "report= draws plans of single operators, and Inductor runs kernels: leave it or compiled= out"
-        )
     if report is not None:
         drawing.require()  # said at once where it cannot be drawn
     card = cards.asked_for(compiled, measure)
@@ -189,8 +185,8 @@ def estimate(
         step = _judged(*inductor.joint_graph(module, loss_fn, asked, card), settings, points, card)
     else:
         step = _planned(*joint_graph(module, loss_fn, *asked), settings)
-        if report is not None:
-            drawing.draw(step.graph, step.plan, step.default, type(module).__name__, report)
+    if report is not None:
+        drawing.write(step.page(type(module).__name__), report)
     return Estimate(
         parameters=bytes_of([tensors_of(module), tensors_of(loss_fn), _captured(step.joint)]),
         inputs=bytes_of(asked),
@@ -255,6 +251,11 @@ class _Planned:
     def joint(self) -> fx.GraphModule:
         return self.host.joint
 
+    def page(self, name: str) -> str:
+        """PyTorch's own partition beside the plan."""
+        made: str = self.graph.page(name, self.default, self.plan)
+        return made
+
     def front(self, points: int, seconds: float) -> list[tuple[int, float]]:
         """Peaks, each with how much longer a step takes than PyTorch's, whose own recomputation is in its time."""
         own = 1 + self.report.default_overhead
@@ -318,6 +319,12 @@ class _Judged:
             "lowered_for": str(self.card or ""),
             "libraries": found.libraries,
         }
+
+    def page(self, name: str) -> str:
+        """The kernels of Inductor's default beside those of the plan."""
+        default, *plan = map(drawing.graph_of, self.found.ran)
+        made: str = default.program_page(name + " by Inductor", *plan, *[name + " by Echo" for _ in plan])
+        return made
 
     def front(self, *_: Any) -> list[tuple[int, float]]:
         """Of all plans that were judged, those that no other beats, and the default."""

@@ -32,6 +32,7 @@ EMPTY = {"empty_strided_" + kind: kind.partition("_")[0] for kind in ("cpu", "cp
 CHECKS = ("assert_size_stride", "assert_alignment")
 IDLE = {"get_raw_stream": lambda _: 0, "copy_if_misaligned": lambda of: of}  # on CUDA: no kernel runs
 SCRATCH = "(scratch)"
+FORWARD, BACKWARD = (f"<echo: {name} half " for name in ("forward", "backward"))  # names of generated files
 MOST_LIVE = 16  # storages of a peak that are told, the largest
 
 
@@ -42,6 +43,19 @@ class Code:
     text: str
     constants: Mapping[str, Any]
     modules: Mapping[str, str]  # by buffer, the path of the module it belongs to, where that is known
+
+
+@dataclass
+class Kernel:
+    """A kernel or an operator of a step, by which storages begin and end."""
+
+    name: str
+    phase: str  # "forward" or "backward"
+    runs_alone: bool  # it is an operator, which Inductor fuses with nothing
+    microseconds: float | None
+    scratch: int  # bytes while it runs
+    begins: list[Live] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)  # the kernel by which each began, and its place there
 
 
 @dataclass
@@ -58,6 +72,7 @@ class Judged:
     kernels: int = 0
     operators: set[str] = field(default_factory=set)  # that run by themselves, without their overload
     notes: list[str] = field(default_factory=list)
+    ran: list[Kernel] = field(default_factory=list)  # in order; the last is autograd, which takes the gradients
 
     @property
     def microseconds(self) -> float:
@@ -82,7 +97,7 @@ def judge(
     mode = hooks.FakeTensorMode(allow_non_fake_inputs=True)
     with hooks.without_modes(), mode, torch.no_grad():
         given = [_alike(value) for value in inputs]
-        programs = [_Program(name, code, mode) for name, code in (("forward", forward), ("backward", backward))]
+        programs = [_Program(name, code, mode) for name, code in ((FORWARD, forward), (BACKWARD, backward))]
         run = _Run(given, {program.file: program.modules for program in programs})
         with run:
             results = programs[0](list(given))
@@ -169,7 +184,7 @@ class _Program:
     numbers = itertools.count()
 
     def __init__(self, name: str, code: Code, mode: Any) -> None:
-        self.file, self.modules = f"<echo: {name} half {next(self.numbers)}>", code.modules
+        self.file, self.modules = f"{name}{next(self.numbers)}>", code.modules
         self.names: dict[str, Any] = {"__name__": "judged"}
         with mock.patch("torch._inductor.async_compile.AsyncCompile", _Kernels):
             exec(compile(code.text, self.file, "exec"), self.names)
@@ -199,6 +214,19 @@ class _Storage:
     reference: Any  # a weak one
     bytes: int
     line: tuple[str, int]
+    first: int  # what runs while it is there, first and last
+    last: int | None = None  # None: to the end
+
+
+@dataclass
+class _Work:
+    """A kernel, or an operator that runs alone."""
+
+    line: tuple[str, int]
+    moved: int = 0  # bytes that the kernel reads and writes
+    job: costs.Job | None = None  # of an operator
+    before: Sequence[_Storage] = ()  # what was there before the operator ran
+    made: int = 0  # bytes that it made
 
 
 class _Run(TorchDispatchMode):
@@ -214,10 +242,11 @@ class _Run(TorchDispatchMode):
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.given = {value.untyped_storage()._cdata for value in tensors}
         self.storages: dict[int, _Storage] = {}
+        self.every: list[_Storage] = []
         self.peak, self.at, self.live = 0, ("", 0), list[_Storage]()
         self.kept = 0
-        self.calls: list[tuple[costs.Job, list[_Storage], tuple[str, int]]] = []  # operators, and what was there before
-        self.moved: list[int] = []  # bytes that each kernel reads and writes
+        self.work: list[_Work] = []
+        self.copied = 0  # bytes of the largest gradient that autograd copies
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -238,11 +267,13 @@ class _Run(TorchDispatchMode):
         if isinstance(func, HigherOrderOperator):
             func, args = _runs_within(func, args)
         tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
-        if tensors and func not in PLACES and not func.is_view:
-            job = pytree.tree_map_only(torch.Tensor, Like, (func, args, kwargs or {}))
-            self.calls.append((job, before, _line()))
+        count = len(self.every)
         for value in tensors:
             self._note(value)
+        if tensors and func not in PLACES and not func.is_view:
+            job = pytree.tree_map_only(torch.Tensor, Like, (func, args, kwargs or {}))
+            size = sum(storage.bytes for storage in self.every[count:])
+            self.work.append(_Work(_line(), job=job, before=before, made=size))
         return made
 
     def kernel(self, args: Sequence[Any], picks: Container[int]) -> None:
@@ -255,7 +286,8 @@ class _Run(TorchDispatchMode):
         for at, value in tensors.items():
             count = value.numel() if most is None or at not in picks else min(value.numel(), most)
             moved += count * value.element_size()
-        self.moved.append(moved)
+        self.now()
+        self.work.append(_Work(_line(), moved))
 
     def accumulate(self, gradients: Sequence[Any], given: Sequence[Any]) -> None:
         """Autograd copies a gradient that lies otherwise than its parameter, one after the other."""
@@ -264,26 +296,46 @@ class _Run(TorchDispatchMode):
             for made, like in zip(gradients, given, strict=False)
             if isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor) and not _lie_alike(made, like)
         ]
-        if copies and self.now() + max(copies) > self.peak:
-            self.peak, self.at, self.live = self.now() + max(copies), ("", 0), list(self.storages.values())
+        self.copied = max(copies, default=0)
+        if self.now() + self.copied > self.peak:
+            self.peak, self.at, self.live = self.now() + self.copied, ("", 0), list(self.storages.values())
 
     def judged(self, prices: costs.Prices) -> Judged:
         """What was found, with the scratch memory and the time of operators by these prices."""
-        found, moving = prices.of_jobs([job for job, *_ in self.calls], self.device), prices.moving_on(self.device)
-        result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.moved))
-        result.operators = {str(job[0].overloadpacket) for job, *_ in self.calls}
+        jobs = [work.job for work in self.work if work.job is not None]
+        found, moving = iter(prices.of_jobs(jobs, self.device)), prices.moving_on(self.device)
+        result = Judged(self.peak, self.kept, at=_kernel_of(self.at), kernels=len(self.work) - len(jobs))
+        result.operators = {str(job[0].overloadpacket) for job in jobs}
         live = [self._told(storage) for storage in self.live]
-        for (job, before, line), cost in zip(self.calls, found, strict=True):
+        for work in self.work:
+            name, phase = _kernel_of(work.line), "forward" if work.line[0].startswith(FORWARD) else "backward"
+            if work.job is None:
+                takes = moving.takes(work.moved)
+                result.moving_us += takes
+                result.ran.append(Kernel(name, phase, False, takes, 0))
+                continue
+            cost = next(found)
             if isinstance(cost, str):
-                result.notes.append(f"the scratch memory of {job[0]} is in no prediction: {cost}")
+                result.notes.append(f"the scratch memory of {work.job[0]} is in no prediction: {cost}")
+                result.ran.append(Kernel(name, phase, True, None, 0))
                 continue
             result.operators_us += cost.microseconds or 0.0
-            if (needs := sum(storage.bytes for storage in before) + cost.most) > result.peak:
-                result.peak, result.at = needs, _kernel_of(line)
-                live = [*map(self._told, before), Live(cost.most, SCRATCH, result.at, "")]
-        result.moving_us = sum(map(moving.takes, self.moved))
+            result.ran.append(Kernel(name, phase, True, cost.microseconds, max(cost.most - work.made, 0)))
+            if (needs := sum(storage.bytes for storage in work.before) + cost.most) > result.peak:
+                result.peak, result.at = needs, name
+                live = [*map(self._told, work.before), Live(cost.most, SCRATCH, name, "")]
+        result.ran.append(Kernel("autograd", "backward", False, 0.0, self.copied))
+        self._tell_lives(result.ran)
         result.live = sorted(live, key=lambda each: -each.bytes)[:MOST_LIVE]
         return result
+
+    def _tell_lives(self, ran: Sequence[Kernel]) -> None:
+        """Tells each kernel what begins and what ends by it."""
+        for storage in self.every:
+            begins = ran[storage.first].begins
+            if (last := len(ran) - 1 if storage.last is None else storage.last) > storage.first:
+                ran[last].ends.append((storage.first, len(begins)))
+            begins.append(self._told(storage))
 
     def _told(self, storage: _Storage) -> Live:
         buffer = _buffer_of(storage.line)
@@ -294,7 +346,9 @@ class _Run(TorchDispatchMode):
         """Bytes that are there; what has gone is forgotten."""
         expired = torch.UntypedStorage._expired
         for key in [key for key, storage in self.storages.items() if expired(storage.reference)]:
-            torch.UntypedStorage._free_weak_ref(self.storages.pop(key).reference)
+            storage = self.storages.pop(key)
+            storage.last = len(self.work) - 1
+            torch.UntypedStorage._free_weak_ref(storage.reference)
         return sum(storage.bytes for storage in self.storages.values())
 
     def _note(self, value: torch.Tensor) -> None:
@@ -302,7 +356,8 @@ class _Run(TorchDispatchMode):
         if storage._cdata in self.given or storage._cdata in self.storages:
             return
         size = _rounded(number(storage.nbytes()), value.device)
-        self.storages[storage._cdata] = _Storage(storage._weak_ref(), size, _line())
+        self.storages[storage._cdata] = made = _Storage(storage._weak_ref(), size, _line(), len(self.work))
+        self.every.append(made)
         if (now := self.now()) > self.peak:
             self.peak, self.at, self.live = now, _line(), list(self.storages.values())
 

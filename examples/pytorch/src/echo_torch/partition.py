@@ -68,7 +68,9 @@ def partition(joint: fx.GraphModule, joint_inputs: Any, **more: Any) -> Halves:
     report = Report()
     reports.add(report)
     say.begin(report)
-    return halves_of_joint(report, joint, joint_inputs, **more)
+    halves = halves_of_joint(report, joint, joint_inputs, **more)
+    report.ran.clear()  # of thousands of reports that would be much
+    return halves
 
 
 def halves_of_joint(

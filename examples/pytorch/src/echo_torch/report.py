@@ -60,6 +60,8 @@ class Report:
     default_kept: int | None = None
     kept: int | None = None
     unmatched: dict[str, str] = field(default_factory=dict)  # patterns of `keep` without a module, and the nearest path
+    # Of an estimate under Inductor: the kernels of its default, and of the plan where that runs: see `judge.Kernel`.
+    ran: list[list[Any]] = field(default_factory=list, repr=False)
     tried: list[tuple[int, float]] = field(default_factory=list)  # under Inductor: peak and overhead of each plan
 
     def take(self, plan: Any) -> None:
