@@ -52,7 +52,8 @@ public:
         : s_(s), c_(c), link_(link), copying_(link, c.times.exponent), find_(s, c) {}
 
     /// Never a higher peak than that of `steps`. It ends below `target` bytes, and waits no longer than `most_stall`.
-    /// O(moves × absences + steps log steps), with a limit on the absences.
+    /// O(moves × absences + steps log steps), with a limit on the absences; those that are away already are passed over
+    /// by blocks.
     [[nodiscard]] offloaded operator()(const schedule& steps, std::uint64_t target, ticks most_stall) {
         const replayed own = replay{}(s_, steps);
         offloaded best = lowered(steps, own, target, most_stall, true);
@@ -72,6 +73,12 @@ private:
         ticks out_stall = 0, in_stall = 0;
         bool longer = false; ///< it is away already, but not at this peak
         ticks stall() const { return out_stall + in_stall; }
+    };
+
+    /// Steps between which an absence is no option: it is away there already, or cannot be.
+    struct settled {
+        std::size_t from = none, to = 0;
+        bool holds(std::size_t step) const { return from <= step && step < to; }
     };
 
     /// `longer`: what has left may stay away longer.
@@ -116,6 +123,8 @@ private:
         order_absences();
         move_of_.assign(absences_.size(), none);
         is_longer_.assign(absences_.size(), false);
+        settled_.assign(absences_.size(), {});
+        block_settled_.assign(absences_.size() / block + 1, {});
     }
     /// The largest, as many as are looked at; the longest first.
     void order_absences() {
@@ -153,12 +162,15 @@ private:
     std::optional<option> find_best(std::size_t peak, ticks most_stall) {
         std::optional<option> best;
         for (std::size_t i = 0; i < absences_.size(); ++i) {
-            const absence& a = absences_[i];
-            if (a.used_before.index() >= peak || a.used_next.index() <= peak) continue;
-            const bool is_new = move_of_[i] == none;
-            if (is_new ? host_bytes_ + a.bytes > link_.host_bytes
-                       : is_longest_[i] || is_away(moves_[move_of_[i]], step_id(peak)))
+            if (i % block == 0 && block_settled_[i / block].holds(peak)) {
+                i += block - 1;
                 continue;
+            }
+            const absence& a = absences_[i];
+            if (settled_[i].holds(peak) || a.used_before.index() >= peak || a.used_next.index() <= peak)
+                continue;
+            const bool is_new = move_of_[i] == none;
+            if (is_new && host_bytes_ + a.bytes > link_.host_bytes) continue;
             const option o = is_new ? schedule_copies(i, step_id(peak)) : stay_away(i, step_id(peak));
             if (o.stall() == 0) return o; // those to come are shorter
             if (o.stall() <= most_stall && (!best || is_better(o, *best))) best = o;
@@ -243,6 +255,19 @@ private:
             way_in().take(o.in_from, o.in_takes);
         }
         change(load, moves_[move_of_[o.absence]], -1);
+        settle(o.absence);
+    }
+    /// It has moved: it is an option where it is not away, unless it cannot be away longer.
+    void settle(std::size_t i) {
+        const move& m = moves_[move_of_[i]];
+        settled_[i] = is_longest_[i] ? settled{0, none} : settled{m.gone.index(), m.back.index()};
+        settled all{0, none};
+        const std::size_t first = i / block * block, end = std::min(first + block, absences_.size());
+        for (std::size_t k = first; k < end; ++k) {
+            all.from = std::max(all.from, settled_[k].from);
+            all.to = std::min(all.to, settled_[k].to);
+        }
+        block_settled_[i / block] = all;
     }
 
     /// The computation waits before step `t`; so does what was to travel from then on.
@@ -283,20 +308,25 @@ private:
     /// What was moved first and could have stayed without a higher peak, stays.
     void stay(load_profile& load, std::uint64_t target) {
         const auto peak = std::max(load.most(), static_cast<std::int64_t>(std::min(target, most_load)));
-        for (std::size_t i = moves_.size(); i-- > 0;) {
-            const move& m = moves_[i];
-            const bool shared =
-                std::ranges::count(moves_, m.of.content, [](const move& o) { return o.of.content; }) > 1;
-            if (shared || m.gone >= m.back) continue;
+        std::vector<copy_id> contents;
+        for (const move& m : moves_) contents.push_back(m.of.content);
+        std::ranges::sort(contents);
+        const auto stays = [&](const move& m) {
+            const bool shared = std::ranges::equal_range(contents, m.of.content).size() > 1;
+            if (shared || m.gone >= m.back) return false;
             const auto most = load.most(m.gone.index(), m.back.index() - 1);
-            if (most + static_cast<std::int64_t>(m.of.bytes) > peak) continue;
+            if (most + static_cast<std::int64_t>(m.of.bytes) > peak) return false;
             change(load, m, 1);
-            moves_.erase(moves_.begin() + static_cast<std::ptrdiff_t>(i));
-        }
+            return true;
+        };
+        std::ranges::reverse(moves_);
+        std::erase_if(moves_, stays);
+        std::ranges::reverse(moves_);
         for (move& m : moves_) place_steps(m);
     }
 
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
+    static constexpr std::size_t block = 64; ///< absences that are passed over together
     static constexpr std::uint64_t most_load = std::uint64_t{1} << 61;
 
     const snapshot& s_;
@@ -308,12 +338,14 @@ private:
     const schedule* steps_ = nullptr;
     std::vector<absence> absences_;
     std::vector<move> moves_;
-    std::vector<std::size_t> move_of_; ///< by absence, as a position in `moves_`; or none
-    std::vector<bool> is_longest_;     ///< by absence: it cannot be away longer
-    std::vector<bool> is_longer_;      ///< by absence: it was made to be
-    std::vector<copy_id> on_host_;     ///< what leaves, ascending
-    std::vector<ticks> begin_;         ///< of each step, waits included; and of the end
-    std::vector<ticks> arrive_;        ///< likewise, of the wait before it
+    std::vector<std::size_t> move_of_;   ///< by absence, as a position in `moves_`; or none
+    std::vector<bool> is_longest_;       ///< by absence: it cannot be away longer
+    std::vector<bool> is_longer_;        ///< by absence: it was made to be
+    std::vector<settled> settled_;       ///< by absence
+    std::vector<settled> block_settled_; ///< by block: where all of its absences are
+    std::vector<copy_id> on_host_;       ///< what leaves, ascending
+    std::vector<ticks> begin_;           ///< of each step, waits included; and of the end
+    std::vector<ticks> arrive_;          ///< likewise, of the wait before it
     busy_times out_, in_;
     ticks stalled_ = 0;
     std::uint64_t host_bytes_ = 0;
