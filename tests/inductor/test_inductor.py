@@ -153,9 +153,9 @@ def under_inductor(partitioner: Any = None, **more: Any) -> Iterator[None]:
 class Judge(Case):
     """The allocator counts what was judged."""
 
-    def trained(self, build: Any, partitioner: Any = None) -> tuple[Training, Any]:
-        with under_inductor(partitioner):
-            training = Training(build, "inductor")
+    def trained(self, build: Any, backend: Any = "inductor") -> tuple[Training, Any]:
+        with under_inductor():
+            training = Training(build, backend)
             return training, training.train(2)
 
     def assert_judged(self, build: Any, **asked: Any) -> None:
@@ -172,7 +172,7 @@ class Judge(Case):
             return judged
 
         with unittest.mock.patch.object(lowered.Step, "judge", counted):
-            chosen = self.trained(build, echo_torch.partitioner(**asked))[1]
+            chosen = self.trained(build, echo_torch.backend(**asked))[1]
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
         for judged, measured in ((report.default_peak, default.peak), (report.peak, chosen.peak)):
@@ -189,7 +189,7 @@ class Judge(Case):
 
     def test_convolutions_with_their_scratch_memory(self) -> None:
         default = self.trained(convolutions)[1]
-        chosen = self.trained(convolutions, echo_torch.partitioner(max_overhead=0.9))[1]
+        chosen = self.trained(convolutions, echo_torch.backend(max_overhead=0.9))[1]
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
         self.assertLess(abs(report.default_peak - default.peak), 0.01 * default.peak)
@@ -224,7 +224,7 @@ class Judge(Case):
 
     def test_a_gradient_that_autograd_copies(self) -> None:
         default = self.trained(convolution_behind_a_matrix)[1]
-        self.trained(convolution_behind_a_matrix, echo_torch.partitioner())
+        self.trained(convolution_behind_a_matrix, echo_torch.backend())
         report = echo_torch.reports()[-1]
         self.assertLess(abs(report.default_peak - default.peak), 64, (report.default_peak, default.peak))
 
@@ -395,6 +395,21 @@ class Choice(Case):
         self.assertIsNone(report.reason)
         self.assertIsNone(report.kept)
         self.assertLessEqual(report.peak, 0.7 * report.default_peak)
+
+    def test_two_backward_passes_through_one_forward_pass(self) -> None:
+        """Nothing is written over what the second one reads."""
+        x, found = torch.randn(8, 64, WIDTH), list[list[torch.Tensor]]()
+        for wanted in ((0, 1), (0,), (1,)):
+            torch.manual_seed(0)
+            module = Block()
+            with under_inductor():
+                y = torch.compile(module, backend=echo_torch.backend(measure=False))(x)
+            losses = [squares(y), y.sin().mean()]
+            for which in wanted:
+                losses[which].backward(retain_graph=which != wanted[-1])
+            found.append([p.grad for p in module.parameters()])
+        for both, *each in zip(*found, strict=True):
+            torch.testing.assert_close(both, sum(each))
 
     def test_dropout_as_in_eager_mode(self) -> None:
         settings = {"fallback_random": True}

@@ -239,7 +239,7 @@ class Chooser:
             if views and not convolves and any(self._needs(each.judged) < self._needs(default) for each in found):
                 break  # what runs alone may run again without harm
             views += 1
-            asked = Asked(kind, 1.0, self._first_between(kind))
+            asked = first = Asked(kind, 1.0, self._first_between(kind))
             yield asked
             for _ in range(between.LOWER_PEAKS):
                 made = self.asked.get(asked)
@@ -249,6 +249,12 @@ class Chooser:
                 if asked in self.asked:
                     break
                 yield asked
+            if self.is_inner and self.limit is not None and self.asked.get(first) is not None:
+                for _ in range(between.LOWER_PEAKS):
+                    if any(each.asked.view == kind for each in found):
+                        break
+                    first = replace(first, part=first.part * WELL_USED)  # who keeps less may need less, too
+                    yield first
         for tries in range(views, TRIES + 1):
             best, before = min(found, key=self._rank, default=None), len(found)
             if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from echo_torch import hooks, outside, remembered, say
+from echo_torch.lowered import told_apart
 from echo_torch.options import BudgetError, OptionError, Options, UnknownOption
 from echo_torch.partition import reports
 from echo_torch.say import log
@@ -101,7 +102,7 @@ def _check_mode(mode: str | None) -> None:
 def _compile(graph: Any, inputs: Sequence[Any], settings: Mapping[str, Any], watched: outside.Graph) -> Any:
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    lower = _backward_runs_anyhow(watched.lowering(compile_fx_inner))
+    lower = _backward_runs_anyhow(watched.lowering(told_apart(compile_fx_inner)))
     return compile_fx(graph, inputs, inner_compile=lower, config_patches=settings)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +87,7 @@ class Step:
         if inductor.config.cpp_wrapper:
             raise Unknown("with cpp_wrapper Inductor generates no Python, by which it is judged")
         extra = inductor.create_compiler_config_extra(half)
-        inner = functools.partial(inductor.compile_fx_inner, get_decomp_fn=inductor.select_decomp_table)
+        inner = functools.partial(told_apart(inductor.compile_fx_inner), get_decomp_fn=inductor.select_decomp_table)
         with hooks.unset_fake():
             half = copy.deepcopy(half)  # lowering changes it
         modules: dict[str, str] = {}
@@ -108,6 +108,20 @@ def step_of(
     static = more.get("static_lifetime_input_indices") or ()
     described = [*leaves(joint.graph.output_node().meta["desc"])][:num_fwd_outputs]
     return Step(joint_inputs[0], num_fwd_outputs, [type(of).__name__ for of in described], static, card)
+
+
+def told_apart(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """Inductor's compiler of one half, for a cache in which a backward half is told by what it may write over as well.
+    Inductor's own keys do not hold that, and a half whose arguments are to be read once more has to leave them alone.
+    """
+
+    def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
+        if told.get("is_backward"):
+            metadata = torch._guards.TracingContext.get().fw_metadata
+            graph.meta["written_over"] = tuple(getattr(metadata, "bw_donated_idxs", None) or ())
+        return lower(graph, inputs, **told)
+
+    return lowered
 
 
 def _storage(value: torch.Tensor) -> int:
