@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import shutil
 import subprocess
 import sys
 import unittest
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from measure import Training
 from support import Case
-from test_inductor import WIDTH, deep, kernels_alone, squares, transformer, under_inductor
+from test_inductor import KERNELS, WIDTH, deep, kernels_alone, squares, transformer, under_inductor
 from torch import nn
 
 import echo_torch
@@ -27,7 +28,7 @@ from echo_torch.say import EchoWarning
 PROGRAM = """
 import sys, torch, echo_torch
 from measure import Training
-from test_inductor import deep
+from test_inductor import KERNELS, deep
 training = Training(deep, "echo", options={"budget": 0.9, "measure": False})
 print(*training.train(1).digests)
 (report,) = echo_torch.reports()
@@ -125,6 +126,34 @@ class Backend(Case):
                 torch._dynamo.reset()
                 torch.compile(step, backend="echo")()
         self.assertEqual(echo_torch.reports()[before:], [])
+
+    def test_gradients_that_are_taken_within_are_told(self) -> None:
+        module = nn.Linear(WIDTH, WIDTH, bias=False)
+
+        def loss(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return squares(torch.func.functional_call(module, {"weight": weight}, (x,)))
+
+        compiled = torch.compile(torch.func.grad(loss), backend="echo")
+        with under_inductor(), self.assertWarnsRegex(EchoWarning, "gradients are taken within"):
+            compiled(module.weight.detach(), torch.randn(4, WIDTH))
+        self.assertIn("taken within", echo_torch.reports()[-1].reason)
+
+    def test_halves_from_the_cache_of_a_graph_without_a_file(self) -> None:
+        """As where it was compiled for other sizes."""
+        module = transformer().module
+        with under_inductor(), torch._functorch.config.patch(enable_autograd_cache=True):
+            for _ in range(2):
+                torch._dynamo.reset()
+                shutil.rmtree(Path(KERNELS, "echo"), ignore_errors=True)
+                compiled = torch.compile(module, backend=echo_torch.backend(budget=0.9, measure=False))
+                with self.assertLogs("echo_torch", "INFO") as said:
+                    squares(compiled(torch.randn(4, 64, WIDTH))).backward()
+                self.assertIn("1 of 1 graphs planned", "".join(said.output))
+        first, second = echo_torch.reports()[-2:]
+        self.assertIsNone(second.reason)
+        self.assertTrue(second.cached)
+        self.assertEqual(second.peak, first.peak)
+        self.assertIn("other sizes", "".join(second.notes))
 
     def test_a_layer_outside_of_the_graph_is_told(self) -> None:
         class Model(nn.Module):

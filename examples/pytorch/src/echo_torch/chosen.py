@@ -29,6 +29,7 @@ TRIES = 3  # plans that are lowered; one more where none of them keeps to what i
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
 LEAST_GAIN = 0.98  # of the default, or of a plan to be bettered: what needs more is not worth its time
+MOST_ASKED = 8  # plans of the view that did best: those that come again take little time
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
 LOWERINGS = 10  # times as long as for a plan the ranks wait for one that lowers several
 # What may run again: every operator, or only what Inductor fuses. A convolution in the backward half lets Inductor lay
@@ -255,13 +256,20 @@ class Chooser:
                         break
                     first = replace(first, part=first.part * WELL_USED)  # who keeps less may need less, too
                     yield first
-        for tries in range(views, TRIES + 1):
-            best, before = min(found, key=self._rank, default=None), len(found)
-            if best is None or WELL_USED <= self._used(best) <= 1 or (tries == TRIES and self._used(best) < 1):
+        lowered = self._lowered() - views
+        for _ in range(MOST_ASKED):
+            best, before, tries = min(found, key=self._rank, default=None), len(found), self._lowered() - lowered
+            if best is None or tries > TRIES or WELL_USED <= self._used(best) <= 1:
+                return
+            if tries == TRIES and self._used(best) < 1:
                 return
             yield replace(best.asked, part=self._part(best.asked), after=best)
-            if len(found) == before and (self.limit is None or self._used(best) <= 1):
+            if len(found) == before and self._used(best) <= 1:
                 return
+
+    def _lowered(self) -> int:
+        """How many plans were lowered: one that came again was not."""
+        return len({id(made) for made in self.asked.values() if made is not None})
 
     def _first_between(self, kind: int) -> int:
         """The bytes that are added where the backward half begins, in the first plan of a view."""
@@ -308,7 +316,20 @@ class Chooser:
             return less[1] * min(AIM / max(less[0], 1e-9), MOST_STEP)
         if self.limit is not None and less[1] == 0.0 and any(part < asked.part for part in used):
             return self._part_near(asked.part, used)
+        if self.limit is None and less[1] == 0.0:
+            return self._lower_part(used)
         return less[1] + (AIM - less[0]) * (more[1] - less[1]) / (more[0] - less[0])
+
+    def _lower_part(self, used: dict[float, float]) -> float:
+        """Where no plan keeps to the time: the part at which the line through the two that come nearest does. What is
+        asked for falls by half at most, and where the same plan came again by that much.
+        """
+        (part, least), *others = sorted(used.items(), key=lambda each: (each[1], each[0]))
+        if not others:
+            return part * AIM / least
+        above, more = others[0]
+        steep = (more - least) / (above - part) if above != part else 0.0
+        return max(part - (least - AIM) / steep if steep > 0 else 0.0, part / 2)
 
     def _part_near(self, best: float, used: dict[float, float]) -> float:
         """Where no plan keeps to the budget, and one that was asked for less takes no less than the best: a part in the

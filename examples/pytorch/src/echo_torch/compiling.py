@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from echo_torch import _distrust, fused, hooks, outside, say
 from echo_torch.fused import divided
 from echo_torch.options import Options, options_of
 from echo_torch.partition import partition, reports
-from echo_torch.where import names_of
+from echo_torch.report import Report
+from echo_torch.where import function_of, names_of
 
 
 @dataclass(unsafe_hash=True)
@@ -61,10 +62,14 @@ class Backend:
         say.show_on_terminal()
         if mode is not None and not self.fuses:
             say.warn_once(f"echo_eager runs operators one by one, and mode={mode!r} changes nothing: leave it out")
-        made = None
+        made, before, taken_within = None, len(reports), _gradients_within(graph)
         if self.fuses and not chosen.offload:  # Inductor carries no moves out
             made = fused.compiled(chosen, self.distrust, mode, others, graph, inputs)
-        return made or compile_by(functools.partial(partition, options=chosen, distrust=self.distrust), graph, inputs)
+        made = made or compile_by(functools.partial(partition, options=chosen, distrust=self.distrust), graph, inputs)
+        if taken_within is not None and len(reports) == before:
+            reports.add(taken_within)
+            say.warn_once(f"Echo leaves a graph to PyTorch: {taken_within.reason}")
+        return made
 
     def reset(self) -> None:
         """For `torch._dynamo.reset`: lets go of what Inductor has recorded on a GPU."""
@@ -84,6 +89,14 @@ class EagerBackend(Backend):
 
 def _made_of(kind: type[Backend], options: dict[str, Any]) -> Backend:
     return kind(options_of(options))
+
+
+def _gradients_within(graph: fx.GraphModule) -> Report | None:
+    """What to report where a graph takes gradients itself, as by `torch.func.grad`, and none is left to plan."""
+    if not any(getattr(node.target, "__name__", "") == "_autograd_grad" for node in graph.graph.nodes):
+        return None
+    reason = "its gradients are taken within the compiled function (torch.func): only backward passes are planned"
+    return Report(where=function_of(graph.graph.nodes), reason=reason)
 
 
 def compile_by(divide: Callable[..., Any], graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

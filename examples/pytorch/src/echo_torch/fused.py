@@ -60,7 +60,7 @@ def compiled(
     _check_mode(mode)
     watched, before = outside.graph_of(graph), len(reports)
     partitioner = OfBackend(options, distrust, watched, names_of(graph))
-    key = remembered.key_of(graph, inputs, lambda: (partitioner.uuid(), mode, sorted(others.items())))
+    name = remembered.name_of(graph, inputs, lambda: (partitioner.uuid(), mode, sorted(others.items())))
     fault: Exception | None = None
     for tried in (partitioner, None):
         try:
@@ -79,11 +79,12 @@ def compiled(
         if fault is not None:
             _left(before, "its own halves run", fault)
         elif len(reports) > before:
-            remembered.keep(key, reports[-1])
+            remembered.keep(name, reports[-1])
         elif watched.infers:
-            remembered.keep(key, None)
+            remembered.keep(name, None)
         elif _trains(inputs):
-            remembered.recall(key)
+            remembered.recall(name)
+            say.tell()  # no half of it is lowered
         return made
     if fault is not None:
         _left(before, "Echo runs its operators one by one", fault)

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from echo_torch import say
 from echo_torch.partition import reports
 from echo_torch.report import Live, Report
 from echo_torch.say import log
+from echo_torch.where import function_of
 
 KEPT = (
     "default_peak",
@@ -38,49 +39,65 @@ KEPT = (
     "libraries",
 )
 CACHED = "its compiled halves come from Inductor's cache, by the decision of an earlier process"
+OF_OTHER_SIZES = "its halves were compiled for other sizes, whose figures these are"
 
 
-def key_of(graph: fx.GraphModule, inputs: Sequence[Any], asked: Callable[[], object]) -> str | None:
-    """Names a graph of TorchDynamo's with its inputs' sizes, and what is asked for. To be called before the graph is
-    compiled, which changes it. None: it has no name, so nothing of it is kept.
+@dataclass(frozen=True)
+class Name:
+    """Of a graph, with what is asked for."""
+
+    key: str  # with the sizes of its inputs
+    function: str  # without
+
+
+_of_function = dict[str, Report]()  # the last one of this process
+
+
+def name_of(graph: fx.GraphModule, inputs: Sequence[Any], asked: Callable[[], object]) -> Name | None:
+    """The name of a graph of TorchDynamo's. To be called before the graph is compiled, which changes it. None: it has
+    none, so nothing of it is kept.
     """
     try:
-        described = [_described(value) for value in inputs]
-        text = repr((graph.print_readable(False), described, asked(), torch.__version__))
+        described, wanted = [_described(value) for value in inputs], (asked(), torch.__version__)
+        text = repr((graph.print_readable(False), described, wanted))
+        return Name(hashlib.sha256(text.encode()).hexdigest(), repr((function_of(graph.graph.nodes), wanted)))
     except Exception as fault:  # what cannot be named is compiled all the same
         log.debug("echo: a graph has no name", exc_info=fault)
         return None
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def keep(key: str | None, report: Report | None) -> None:
+def keep(name: Name | None, report: Report | None) -> None:
     """Keeps what became of a graph; None: it has no backward half. Without a file nothing is lost but a line of a
     table.
     """
-    if key is None:
+    if name is None:
         return
     told = None
     if report is not None:
-        told = {name: getattr(report, name) for name in KEPT} | {"live": [asdict(each) for each in report.live]}
+        _of_function[name.function] = report
+        told = {kept: getattr(report, kept) for kept in KEPT} | {"live": [asdict(each) for each in report.live]}
     with contextlib.suppress(OSError, TypeError):
-        file = _file(key)
+        file = _file(name.key)
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as written:
             json.dump(told, written)
         os.replace(written.name, file)
 
 
-def recall(key: str | None) -> None:
+def recall(name: Name | None) -> None:
     """Adds a report of a graph that was not partitioned, since its halves were known, if it has a backward one."""
     report = Report(cached=True, notes=[CACHED])
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        told = json.loads(_file(key or "").read_text())
+        told = json.loads(_file(name.key if name else "").read_text())
         if told is None:
             return
         live = [Live(**each) for each in told["live"]]
-        for name in KEPT:
-            setattr(report, name, told[name])
+        for kept in KEPT:
+            setattr(report, kept, told[kept])
         report.live = live
+    known = _of_function.get(name.function) if name else None
+    if report.default_peak is None and report.reason is None and known is not None:
+        report = replace(known, cached=True, notes=[OF_OTHER_SIZES], seconds={}, measured=0)
     if report.default_peak is None and report.reason is None:
         report.reason, report.is_needless = CACHED + ", of which nothing is known", True
     reports.add(report)
@@ -90,7 +107,8 @@ def recall(key: str | None) -> None:
 def _described(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    return f"{tuple(value.shape)} {value.dtype} {value.device} {value.requires_grad}"
+    lies = tuple(value.shape), value.stride() if value.layout == torch.strided else None
+    return f"{lies} {value.dtype} {value.device} {value.requires_grad}"
 
 
 def _file(key: str) -> Path:
