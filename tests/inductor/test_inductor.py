@@ -434,7 +434,7 @@ class Choice(Case):
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
         self.assertLessEqual(report.kept, 0.6 * report.default_kept)
-        self.assertLessEqual(report.peak, report.default_peak)
+        self.assertLessEqual(report.peak - report.default_peak, 3 * (report.default_kept - report.kept))
         self.assertIn("MB between its halves", str(echo_torch.reports()))
         self.assertLess(peaks[3], 0.8 * peaks[1])
         for one, other in zip(*gradients, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import echo_torch
+from echo_torch.between import Alike
+from echo_torch.breaks import count_alike
 from echo_torch.say import EchoWarning
 
 WIDTH = 64
@@ -63,8 +66,42 @@ class Parts(Case):
         report = echo_torch.reports()[-1]
         self.assertIsNone(report.reason)
         self.assertLessEqual(report.kept, 0.6 * report.default_kept)
-        self.assertLessEqual(report.peak, report.default_peak)
+        self.assertLessEqual(report.peak - report.default_peak, 3 * (report.default_kept - report.kept))
         self.assertEqual(report.kept, report.halves.kept)
+
+    def test_how_many_are_alike(self) -> None:
+        def call(block: nn.Module) -> nn.Module:
+            block.compile(backend=backend)
+            return block
+
+        def wrap(block: nn.Module) -> nn.Module:
+            wrapped: nn.Module = torch.compile(block, backend=backend)  # type: ignore[assignment]
+            return wrapped
+
+        def replace(block: nn.Module) -> nn.Module:
+            block.forward = torch.compile(block.forward, backend=backend)  # type: ignore[method-assign]
+            return block
+
+        def backend(graph: Any, _: Any) -> Any:
+            found.append(count_alike())
+            return graph.forward
+
+        found = list[int]()
+        for ways in ([call] * 4, [wrap] * 4, [replace] * 4, [call, nn.Identity, nn.Identity, call], [call]):
+            torch._dynamo.reset()
+            module = nn.Sequential(*(way(Perceptron(False)) for way in ways))
+            another = copy.deepcopy(module)
+            module(torch.randn(8, WIDTH, requires_grad=True))
+            del another
+        torch.compile(Perceptron(False), backend=backend)(torch.randn(8, WIDTH))
+        self.assertEqual(found, [4, 4, 4, 2, 1, 1])
+
+    def test_a_part_may_need_more_where_others_keep_less(self) -> None:
+        alike = Alike(count=4, gradients=10)
+        self.assertEqual(alike.above(50, 30), 60)
+        self.assertEqual(alike.above(50, 5), 120)  # in the end they have their gradients
+        self.assertEqual(alike.above(8, 5), 0)
+        self.assertEqual(Alike().above(50, 30), 0)
 
     def test_no_block_keeps_more_than_its_checkpoints_do(self) -> None:
         """Neither the first one, before which nothing runs that is trained."""

@@ -14,7 +14,10 @@ from typing import Any
 
 import torch.distributed as dist
 
+from echo_torch import say
+
 SECONDS = 180.0  # to wait for a rank; more than planning takes
+SECONDS_TO_BEGIN = 30.0  # until the first rank compiles the same graph; one that has a graph for itself waits in vain
 
 _count = itertools.count()
 _given_up = False
@@ -29,6 +32,8 @@ class Agreement:
         if not self.alone:
             self.rank, self.world = dist.get_rank(), ranks
             self.store = dist.PrefixStore(f"echo/{next(_count)}", dist.distributed_c10d._get_default_store())
+            if self.rank == 0:
+                self.store.set("begun", "yes")
 
     def share(self, make: Callable[[], Any], name: str = "table", times: float = 1) -> Any:
         """What the first rank makes, on every rank; each thing has a name of its own. `times`: how much longer than for
@@ -65,9 +70,10 @@ class Agreement:
     def _wait(self, key: str, times: float = 1) -> None:
         """Who has waited in vain once, for a plan or for a table, does not wait again."""
         global _given_up
-        seconds = 0.01 if _given_up else times * SECONDS
         try:
-            self.store.wait([key], datetime.timedelta(seconds=seconds))
+            with say.busy("waiting for other ranks"):
+                for name, seconds in (("begun", SECONDS_TO_BEGIN), (key, times * SECONDS)):
+                    self.store.wait([name], datetime.timedelta(seconds=0.01 if _given_up else seconds))
         except dist.DistError:
             _given_up = True
             raise

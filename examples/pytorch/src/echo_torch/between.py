@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
 
+from echo_torch.breaks import count_alike
 from echo_torch.graph import Call, describe
 from echo_torch.host import Host
 
@@ -30,6 +32,27 @@ def is_inner(host: Host, static: Collection[int]) -> bool:
     gradients = host.outputs[host.num_fwd_outputs :]
     follows = any(isinstance(gradient, fx.Node) and at not in static for at, gradient in enumerate(gradients))
     return follows and others_follow(host)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Parts of a step that are alike and run one after the other, such as the blocks of a model."""
+
+    count: int = 1
+    gradients: int = 0  # bytes that each gives its parameters
+
+    def above(self, default_kept: int, kept: int) -> int:
+        """Bytes by which the peak of one part may lie above its default's, so that no step of all of them needs more:
+        while one runs backwards, the others keep what waits in them, or have their gradients.
+        """
+        return (self.count - 1) * max(default_kept - max(kept, self.gradients), 0)
+
+
+def alike(host: Host, static: Collection[int]) -> Alike:
+    """The parts like the one that TorchDynamo compiles now."""
+    outputs = enumerate(host.outputs[host.num_fwd_outputs :])
+    gradients = [node for at, node in outputs if at in static and isinstance(node, fx.Node)]
+    return Alike(count_alike(), sum(describe(node.meta["val"]).bytes for node in gradients))
 
 
 def with_bytes(facts: Sequence[dict[str, Any]], calls: Sequence[Call], between: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import sysconfig
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._dynamo.eval_frame import OptimizedModule
 
 TORCH = str(Path(torch.__file__).parent)
 INSTALLED = tuple({str(Path(path)) for path in (TORCH, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))})
@@ -136,6 +138,33 @@ def compiles_for_echo() -> bool:
     while backend is not None and not getattr(backend, "is_echo", False):
         backend = getattr(backend, "_torchdynamo_orig_backend", None) or getattr(backend, "compiler_fn", None)
     return backend is not None
+
+
+def count_alike() -> int:
+    """How many modules of one list are compiled each by itself as the one is whose call TorchDynamo converts; 1 where
+    that is no call of such a module.
+    """
+    frame = _of_conversion("frame", "f_code")
+    first = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame is not None and frame.f_code.co_argcount else None
+    if not isinstance(first, nn.Module):
+        return 1
+    modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in each.__dict__]
+    for module in modules:
+        if isinstance(module, OptimizedModule):
+            continue
+        beside = [child for child in module._modules.values() if child is not None]
+        own = next((child for child in beside if getattr(child, "_orig_mod", child) is first), None)
+        if own is not None and _compiled_as(own) is not None:
+            return sum(_compiled_as(child) == _compiled_as(own) for child in beside)
+    return 1
+
+
+def _compiled_as(module: nn.Module) -> tuple[type, bool, bool] | None:
+    """The class of a module that is compiled by itself, and how it was asked for; None: it is not."""
+    called, forward = module._compiled_call_impl is not None, "forward" in module.__dict__
+    if isinstance(module, OptimizedModule):
+        return type(module._orig_mod), False, False
+    return (type(module), called, forward) if called or forward else None
 
 
 def explains(found: Break, module: nn.Module) -> bool:

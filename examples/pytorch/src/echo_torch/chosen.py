@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -21,13 +21,14 @@ from echo_torch.halves import Builder, Halves
 from echo_torch.host import Host
 from echo_torch.judge import Judged, Kernel
 from echo_torch.lowered import Step
-from echo_torch.options import BudgetError, Options
+from echo_torch.options import BudgetError, Options, part_of
 from echo_torch.report import Live, Report, Watch
 from echo_torch.say import TOO_LONG, log, size, took_too_long
 
 TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
 AIM = 0.9  # such a part that another plan is asked for: what it takes is not known before it is lowered
+MODERATE = part_of("max_overhead", Options.max_overhead)
 LEAST_GAIN = 0.98  # of the default, or of a plan to be bettered: what needs more is not worth its time
 MOST_ASKED = 8  # plans of the view that did best: those that come again take little time
 MOST_STEP = 2.5  # times what the last plan was asked for, for the next one
@@ -46,6 +47,7 @@ class Asked:
     # Bytes that the planner adds where the backward half begins: the larger, the less the plan keeps there.
     between: int
     after: Candidate | None = None  # that is to be bettered
+    moderate: bool = False  # no budget, and no more time than who asks for nothing allows
 
 
 @dataclass(eq=False)
@@ -79,6 +81,7 @@ class Chooser:
         self.device = next(map(device_of, (call.node for call in calls)), torch.device("cpu"))
         self.is_inner = not options.is_in_bytes and between.is_inner(host, static)
         self.others_follow = between.others_follow(host)
+        self.alike = between.alike(host, static) if self.is_inner else between.Alike()
         self.asked = dict[Asked, Candidate | None]()  # and what became of it, in order
         self.ran = list[list[Kernel]]()  # of the default, and of what is chosen
         self.marked = host.replaces and checkpoints_of(host.joint) > 0
@@ -166,7 +169,7 @@ class Chooser:
         if self.others_follow and judged.kept > default.kept:
             kept = f"{size(judged.kept)} between its halves, and Inductor's default {size(default.kept)}"
             raise Needless(f"the plan keeps {kept}")
-        if self.is_inner and judged.peak > default.peak:
+        if self.is_inner and self._over(judged) > 0:
             peak = f"{size(judged.peak)} at its peak, and Inductor's default {size(default.peak)}"
             raise Needless(f"the plan needs {peak}")
         found.append(made)
@@ -182,7 +185,7 @@ class Chooser:
         better. It always is where that one misses what is asked for, or where there is a budget.
         """
         last, extra = asked.after, asked.between
-        if self.limit is not None or (last is not None and self._used(last) > 1):
+        if self.limit is not None or asked.moderate or (last is not None and self._used(last) > 1):
             return True
         most = view.peak if last is None else extra + LEAST_GAIN * (last.plan.peak_bytes - extra)
         return bool(plan.peak_bytes < most)
@@ -190,6 +193,11 @@ class Chooser:
     def _needs(self, judged: Judged) -> int:
         """What is to be least: the bytes at the peak, or those that wait while other parts of the step run."""
         return judged.kept if self.is_inner else judged.peak
+
+    def _over(self, judged: Judged) -> int:
+        """The bytes that a part with others before and behind it needs at its peak beyond what it may."""
+        default = self.judged_default
+        return judged.peak - default.peak - self.alike.above(default.kept, judged.kept)
 
     def _judged(self, halves: Halves, order: Sequence[int]) -> Judged:
         """What halves take that run these calls. Kernels compute what each operator in them does, fused or not."""
@@ -231,9 +239,16 @@ class Chooser:
         ]
 
     def _asked(self, found: list[Candidate]) -> Iterator[Asked]:
-        """What to plan next: each view once, then the one that did best again, with more or less asked of it by how far
-        its plans were from what is wanted.
-        """
+        """What to plan next."""
+        views = yield from self._of_views(found)
+        yield from self._bettered(found, views)
+        best = min(found, key=self._rank, default=None)
+        may_be_much = self.limit is not None or self.options.most_overhead > MODERATE
+        if may_be_much and (best is None or self._overhead(best) > MODERATE):  # so much that runs again may fuse badly
+            yield Asked(EVERY, 1.0, self._first_between(EVERY), moderate=True)
+
+    def _of_views(self, found: list[Candidate]) -> Generator[Asked, None, int]:
+        """Each view until a plan of it may run. The result: how many views."""
         default = self.judged_default
         views, convolves = 0, any("convolution" in name for name in default.operators)
         for kind in (EVERY, FUSED):
@@ -256,6 +271,10 @@ class Chooser:
                         break
                     first = replace(first, part=first.part * WELL_USED)  # who keeps less may need less, too
                     yield first
+        return views
+
+    def _bettered(self, found: list[Candidate], views: int) -> Iterator[Asked]:
+        """The view that did best again, with more or less asked of it by how far its plans were from what is wanted."""
         lowered = self._lowered() - views
         for _ in range(MOST_ASKED):
             best, before, tries = min(found, key=self._rank, default=None), len(found), self._lowered() - lowered
@@ -291,16 +310,16 @@ class Chooser:
             return self._no_more_between(asked.view)
         if out.asked is not asked:  # the same plan again: by the replay its peak is none of the default's
             return asked.between // 2
-        over, kept = out.judged.peak - self.judged_default.peak, out.plan.peak_bytes - out.asked.between
+        over, kept = self._over(out.judged), out.plan.peak_bytes - out.asked.between
         return between.fewer(asked.between, self._view(asked.view, 0).peak, kept, over)
 
     def _limits(self, asked: Asked) -> tuple[int | None, float]:
         """The bytes and the part of a step that the planner is given."""
         view, overhead = self._view(asked.view, asked.between), self.options.most_overhead
         default = self.judged_default
-        if self.limit is None:
+        if self.limit is None or asked.moderate:
             beside = default.microseconds / view.time_us if view.time_us else 1.0  # else no operator was timed
-            return None, view.recomputed + asked.part * overhead * beside
+            return None, view.recomputed + (MODERATE if asked.moderate else asked.part * overhead) * beside
         part = asked.part * self.limit / self._needs(default)
         return asked.between + int(part * (view.peak - asked.between)), overhead
 

@@ -90,7 +90,13 @@ class Options:
     host_budget: Amount | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keep", (self.keep,) if isinstance(self.keep, str) else tuple(self.keep))
+        keep = (self.keep,) if isinstance(self.keep, str) else self.keep
+        if not isinstance(keep, list | tuple) or not all(isinstance(each, str) for each in keep):
+            raise OptionError(f"keep={self.keep!r} is no pattern of module paths, nor a list of them: try 'layers.0.*'")
+        object.__setattr__(self, "keep", tuple(keep))
+        for name in ("strict", "measure"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False")
         part_of("max_overhead", self.max_overhead)
         self.bytes_of(1)
         if not _is_number(self.seconds) or not self.seconds > 0:

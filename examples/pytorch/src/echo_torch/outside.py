@@ -240,7 +240,8 @@ class Watch:
         self.graphs += 1
         with contextlib.suppress(Exception):
             why = getattr(graph, "compile_subgraph_reason", None)
-            if why is not None and why.graph_break:
+            # The parts into which DDPOptimizer breaks a graph are compiled.
+            if why is not None and why.graph_break and "DDPOptimizer" not in why.reason:
                 found = breaks.read(why.reason, why.user_stack)
                 self.breaks += [found] if found not in self.breaks else []
         return Graph(self)

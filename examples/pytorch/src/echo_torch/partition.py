@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import fx
 
 from echo_torch import between, costs, hooks, reuse, say
@@ -120,8 +121,10 @@ def halves_of_joint(
         else:
             step = lowered_as(joint, joint_inputs, num_fwd_outputs, more)
             halves, digest = Chooser(host, default, step, options, report, static).choose(watch, ranks)
-    except (BudgetError, OptionError):
+    except (BudgetError, OptionError) as refused:
         agreed(ranks, None)
+        report.reason = str(refused)
+        say.forget()
         raise
     except Exception as fault:  # a fault of ours never stops training
         report.reason, report.is_needless = said(fault), isinstance(fault, Needless)
@@ -172,6 +175,8 @@ def said(fault: Exception) -> str:
     """Why there is no plan: what is not known, or a fault of ours."""
     if isinstance(fault, Unknown):
         return str(fault)
+    if isinstance(fault, dist.DistError):
+        return "the first rank does not compile this graph, or not in time"
     log.debug("echo: a fault of its own", exc_info=fault)
     if took_too_long(fault):
         return TOO_LONG
@@ -224,6 +229,7 @@ def plan_for(
     wanted = _Wanted(host, facts, graph, order, options, report, default_peak)
     if static is not None and not options.is_in_bytes and report.default_halves is not None:
         wanted.is_inner, wanted.others_follow = between.is_inner(host, static), between.others_follow(host)
+        wanted.alike = between.alike(host, static) if wanted.is_inner else between.Alike()
         wanted.default_kept = report.default_halves.kept
     key = wanted.key
     plan = _plan(key, wanted)
@@ -250,16 +256,26 @@ class _Wanted:
     default_peak: int
     default_kept: int = 0  # between its halves
     is_inner: bool = False  # what waits between the halves is to be least: see `between.py`
+    alike: between.Alike = between.Alike()
     others_follow: bool = False  # no more may wait there than by default
 
     @property
     def key(self) -> str:
         of = self.order, self.options, self.host.is_dynamic, reuse.EVERYWHERE, self.report.link
-        return self.host.digest(self.facts, *of, self.is_inner, self.others_follow)
+        return self.host.digest(self.facts, *of, self.is_inner, self.alike, self.others_follow)
 
     def halves(self, plan: Any) -> HalfPeaks | None:
         """The peaks of both halves of a plan, and what waits between them."""
         return halves_of(self.graph, self.host.calls, self.host.tangents, [call for call, *_ in plan.steps], plan)
+
+    def kept(self, plan: Any) -> int:
+        """The bytes that wait between the halves of a plan."""
+        halves = self.halves(plan)
+        return halves.kept if halves else 0
+
+    def over(self, peak: int, kept: int) -> int:
+        """The bytes that such a plan needs at its peak beyond what it may."""
+        return peak - self.default_peak - self.alike.above(self.default_kept, kept)
 
     def plan(self) -> Any:
         """The plan that is best. Needless: the default is."""
@@ -287,7 +303,7 @@ class _Wanted:
             view = self._with(extra)
             peak, *_ = view.replay(self.order, writes_over=False)
             plan = self._least(view, peak, None if budget is None else peak - self.default_kept + budget)
-            over = self.graph.replay(plan)[0] - self.default_peak
+            over = self.over(self.graph.replay(plan)[0], self.kept(plan))
             if over <= 0:
                 break
             extra = between.fewer(extra, self.default_peak, plan.peak_bytes - extra, over)
@@ -348,7 +364,7 @@ def _check(wanted: _Wanted, peak: int, kept: int) -> None:
         report.default_kept, report.kept = default, found
     check_budget(wanted.options, default, found, bound, what)
     is_faster = bool(report.checkpoints) and report.overhead < report.default_overhead
-    is_above = peak > wanted.default_peak or (wanted.others_follow and kept > wanted.default_kept)
+    is_above = wanted.over(peak, kept) > 0 or (wanted.others_follow and kept > wanted.default_kept)
     if is_above or found > default or (found == default and not is_faster):
         raise Needless(
             f"its default {needs} {size(default)}, and Echo found nothing below {size(found)}"
