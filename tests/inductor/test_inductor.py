@@ -378,6 +378,12 @@ class Choice(Case):
             report = judged(lambda: step)
         self.assertIsNotNone(report.default_peak, report.reason)
 
+    def test_a_sparse_gradient(self) -> None:
+        words = nn.Embedding(1000, WIDTH, sparse=True)
+        layers = [words, nn.Linear(WIDTH, 256), nn.GELU(), nn.Linear(256, WIDTH)]
+        report = judged(lambda: Step(nn.Sequential(*layers), squares, [torch.randint(1000, (8, 64))], []))
+        self.assertIsNotNone(report.default_peak, report.reason)
+
     def test_planning_that_takes_too_long_is_told(self) -> None:
         self.assertIn("seconds=", judged(perceptrons, seconds=1e-6).reason)
 

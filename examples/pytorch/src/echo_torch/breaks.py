@@ -63,6 +63,7 @@ KNOWN = (
         "define it in the module as `log = torch.compiler.disable(LightningModule.log)`, or compile the network in the "
         "module instead",
     ),
+    (r"^step_unsupported", "TorchDynamo ends the graph there, and does not say why", None),
     (r"[Ll]ogger", "a logger is called", "log outside of the compiled function"),
 )
 

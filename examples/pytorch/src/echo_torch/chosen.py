@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import traceback
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ from echo_torch.judge import Judged, Kernel
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, Options, part_of
 from echo_torch.report import Live, Report, Watch
-from echo_torch.say import TOO_LONG, log, size, took_too_long
+from echo_torch.say import TOO_LONG, fault_of_ours, log, size, took_too_long
 
 TRIES = 3  # plans that are lowered; one more where none of them keeps to what is asked for
 WELL_USED = 0.8  # a part of a budget, or of the time that is asked for, with which no other plan is tried
@@ -142,7 +144,7 @@ class Chooser:
             return self._chosen(found) | {"tried": self._figures(found)}
         except Exception as fault:
             log.debug("echo: no candidate", exc_info=fault)
-            text = str(fault) if isinstance(fault, Unknown) else f"Inductor cannot lower it ({type(fault).__name__})"
+            text = str(fault) if isinstance(fault, Unknown) else _why_not_judged(fault)
             fits = limit is None or self._needs(default) <= limit
             return {
                 "reason": text,
@@ -429,6 +431,14 @@ class Chooser:
 def _said(fault: Exception) -> str:
     """Why there is no candidate."""
     return TOO_LONG if took_too_long(fault) else "Inductor lowers no plan of it"
+
+
+def _why_not_judged(fault: Exception) -> str:
+    """Why Inductor's default is not judged."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    if any("_inductor" in Path(frame.filename).parts for frame in frames):
+        return f"Inductor cannot lower it ({type(fault).__name__})"
+    return fault_of_ours(fault)
 
 
 def _runs_alone(call: Call, judged: Judged) -> bool:

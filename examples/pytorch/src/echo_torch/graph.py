@@ -122,12 +122,19 @@ def holds_memory(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
 
 
+def is_dense(value: Any) -> bool:
+    """Whether it is a tensor with a storage and strides."""
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
+
+
 def number(value: Any) -> int:
     """A size as a number; of a symbolic one its hint, so that no guard is added."""
     if not isinstance(value, torch.SymInt):
         return int(value)
     if value.node.hint is None:
         raise Unknown("a tensor's size depends on data, as that of nonzero() does, so its bytes are not known ahead")
+    if isinstance(value.node.hint, torch.SymInt):
+        raise Unknown("a jagged tensor's sizes lie in its data, so its bytes are not known ahead")
     return int(value.node.hint)
 
 

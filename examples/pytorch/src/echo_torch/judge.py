@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echo_torch import costs, hooks
-from echo_torch.graph import Unknown, number
+from echo_torch.graph import Unknown, is_dense, number
 from echo_torch.made_up import Like
 from echo_torch.report import Live
 
@@ -266,7 +266,7 @@ class _Run(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         if isinstance(func, HigherOrderOperator):
             func, args = _runs_within(func, args)
-        tensors = [value for value in pytree.tree_leaves(made) if isinstance(value, torch.Tensor)]
+        tensors = [dense for value in pytree.tree_leaves(made) for dense in _dense(value)]
         count = len(self.every)
         for value in tensors:
             self._note(value)
@@ -294,7 +294,7 @@ class _Run(TorchDispatchMode):
         copies = [
             _rounded(made.numel() * made.element_size(), made.device)
             for made, like in zip(gradients, given, strict=False)
-            if isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor) and not _lie_alike(made, like)
+            if is_dense(made) and is_dense(like) and not _lie_alike(made, like)
         ]
         self.copied = max(copies, default=0)
         if self.now() + self.copied > self.peak:
@@ -368,6 +368,13 @@ def _runs_within(func: HigherOrderOperator, args: Sequence[Any]) -> tuple[Any, t
         if isinstance(inner, OpOverload):
             return inner, tuple(args[at + 1 :])
     raise Unknown(f"what {func.name()} runs is not known ahead")
+
+
+def _dense(value: Any) -> list[torch.Tensor]:
+    """The tensors with storages that it is or, of a sparse one, consists of."""
+    if isinstance(value, torch.Tensor) and value.layout == torch.sparse_coo:
+        return [value._indices(), value._values()]
+    return [value] if is_dense(value) else []
 
 
 def _rounded(size: int, device: torch.device) -> int:

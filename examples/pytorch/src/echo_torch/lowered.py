@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from echo_torch import costs, hooks
 from echo_torch.card import Card
-from echo_torch.graph import Unknown, holds_memory, leaves, number
+from echo_torch.graph import Unknown, holds_memory, is_dense, leaves, number
 from echo_torch.halves import Halves
 from echo_torch.judge import Code, Judged, judge
 from echo_torch.where import layer_of
@@ -71,8 +71,12 @@ class Step:
         gradients = backward.graph.output_node().args[0]
         given = [node.meta.get("val") for node in forward.graph.find_nodes(op="placeholder")]
         kept = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in gradients]
-        lent = {_storage(value) for value in (*given, *values[: self.own], *kept) if isinstance(value, torch.Tensor)}
-        donated = [sizes + at for at, node in enumerate(tensors) if _storage(node.meta["val"]) not in lent]
+        lent = {_storage(value) for value in (*given, *values[: self.own], *kept) if is_dense(value)}
+        donated = [
+            sizes + at
+            for at, node in enumerate(tensors)
+            if is_dense(value := node.meta["val"]) and _storage(value) not in lent
+        ]
         added = sum(kind.startswith(("InputMutation", "IntermediateBase")) for kind in self.kinds)
         return SimpleNamespace(
             static_input_indices=list(self.static),

@@ -24,7 +24,7 @@ from echo_torch.link import link_of
 from echo_torch.lowered import Step
 from echo_torch.options import BudgetError, OptionError, Options
 from echo_torch.report import Report, Reports, Watch
-from echo_torch.say import TOO_LONG, EchoWarning, log, size, took_too_long, warn_once
+from echo_torch.say import TOO_LONG, EchoWarning, fault_of_ours, log, size, took_too_long, warn_once
 from echo_torch.steps import HalfPeaks, halves_of
 from echo_torch.where import function_of
 
@@ -180,10 +180,7 @@ def said(fault: Exception) -> str:
     log.debug("echo: a fault of its own", exc_info=fault)
     if took_too_long(fault):
         return TOO_LONG
-    return (
-        f"a fault of Echo's own ({type(fault).__name__}): please report what "
-        "logging.getLogger('echo_torch') says of it at DEBUG"
-    )
+    return fault_of_ours(fault)
 
 
 def agreed(ranks: Agreement | None, digest: str | None) -> bool:

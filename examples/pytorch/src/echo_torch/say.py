@@ -39,6 +39,14 @@ def took_too_long(fault: Exception) -> bool:
     return isinstance(fault, RuntimeError) and "took longer" in str(fault)
 
 
+def fault_of_ours(fault: Exception) -> str:
+    """A fault that nobody expects, and what to do."""
+    return (
+        f"a fault of Echo's own ({type(fault).__name__}): please report what "
+        "logging.getLogger('echo_torch') says of it at DEBUG"
+    )
+
+
 @functools.cache
 def warn_once(text: str) -> None:
     warnings.warn(text, EchoWarning, stacklevel=2)
