@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import unittest
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ from models import filled
 from steps import squares
 
 import echo_jax
+from echo_jax import search
 
 
 def loss(weights: Any, x: jax.Array, times: int = 1, key: Any = None) -> jax.Array:
@@ -47,6 +51,24 @@ class Losses(unittest.TestCase):
                 (decision,) = ours.decisions
                 self.assertEqual(decision.reason, "")
                 self.assertLess(decision.after, decision.before)
+
+    def test_a_policy_of_jax_around_the_loss(self) -> None:
+        """It is a candidate as the user would write it, and found again on disk."""
+        args, policy = filled(SHAPES), jax.checkpoint_policies.nothing_saveable
+        marked = jax.value_and_grad(jax.checkpoint(loss, policy=policy))
+        wanted = echo_jax.explain(marked, *args, compiler_options=echo_jax.MEMORY_SCHEDULER).sizes.temp
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.dict(os.environ, ECHO_JAX_CACHE=folder),
+            mock.patch.object(search.Search, "_plans"),
+        ):
+            for is_cached in (False, True):
+                ours = echo_jax.remat(loss, max_overhead=0.9, compiler_options=echo_jax.MEMORY_SCHEDULER)
+                self.same(jax.value_and_grad(ours)(*args), jax.value_and_grad(loss)(*args))
+                (decision,) = ours.decisions
+                self.assertEqual((decision.reason, decision.cached), ("", is_cached))
+                self.assertLessEqual(decision.after, wanted)
+                self.assertIn((wanted, "nothing_saveable"), [(each.temp, each.how) for each in decision.tried])
 
     def test_keys_keywords_and_what_is_not_differentiated(self) -> None:
         (weights, x), ours = filled(SHAPES), self.ours()

@@ -152,7 +152,7 @@ def _inside(traced: Traced, at: int, body: Inside) -> Traced:
         return traced.enclose(outer)
 
     times = traced.times * traced.equations[at].params.get("length", 1)
-    found = dataclasses.replace(traced, enclose=enclose, around=traced, times=times)
+    found = dataclasses.replace(traced, enclose=enclose, around=traced, times=times, under=None)
     closed = tracing.in_order(found.remade(lambda *args: evaluate(inner.jaxpr, inner.consts, args)))
     return dataclasses.replace(found, closed=closed, backward=tracing.backward_of(closed))
 

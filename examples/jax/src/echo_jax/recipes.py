@@ -21,9 +21,13 @@ class Recipe:
     stored: Sequence[tuple[int, int]] = field(default=(), repr=False)  # equations in memory, bytes: they make the nodes
     steps: Sequence[Step] = field(default=(), repr=False)
     waits_for_all: bool = True
+    policy: str = ""  # of jax.checkpoint around the loss, and nothing else
 
     def applied(self, traced: Traced, platform: str) -> Evaluate:
         """The step as a function of flat arguments."""
+        if self.policy:
+            assert traced.under is not None
+            return tracing.plain(traced.under(self.policy))
         base = with_loops(traced, self.loops)
         if not self.steps:
             return tracing.plain(base)

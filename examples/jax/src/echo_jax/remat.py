@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -31,8 +31,11 @@ class Planned:
 class Remat:
     """A step with the same arguments and results. `decisions` tells what became of it, for each set of shapes."""
 
-    def __init__(self, step: Callable[..., Any], asked: Asked) -> None:
+    def __init__(
+        self, step: Callable[..., Any], asked: Asked, under: Callable[[str], Callable[..., Any]] | None = None
+    ) -> None:
         self.step, self.asked = step, asked
+        self.under = under  # the step with its loss under a policy of JAX, where a loss was given
         self.decisions: list[Decision] = []
         self.known: dict[Any, tuple[Decision | None, Planned | None]] = {}  # by the types of arguments
         functools.update_wrapper(self, step, updated=())
@@ -97,6 +100,8 @@ class Remat:
                 log.info("echo: the gradients of %s are planned where it is differentiated", decision.name)
                 loss = losses.differentiable(losses.apart(self.step, shapes), self._gradients(shapes))
                 return None, Planned(jax.jit(loss, compiler_options=whole.options or None), loss, results)
+            if self.under is not None:
+                whole = replace(whole, under=functools.partial(self._under, shapes))
             traced = bodies.innermost(whole)
             run = self._run(traced, shapes.arrays, decision)
             if run is not None:
@@ -115,14 +120,22 @@ class Remat:
         log.log(logging.INFO if result or decision.before else logging.WARNING, "echo: %s", decision)
         return decision, result
 
+    def _under(self, call: Call, policy: str) -> Traced:
+        assert self.under is not None
+        return tracing.trace(self.under(policy), call)[0]
+
     def _gradients(self, call: Call) -> Callable[[tuple[int, ...]], Remat]:
         """The step of value and gradients of a loss, by these arrays."""
         known = dict[tuple[int, ...], Remat]()
         loss = losses.apart(self.step, call.shaped())
 
         def gradients(numbers: tuple[int, ...]) -> Remat:
+            def under(policy: str) -> Callable[..., Any]:
+                marked = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))
+                return jax.value_and_grad(marked, numbers, has_aux=True)
+
             if numbers not in known:
-                known[numbers] = Remat(jax.value_and_grad(loss, numbers, has_aux=True), self.asked)
+                known[numbers] = Remat(jax.value_and_grad(loss, numbers, has_aux=True), self.asked, under)
                 known[numbers].decisions = self.decisions
             return known[numbers]
 

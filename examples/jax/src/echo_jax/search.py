@@ -200,7 +200,9 @@ class Search:
                 is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
-                self._try(name, graph, [recipe.of(graph, steps, way) for way in (True, False)], temp)
+                tries = [recipe.of(graph, steps, way) for way in (True, False)]
+                as_users_do = [Recipe(policy=name)] if self.traced.under is not None else []
+                self._try(name, graph, [*as_users_do, *tries], temp)
             else:
                 more = 100 * (flops / self.own.flops - 1)
                 told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"

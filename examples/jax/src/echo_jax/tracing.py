@@ -41,6 +41,8 @@ class Traced:
     around: Traced | None = None
     enclose: Callable[[Evaluate], Evaluate] = lambda run: run
     times: int = 1
+    # The same step with its loss under a policy of jax.checkpoint, by the policy's name; None where no loss is known.
+    under: Callable[[str], Traced] | None = None
 
     @property
     def equations(self) -> list[Any]:
