@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from unittest import mock
 
 import torch
 from support import Case
@@ -11,6 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import echo_torch
+from echo_torch import between
 from echo_torch.between import Alike
 from echo_torch.breaks import count_alike
 from echo_torch.say import EchoWarning
@@ -95,6 +97,25 @@ class Parts(Case):
             del another
         torch.compile(Perceptron(False), backend=backend)(torch.randn(8, WIDTH))
         self.assertEqual(found, [4, 4, 4, 2, 1, 1])
+
+    def test_what_is_checkpointed_from_outside_is_alone(self) -> None:
+        found, alike = list[Alike](), between.alike
+
+        def counted(*of: Any) -> Alike:
+            found.append(alike(*of))
+            return found[-1]
+
+        for around in (None, False, True):
+            torch._dynamo.reset()
+            module = nn.Sequential(*(Perceptron(False) for _ in range(3)))
+            x = torch.randn(64, WIDTH, requires_grad=True)
+            with mock.patch.object(between, "alike", counted):
+                for block in module:
+                    block.compile(backend=echo_torch.eager_backend(measure=False))
+                for block in module:
+                    x = block(x) if around is None else checkpoint(block, x, use_reentrant=around)
+                x.square().mean().backward()
+        self.assertEqual([each.count for each in found], [3, 1, 1])
 
     def test_a_part_may_need_more_where_others_keep_less(self) -> None:
         alike = Alike(count=4, gradients=10)

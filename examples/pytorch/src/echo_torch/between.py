@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import fx
 
+from echo_torch import hooks
 from echo_torch.breaks import count_alike
 from echo_torch.graph import Call, describe
 from echo_torch.host import Host
@@ -49,7 +50,13 @@ class Alike:
 
 
 def alike(host: Host, static: Collection[int]) -> Alike:
-    """The parts like the one that TorchDynamo compiles now."""
+    """The parts like the one that TorchDynamo compiles now. What checkpoints around parts run again keeps nothing while
+    other parts run.
+    """
+    if hooks.saved_hooks is None or hooks.backward_pass is None:
+        return Alike()
+    if hooks.saved_hooks(True) is not None or hooks.backward_pass() >= 0:
+        return Alike()
     outputs = enumerate(host.outputs[host.num_fwd_outputs :])
     gradients = [node for at, node in outputs if at in static and isinstance(node, fx.Node)]
     return Alike(count_alike(), sum(describe(node.meta["val"]).bytes for node in gradients))

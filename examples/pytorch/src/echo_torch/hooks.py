@@ -39,6 +39,7 @@ _PARTS = {
     "callback_handler": "torch._dynamo.callback:callback_handler",
     "autograd_node": "torch._C:_current_autograd_node",
     "saved_hooks": "torch._C._autograd:_top_saved_tensors_default_hooks",
+    "backward_pass": "torch._C:_current_graph_task_id",
     "InductorWrapper": "torch:_TorchCompileInductorWrapper",
     "SavedUnchecked": "torch._functorch.partitioners:SavedForBackwardsNoVcCheckAOTOutput",
 }
@@ -50,6 +51,7 @@ _OPTIONAL = (
     "callback_handler",
     "autograd_node",
     "saved_hooks",
+    "backward_pass",
     "InductorWrapper",
 )
 
