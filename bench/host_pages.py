@@ -80,12 +80,6 @@ def jax_for_tpu(result):
     names = {"as it is": "as it is", "Echo, 5 %": "Echo, at most 5 % of operations"}
     lines += [f"| {names.get(row['way'], '`' + row['way'] + '` around each layer')} | {row['MB']:.1f} | {100 * (row['flops'] / base - 1):.1f} % |"
               for row in sorted(result["llama"], key=lambda row: -row["MB"])]
-    if "losses" in result:
-        lines += ["", "| gradients of a loss | temporary MB | with Echo | operations added | best of JAX's policies around the loss, MB |",
-                  "|---|--:|--:|--:|--:|"]
-    for row in result.get("losses", ()):
-        stock = "-" if row["stock MB"] is None else f"{row['stock MB']:.1f}"
-        lines.append(f"| {row['model']} | {row['before MB']:.1f} | {row['after MB']:.1f} | {100 * row['overhead']:.1f} % | {stock} |")
     return lines
 
 

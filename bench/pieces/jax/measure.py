@@ -3,7 +3,6 @@
 
     python3 measure.py explain FILE [MODEL…]    explanations of training steps, against the compiler's figures
     python3 measure.py policies FILE            a Llama as it is, by JAX's own policies, and rewritten by Echo
-    python3 measure.py losses FILE [MODEL…]     gradients of losses by Echo, and under JAX's own policies
 
 Rows are added to FILE as they come, in place of those of the same model or way. Minutes each.
 """
@@ -81,31 +80,9 @@ def policies(file: pathlib.Path) -> None:
         told(name, compiled.sizes.temp, compiled.flops)
 
 
-def losses(file: pathlib.Path, names: list[str]) -> None:
-    for name in names or LARGE:
-        step = LARGE[name]()
-        args = (step.parameters, *step.batch)
-        decision = echo_jax.remat(step.loss, topology=TOPOLOGY).decide(*args)
-        most, stock = decision.flops * 1.05, {}
-        for policy in STOCK:
-            loss = jax.checkpoint(step.loss, policy=getattr(jax.checkpoint_policies, policy))
-            compiled = compile_step(jax.value_and_grad(loss), args, {}, topology=TOPOLOGY)
-            stock |= {policy: compiled.sizes.temp / 1e6} if compiled.flops <= most else {}
-        row = {
-            "model": name,
-            "before MB": decision.before / 1e6,
-            "after MB": decision.after / 1e6,
-            "overhead": decision.overhead,
-            "stock MB": min(stock.values(), default=None),
-        }
-        add(file, "losses", "model", row)
-
-
 if __name__ == "__main__":
     what, file, *names = sys.argv[1:]
     if what == "explain":
         explain(pathlib.Path(file), names)
-    elif what == "losses":
-        losses(pathlib.Path(file), names)
     else:
         policies(pathlib.Path(file))

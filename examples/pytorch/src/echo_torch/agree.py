@@ -17,7 +17,7 @@ import torch.distributed as dist
 from echo_torch import say
 
 SECONDS = 180.0  # to wait for a rank; more than planning takes
-SECONDS_TO_BEGIN = 30.0  # until the first rank compiles the same graph; one that has a graph for itself waits in vain
+SECONDS_TO_BEGIN = 60.0  # until the first rank compiles the same graph; one that has a graph for itself waits in vain
 
 _count = itertools.count()
 _given_up = False

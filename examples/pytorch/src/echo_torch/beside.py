@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import sys
 import threading
@@ -189,7 +188,7 @@ def modules_of(parameters: Sequence[torch.Tensor], found: Sequence[Break]) -> li
     if not parameters:
         return []
     wanted = {id(p) for p in parameters}
-    modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module) and "_modules" in o.__dict__]
+    modules = breaks.every_module()
     parents = {id(child): (module, name) for module in modules for name, child in module._modules.items()}
     largest: dict[int, nn.Module] = {}
     for module in modules:

@@ -50,8 +50,8 @@ class Alike:
 
 
 def alike(host: Host, static: Collection[int]) -> Alike:
-    """The parts like the one that TorchDynamo compiles now. What checkpoints around parts run again keeps nothing while
-    other parts run.
+    """The parts like the one that TorchDynamo compiles now. Where a checkpoint around a part runs it again, the others
+    keep nothing in the meantime, and it counts as one alone.
     """
     if hooks.saved_hooks is None or hooks.backward_pass is None:
         return Alike()

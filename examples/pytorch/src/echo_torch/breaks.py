@@ -141,6 +141,11 @@ def compiles_for_echo() -> bool:
     return backend is not None
 
 
+def every_module() -> list[nn.Module]:
+    """The modules of this process."""
+    return [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in each.__dict__]
+
+
 def count_alike() -> int:
     """How many modules of one list are compiled each by itself as the one is whose call TorchDynamo converts; 1 where
     that is no call of such a module.
@@ -149,8 +154,7 @@ def count_alike() -> int:
     first = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame is not None and frame.f_code.co_argcount else None
     if not isinstance(first, nn.Module):
         return 1
-    modules = [each for each in gc.get_objects() if issubclass(type(each), nn.Module) and "_modules" in each.__dict__]
-    for module in modules:
+    for module in every_module():
         if isinstance(module, OptimizedModule):
             continue
         beside = [child for child in module._modules.values() if child is not None]

@@ -121,7 +121,7 @@ def told_apart(lower: Callable[..., Any]) -> Callable[..., Any]:
 
     def lowered(graph: fx.GraphModule, inputs: Any, **told: Any) -> Any:
         if told.get("is_backward"):
-            metadata = torch._guards.TracingContext.get().fw_metadata
+            metadata = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
             graph.meta["written_over"] = tuple(getattr(metadata, "bw_donated_idxs", None) or ())
         return lower(graph, inputs, **told)
 

@@ -7,7 +7,7 @@ import difflib
 import math
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
@@ -91,7 +91,7 @@ class Options:
 
     def __post_init__(self) -> None:
         keep = (self.keep,) if isinstance(self.keep, str) else self.keep
-        if not isinstance(keep, list | tuple) or not all(isinstance(each, str) for each in keep):
+        if not isinstance(keep, Collection) or not all(isinstance(each, str) for each in keep):
             raise OptionError(f"keep={self.keep!r} is no pattern of module paths, nor a list of them: try 'layers.0.*'")
         object.__setattr__(self, "keep", tuple(keep))
         for name in ("strict", "measure"):
