@@ -129,7 +129,7 @@ def main(kind: str, engine: str = "") -> None:
     if kind == "disagree":  # as if one rank's plans were other ones
         options["max_overhead"] = 0.1 + 0.2 * rank
     if kind in ("late", "first_late"):
-        agree.SECONDS = 2.0
+        agree.SECONDS = agree.SECONDS_TO_BEGIN = 2.0
     silent = {"late": 1, "first_late": 0}.get(kind)  # the rank that never asks
     planned = {"backend": echo_torch.eager_backend(**options)}
     if engine:
