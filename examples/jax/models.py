@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,11 @@ def key_shape() -> Any:
 
 def shape(*extents: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(extents, dtype)
+
+
+def checkpointed(layer: Callable[..., Any], policy: Any, **options: Any) -> Callable[..., Any]:
+    """The layer in a jax.checkpoint with that policy, if there is one."""
+    return layer if policy is None else jax.checkpoint(layer, policy=policy, **options)
 
 
 def filled(shapes: Any, seed: int = 0) -> Any:
@@ -127,7 +133,7 @@ def transformer(batch: int = 4, length: int = 128, **options: Any) -> Step:
 # ---- LSTM, by scan
 
 
-def lstm(batch: int = 32, length: int = 64, width: int = 128) -> Step:
+def lstm(batch: int = 32, length: int = 64, width: int = 128, policy: Any = None) -> Step:
     def cell(weights: Any, state: Any, x: jax.Array) -> Any:
         hidden, memory = state
         gates = x @ weights["input"] + hidden @ weights["hidden"] + weights["bias"]
@@ -139,7 +145,8 @@ def lstm(batch: int = 32, length: int = 64, width: int = 128) -> Step:
     def loss(weights: Any, xs: jax.Array, ys: jax.Array) -> jax.Array:
         start = jnp.zeros((batch, width))
         for layer in weights:
-            _, xs = jax.lax.scan(lambda state, x: cell(layer, state, x), (start, start), xs)
+            step = checkpointed(functools.partial(cell, layer), policy, prevent_cse=False)
+            _, xs = jax.lax.scan(step, (start, start), xs)
         return ((xs - ys) ** 2).mean()
 
     layer = {"input": shape(width, 4 * width), "hidden": shape(width, 4 * width), "bias": shape(4 * width)}
@@ -169,13 +176,15 @@ class ResNet(nn.Module):
     widths: tuple[int, ...] = (16, 32, 64)
     depth: int = 2
     classes: int = 10
+    policy: Any = None
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
         x = nn.relu(nn.GroupNorm(8)(nn.Conv(self.widths[0], (3, 3), use_bias=False)(images)))
+        block = nn.remat(Residual, policy=self.policy) if self.policy else Residual
         for stage, width in enumerate(self.widths):
             for at in range(self.depth):
-                x = Residual(width, 2 if stage and not at else 1)(x)
+                x = block(width, 2 if stage and not at else 1)(x)
         return nn.Dense(self.classes)(x.mean((1, 2)))
 
 
@@ -213,12 +222,12 @@ def llama(
         gate, up = checkpoint_name(y @ w["gate"], "gate"), checkpoint_name(y @ w["up"], "up")
         return x + (jax.nn.silu(gate) * up) @ w["down"]
 
-    around = kinds.get("around", lambda function: function)
+    around = checkpointed(layer, kinds.get("policy"))
 
     def loss(parameters: Any, tokens: jax.Array) -> jax.Array:
         x = parameters["embed"][tokens]
         for weights in parameters["layers"]:
-            x = around(layer)(x, weights)
+            x = around(x, weights)
         logits = (x @ parameters["embed"].T).astype(jnp.float32)
         return optax.softmax_cross_entropy_with_integer_labels(logits, tokens).mean()
 
@@ -247,20 +256,22 @@ class Convolved(nn.Module):
 
 class UNet(nn.Module):
     widths: tuple[int, ...] = (16, 32, 64)
+    policy: Any = None
 
     @nn.compact
     def __call__(self, images: jax.Array, times: jax.Array) -> jax.Array:
         angles = times[:, None] * jnp.exp(-jnp.arange(16.0))
         time = nn.swish(nn.Dense(64)(jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], -1)))
+        block = nn.remat(Convolved, policy=self.policy) if self.policy else Convolved
         x, skipped = nn.Conv(self.widths[0], (3, 3))(images), []
         for width in self.widths[:-1]:
-            x = Convolved(width)(x, time)
+            x = block(width)(x, time)
             skipped.append(x)
             x = nn.avg_pool(x, (2, 2), (2, 2))
-        x = Convolved(self.widths[-1])(x, time)
+        x = block(self.widths[-1])(x, time)
         for width, skip in zip(self.widths[-2::-1], reversed(skipped)):
             x = jax.image.resize(x, (*skip.shape[:3], x.shape[-1]), "nearest")
-            x = Convolved(width)(jnp.concatenate([x, skip], -1), time)
+            x = block(width)(jnp.concatenate([x, skip], -1), time)
         return nn.Conv(images.shape[-1], (3, 3))(nn.swish(nn.GroupNorm(8)(x)))
 
 
@@ -281,7 +292,13 @@ def unet(batch: int = 8, size: int = 32, **options: Any) -> Step:
 
 
 def moe(
-    batch: int = 4, length: int = 128, layers: int = 2, width: int = 128, experts: int = 4, words: int = 1024
+    batch: int = 4,
+    length: int = 128,
+    layers: int = 2,
+    width: int = 128,
+    experts: int = 4,
+    words: int = 1024,
+    policy: Any = None,
 ) -> Step:
     tokens = batch * length
     room = 2 * tokens // experts
@@ -299,7 +316,7 @@ def moe(
     def loss(parameters: Any, ids: jax.Array) -> jax.Array:
         x = parameters["embed"][ids.reshape(-1)]
         for weights in parameters["layers"]:
-            x = layer(x, weights)
+            x = checkpointed(layer, policy)(x, weights)
         return optax.softmax_cross_entropy_with_integer_labels(x @ parameters["embed"].T, ids.reshape(-1)).mean()
 
     weights = {"router": shape(width, experts)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import pathlib
 import sys
@@ -23,16 +24,16 @@ from models import filled
 import echo_jax
 from echo_jax.compiling import Declined
 
-LARGE = {  # for a TPU, which keeps small models in its cache
-    "transformer": lambda: models.transformer(batch=16, length=512, width=512, layers=2, words=8192),
-    "transformer, loop over layers": lambda: models.transformer(
-        batch=16, length=512, width=512, layers=4, words=8192, scanned=True
+LARGE = {  # for a TPU, which keeps small models in its cache; `policy=` of jax.checkpoint around each layer
+    "transformer, loop over layers": functools.partial(
+        models.transformer, batch=16, length=512, width=1024, heads=8, layers=8, words=16384, scanned=True
     ),
-    "lstm, loop over time": lambda: models.lstm(256, 64, 512),
-    "resnet": lambda: models.resnet(256, 64, widths=(64, 128)),
-    "llama": lambda **options: models.llama(
-        batch=4, length=1024, layers=2, width=1024, words=8192, dtype=jnp.bfloat16, **options
+    "lstm, loop over time": functools.partial(models.lstm, 512, 128, 512),
+    "moe": functools.partial(models.moe, batch=16, length=512, layers=4, width=512, experts=8, words=16384),
+    "llama": functools.partial(
+        models.llama, batch=8, length=2048, layers=4, width=2048, wide=5632, words=32000, dtype=jnp.bfloat16
     ),
+    "resnet": functools.partial(models.resnet, 256, 64, widths=(64, 128)),
 }
 
 
@@ -110,13 +111,14 @@ def main() -> None:
     parser.add_argument("--max-overhead", type=float, default=0.05, help="operations that may be added, as a part")
     parser.add_argument("--json", metavar="FILE", help="write the rows, with date and versions")
     options = parser.parse_args()
+    known = LARGE if options.topology else models.MODELS
+    if unknown := [name for name in options.models if name not in known]:
+        parser.error(f"there is no model '{unknown[0]}'; there are {', '.join(known)}")
     rows = []
-    for name in options.models or models.MODELS:
+    for name in options.models or known:
         try:
             rows.append(row_of(name, options))
             print(lines_of(rows)[-1], flush=True)
-        except KeyError:
-            parser.error(f"there is no model '{name}'; there are {', '.join(models.MODELS)}")
         except Declined as why:
             print(f"{name}: {why}", flush=True)
     print("", *lines_of(rows), sep="\n")

@@ -5,7 +5,6 @@ FAST are those that each run of the tests looks at; bench/jax looks at all.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -264,7 +263,7 @@ def clipped() -> Case:
 def own_checkpoints() -> Case:
     """Layers in jax.checkpoint already."""
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-    return whole(models.llama(layers=2, words=512, around=functools.partial(jax.checkpoint, policy=policy)))
+    return whole(models.llama(layers=2, words=512, policy=policy))
 
 
 def scanned_checkpoints() -> Case:
@@ -381,4 +380,4 @@ CASES: dict[str, Callable[[], Case]] = {
     "sharded batch": sharded,
     "shard_map": by_shard_map,
 }
-FAST = ("custom_vjp", "gradients of gradients", "cond and fori_loop", "sharded batch", "shard_map")
+FAST = ("custom_vjp", "loops in loops", "gradients of gradients", "cond and fori_loop", "sharded batch", "shard_map")

@@ -20,8 +20,7 @@ OPTIONS = echo_jax.MEMORY_SCHEDULER
 
 
 def build(policy: Any) -> Any:
-    around = functools.partial(jax.checkpoint, policy=policy)
-    return jax.value_and_grad(models.llama(layers=1, words=256, around=around).loss)
+    return jax.value_and_grad(models.llama(layers=1, words=256, policy=policy).loss)
 
 
 class Policies(unittest.TestCase):

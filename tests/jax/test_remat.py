@@ -117,10 +117,9 @@ class Beside(unittest.TestCase):
         """Around each layer, written into the model."""
         plain = models.llama(layers=2, words=256)
         policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-        around = functools.partial(jax.checkpoint, policy=policy)
         own, theirs = (
             compile_step(jax.jit(each.step, donate_argnums=(0, 1)), each.arguments, {}, compiler_options=OPTIONS)
-            for each in (plain, models.llama(layers=2, words=256, around=around))
+            for each in (plain, models.llama(layers=2, words=256, policy=policy))
         )
         most = theirs.flops / own.flops - 1
         step = jax.jit(plain.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
@@ -172,6 +171,7 @@ class Declines(unittest.TestCase):
             return jnp.sum(x * x)
 
         np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
+        self.declines("hidden state", jax.grad(lambda x: jnp.sum(x * jax.lax.rng_uniform(0.0, 1.0, (3,)))), x)
         np.testing.assert_array_equal(self.declines("no plan was found", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x)
         power = jax.jit(jax.grad(lambda x, n: jnp.sum(x**n)), static_argnums=1)
         np.testing.assert_array_equal(self.declines("runs as it was", power, x, 2), 2 * x)

@@ -13,6 +13,7 @@ import steps
 import echo_jax
 
 TOLERANCE = 1e-5  # of the largest value: what recompilation itself changes in float32
+LEAST = {"custom_vjp": 1.3, "loops in loops": 1.4}  # before / after, where another one than 1
 
 
 class Steps(unittest.TestCase):
@@ -21,7 +22,7 @@ class Steps(unittest.TestCase):
             with self.subTest(name):
                 judged = steps.CASES[name]().judged()
                 self.assertGreater(judged.decision.before, 0, judged.decision.reason)
-                self.assertLessEqual(judged.stated, judged.decision.before)
+                self.assertLessEqual(LEAST.get(name, 1.0) * judged.stated, judged.decision.before)
                 self.assertLessEqual(judged.differs, TOLERANCE)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What the compiler for a TPU says, without one: how exact explanations are, and a Llama beside JAX's own policies.
+"""What the compiler for a TPU says, without one: how exact explanations are, and steps beside JAX's own policies.
 
     python3 measure.py explain FILE [MODEL…]    explanations of training steps, against the compiler's figures
-    python3 measure.py policies FILE            a Llama as it is, by JAX's own policies, and rewritten by Echo
+    python3 measure.py policies FILE [MODEL…]   steps as they are, by JAX's own policies, and rewritten by Echo
 
 Rows are added to FILE as they come, in place of those of the same model or way. Minutes each.
 """
@@ -10,7 +10,6 @@ Rows are added to FILE as they come, in place of those of the same model or way.
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 import pathlib
 import sys
@@ -25,11 +24,12 @@ import results  # noqa: E402
 from run import LARGE  # noqa: E402
 
 import echo_jax  # noqa: E402
-from echo_jax.compiling import compile_step  # noqa: E402
+from echo_jax.compiling import Compiled, compile_step  # noqa: E402
 from echo_jax.explain import explained  # noqa: E402
 
 TOPOLOGY = "v5e:2x2"
-STOCK = ("nothing_saveable", "dots_with_no_batch_dims_saveable", "dots_saveable")
+CHEAP, THOROUGH = "dots_with_no_batch_dims_saveable", "nothing_saveable"
+STOCK = (CHEAP, "dots_saveable", THOROUGH)
 
 
 def add(file: pathlib.Path, part: str, key: str, row: dict[str, Any]) -> None:
@@ -62,27 +62,34 @@ def explain(file: pathlib.Path, names: list[str]) -> None:
         add(file, "explained", "model", row)
 
 
-def policies(file: pathlib.Path) -> None:
-    def told(way: str, temp: int, flops: float) -> None:
-        add(file, "llama", "way", {"way": way, "MB": temp / 1e6, "flops": flops})
+def policies(file: pathlib.Path, names: list[str]) -> None:
+    """Each model as it is; under JAX's policies around each layer; and by Echo, for as many operations as the cheap
+    policy adds and for half of what the thorough one adds.
+    """
+    for name in names or LARGE:
 
-    step = LARGE["llama"]()
-    ours = echo_jax.remat(jax.jit(step.step, donate_argnums=(0, 1)), topology=TOPOLOGY)
-    decision = ours.decide(*step.arguments)
-    flops = decision.flops
-    told("as it is", decision.before, flops)
-    told("Echo, 5 %", decision.after, flops * (1 + decision.overhead))
-    for name in STOCK:
-        around = functools.partial(jax.checkpoint, policy=getattr(jax.checkpoint_policies, name))
-        each = LARGE["llama"](around=around)
-        train = jax.jit(each.step, donate_argnums=(0, 1))
-        compiled = compile_step(train, each.arguments, {}, topology=TOPOLOGY)
-        told(name, compiled.sizes.temp, compiled.flops)
+        def told(way: str, temp: int, overhead: float, name: str = name) -> None:
+            row = {"case": f"{name}: {way}", "model": name, "way": way, "MB": temp / 1e6, "overhead": round(overhead, 5)}
+            add(file, "policies", "case", row)
+
+        def compiled(policy: Any = None, name: str = name) -> Compiled:
+            each = LARGE[name](policy=policy)
+            return compile_step(jax.jit(each.step, donate_argnums=(0, 1)), each.arguments, {}, topology=TOPOLOGY)
+
+        own, added = compiled(), dict[str, float]()
+        told("as it is", own.sizes.temp, 0.0)
+        for policy in STOCK:
+            found = compiled(getattr(jax.checkpoint_policies, policy))
+            added[policy] = found.flops / own.flops - 1
+            told(policy, found.sizes.temp, added[policy])
+        for policy, part in ((CHEAP, 1.0), (THOROUGH, 0.5)):
+            each, most = LARGE[name](), max(0.0, part * added[policy])
+            ours = echo_jax.remat(jax.jit(each.step, donate_argnums=(0, 1)), topology=TOPOLOGY, max_overhead=f"{100 * most}%")
+            decision = ours.decide(*each.arguments)
+            print(decision.table(), flush=True)
+            told(f"Echo, {part} x {policy}", decision.after, decision.overhead)
 
 
 if __name__ == "__main__":
     what, file, *names = sys.argv[1:]
-    if what == "explain":
-        explain(pathlib.Path(file), names)
-    else:
-        policies(pathlib.Path(file))
+    {"explain": explain, "policies": policies}[what](pathlib.Path(file), names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echo_jax.calls import Declined
-from echo_jax.compiling import MEMORY_SCHEDULER
+from echo_jax.compiling import MEMORY_SCHEDULER, devices
 from echo_jax.explain import Buffer, Explanation, compare, explain
 from echo_jax.policy import Chosen, policy
 from echo_jax.remat import Remat, remat
@@ -19,6 +19,7 @@ __all__ = [
     "Explanation",
     "Remat",
     "compare",
+    "devices",
     "explain",
     "policy",
     "remat",

@@ -33,6 +33,7 @@ class Allocation:
     bytes: int
     kind: str  # temp, parameter, output, constant, thread-local
     space: int  # 0 is the device's main memory
+    is_result: bool = False  # also of a parameter that a result takes over
     values: list[Value] = field(default_factory=list)
 
 
@@ -59,7 +60,8 @@ def parse(buffers: str, ranges: str) -> Assignment:
     allocations: list[Allocation] = []
     for line in lines[1:]:
         if found := ALLOCATION.match(line):
-            allocations.append(Allocation(int(found[2]), _kind(found[3]), _space(found[3])))
+            flags = found[3]
+            allocations.append(Allocation(int(found[2]), _kind(flags), _space(flags), "maybe-live-out" in flags))
         elif found := VALUE.match(line):
             index = _index(found[2])
             live = lives.get((found[1], index))

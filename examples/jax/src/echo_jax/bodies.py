@@ -141,19 +141,14 @@ def _inside(traced: Traced, at: int, body: Inside) -> Traced:
     jaxpr, consts = traced.closed.jaxpr, traced.closed.consts
 
     def enclose(run: Evaluate) -> Evaluate:
-        def outer(*args: Any) -> list[Any]:
-            values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
-            for number, equation in enumerate(jaxpr.eqns):
-                reads = [value.val if is_literal(value) else values[value] for value in equation.invars]
-                made = _around(equation, reads, which, run) if number == at else tracing.run(equation, reads)
-                values.update(zip(equation.outvars, made))
-            return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+        def each(number: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
+            return _around(equation, reads, which, run) if number == at else tracing.run(equation, reads)
 
-        return traced.enclose(outer)
+        return traced.enclose(lambda *args: tracing.walk(jaxpr, consts, args, each))
 
     times = traced.times * traced.equations[at].params.get("length", 1)
     found = dataclasses.replace(traced, enclose=enclose, around=traced, times=times, under=None)
-    closed = tracing.in_order(found.remade(lambda *args: evaluate(inner.jaxpr, inner.consts, args)))
+    closed = tracing.in_order(found.remade(lambda *args: evaluate(inner.jaxpr, inner.consts, args, {})))
     return dataclasses.replace(found, closed=closed, backward=tracing.backward_of(closed))
 
 

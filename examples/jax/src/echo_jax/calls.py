@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 JITTED = type(jax.jit(lambda: None))
+Place = Callable[[Any], Any]  # of the sharding that an argument states, or None, makes the one that it gets
 
 
 class Declined(Exception):
@@ -56,8 +57,8 @@ class Call:
             name: each.value if isinstance(each, Fixed) else each for name, each in kwargs.items()
         }
 
-    def shaped(self, place: Any = None) -> Call:
-        """The same for shapes and dtypes, on the device `place`; without one, where the arguments say."""
+    def shaped(self, place: Place = lambda sharding: sharding) -> Call:
+        """The same for shapes and dtypes, on devices that `place` makes of what an argument states."""
         leaves = [leaf if isinstance(leaf, Fixed) else shaped(leaf, place) for leaf in self.leaves]
         return dataclasses.replace(self, leaves=leaves)
 
@@ -208,15 +209,19 @@ def first_line(fault: Exception) -> str:
     return f"{type(fault).__name__}: {text[0][:200]}" if text else type(fault).__name__
 
 
-def shaped(leaf: Any, place: Any = None) -> Any:
-    """Shape and dtype of an argument, on the device `place`; without one, where the argument says. What is no array,
-    such as a Python number, stays as it is.
+def shaped(leaf: Any, place: Place = lambda sharding: sharding) -> Any:
+    """Shape and dtype of an argument, on devices that `place` makes of those that it states. What is no array, such as
+    a Python number, stays as it is.
     """
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         return leaf
-    sharding = place
-    if place is None and not isinstance(leaf, jax.core.Tracer):
-        is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
-        sharding = getattr(leaf, "sharding", None) if is_stated else None
     weak = bool(getattr(leaf, "weak_type", False))
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place(stated(leaf)), weak_type=weak)
+
+
+def stated(leaf: Any) -> Any:
+    """The sharding that an argument states; None where it may lie anywhere."""
+    if isinstance(leaf, jax.core.Tracer):
+        return None
+    is_stated = isinstance(leaf, jax.ShapeDtypeStruct) or getattr(leaf, "committed", False)
+    return getattr(leaf, "sharding", None) if is_stated else None

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from echo_jax import assignment, calls, hlo
-from echo_jax.calls import Call, Declined, first_line, traced
+from echo_jax.calls import Call, Declined, Place, first_line, traced
 from echo_jax.flops import flops
 
 DUMP = "after_optimizations-buffer-assignment.txt"
@@ -52,9 +54,16 @@ class Compiled:
     platform: str
     sizes: Sizes
     flops: float
-    executable: Any  # jax.stages.Compiled
+    executable: Any  # jax.stages.Compiled; None where it is refused
     program: hlo.Program | None = None
     memory: assignment.Assignment | None = None
+    refusal: str = ""  # what the compiler says where the step needs more memory than the device has
+
+    @property
+    def capacity(self) -> int | None:
+        """Bytes of the device, where the compiler has refused the step and says so."""
+        found = re.search(r"(?:available HBM \(| of )([\d.]+)([KMGT])", self.refusal)
+        return int(float(found[1]) * 1024 ** ("KMGT".index(found[2]) + 1)) if found else None
 
 
 def compile_step(
@@ -66,6 +75,8 @@ def compile_step(
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Compiles `step` for these arguments: arrays, or shapes and dtypes.
+
+    A step that needs more memory than the device has is not declined, where the compiler tells what it needs.
 
     Declined: it does not trace or compile, or the topology, this JAX or the compiler's dump is not known.
     """
@@ -98,13 +109,13 @@ def _compiled(
     topology: str | None,
     compiler_options: Mapping[str, Any] | None,
 ) -> Compiled:
-    place = None if topology is None else device_of(topology)
-    begun = lowered(step, calls.of(step, args, kwargs).shaped(place))
+    call = calls.of(step, args, kwargs)
+    begun = lowered(step, call.shaped(place_of(topology, call.arrays)))
     try:
         with tempfile.TemporaryDirectory(prefix="echo_jax") as folder, _no_cache():
             options = {**(compiler_options or {}), "xla_dump_to": folder, "xla_dump_hlo_as_text": True}
-            executable = begun.compile(compiler_options=options)
-            texts = _dumped(Path(folder), executable)
+            executable, refusal = _tried(begun, options)
+            texts = _dumped(Path(folder), _name(begun))
     except Declined:
         raise
     except Exception as fault:
@@ -114,8 +125,23 @@ def _compiled(
         memory = assignment.parse(texts[1], texts[2])
     except ValueError as fault:
         raise Declined(f"{fault}; jax {jax.__version__} may be too new or too old for this version of Echo") from fault
-    platform = topology or jax.default_backend()
-    return Compiled(program.name, platform, _sizes(executable), flops(program), executable, program, memory)
+    platform = topology or device_of(call.arrays).platform
+    sizes = _sizes(executable) if executable is not None else _counted(memory)
+    return Compiled(program.name, platform, sizes, flops(program), executable, program, memory, refusal)
+
+
+def _tried(begun: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The executable; or none, and why, where memory does not suffice."""
+    try:
+        return begun.compile(compiler_options=options), ""
+    except Exception as fault:
+        if "RESOURCE_EXHAUSTED" not in str(fault):
+            raise
+        return None, first_line(fault)
+
+
+def _name(begun: Any) -> str:
+    return str(begun.compiler_ir("stablehlo").operation.attributes["sym_name"]).strip('"')
 
 
 def lowered(step: Callable[..., Any], call: Call) -> Any:
@@ -124,24 +150,69 @@ def lowered(step: Callable[..., Any], call: Call) -> Any:
     try:
         return told.lower()
     except Exception as fault:
-        raise Declined(f"the step cannot be lowered: {first_line(fault)}") from fault
+        hint = ""
+        if "incompatible devices" in str(fault):
+            hint = "; make the meshes of the step from one list of devices, for a TPU from echo_jax.devices(topology)"
+        raise Declined(f"the step cannot be lowered: {first_line(fault)}{hint}") from fault
 
 
-def device_of(topology: str) -> Any:
-    """One device of a TPU that need not be there. Declined: libtpu is not installed, or does not know it."""
+def device_of(arrays: Sequence[Any], topology: str | None = None) -> Any:
+    """The first device of those for which a step with these arguments is compiled. Declined as by `place_of`."""
+    at = [sharding for leaf in arrays if (sharding := calls.stated(leaf)) is not None]
+    if topology is not None:
+        return devices(topology)[0]
+    return min(max(at, key=_count).device_set, key=lambda each: each.id) if at else jax.devices()[0]
+
+
+def place_of(topology: str | None, arrays: Sequence[Any]) -> Place:
+    """Where arguments lie: as they state; for a topology, on its first device, or sharded over as many of its devices
+    as they state. Declined: libtpu is not installed, does not know the topology, or that has too few devices.
+    """
+    if topology is None:
+        return lambda sharding: sharding
+    there = devices(topology)
+    most = max((_count(sharding) for leaf in arrays if (sharding := calls.stated(leaf)) is not None), default=1)
+    if most == 1:
+        return lambda _: jax.sharding.SingleDeviceSharding(there[0])
+    if most > len(there):
+        raise Declined(f"the arguments lie on {most} devices, and the topology '{topology}' has {len(there)}")
+
+    def place(sharding: Any) -> Any:
+        if sharding is None or _count(sharding) == 1:
+            return None
+        if next(iter(sharding.device_set)).platform == "tpu":
+            return sharding
+        if not isinstance(sharding, jax.sharding.NamedSharding):
+            raise Declined(f"an argument is sharded by {type(sharding).__name__}: write a jax.sharding.NamedSharding")
+        mesh = sharding.mesh
+        at = np.asarray(there[: mesh.size]).reshape(mesh.devices.shape)
+        told = jax.sharding.Mesh(at, mesh.axis_names, axis_types=mesh.axis_types)
+        return jax.sharding.NamedSharding(told, sharding.spec)
+
+    return place
+
+
+def _count(sharding: Any) -> int:
+    return len(sharding.device_set)
+
+
+def devices(topology: str) -> list[Any]:
+    """The devices of a TPU that need not be there, such as "v5e:2x2". Programs are compiled for them; none runs there.
+
+    Errors: Declined, where libtpu is not installed or does not know the topology.
+    """
     if jax.default_backend() != "tpu":  # a TPU that is there keeps its own settings
         for key, value in TPU_ENVIRONMENT.items():
             os.environ.setdefault(key, value)
     try:
         from jax.experimental import topologies
 
-        description = topologies.get_topology_desc(platform="tpu", topology_name=topology)
+        return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
     except Exception as fault:
         raise Declined(
             f"no compiler for the topology '{topology}': {first_line(fault)}; install libtpu and write a topology such "
             "as 'v5e:2x2'"
         ) from fault
-    return jax.sharding.SingleDeviceSharding(description.devices[0])
 
 
 def _sizes(executable: Any) -> Sizes:
@@ -155,10 +226,19 @@ def _sizes(executable: Any) -> Sizes:
     )
 
 
-def _dumped(folder: Path, executable: Any) -> tuple[str, str, str]:
+def _counted(memory: assignment.Assignment) -> Sizes:
+    """The same from the compiler's text."""
+    blocks = [each for each in memory.allocations if each.space == 0]
+    inputs = [each for each in blocks if each.kind == "parameter"]
+    aliased = sum(each.bytes for each in inputs if each.is_result)
+    results = sum(each.bytes for each in blocks if each.kind == "output")
+    return Sizes(memory.temp_bytes(), sum(each.bytes for each in inputs), results + aliased, aliased)
+
+
+def _dumped(folder: Path, name: str) -> tuple[str, str, str]:
     """HLO, buffer assignment and live ranges of the module. Declined: the compiler has not written them."""
-    name = executable.runtime_executable().hlo_modules()[0].name
-    found = sorted(path for path in folder.glob(f"*{DUMP}") if f".{name}." in path.name)
+    written = sorted(folder.glob(f"*{DUMP}"))
+    found = [path for path in written if f".{name}." in path.name] or written
     if not found:
         raise Declined(f"the compiler for {jax.default_backend()} dumps no buffer assignment of '{name}'")
     stem = str(found[-1]).removesuffix("-buffer-assignment.txt")

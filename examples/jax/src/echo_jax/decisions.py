@@ -17,12 +17,12 @@ import jax
 import jaxlib
 
 from echo_jax.calls import first_line, shaped
-from echo_jax.compiling import device_of
+from echo_jax.compiling import device_of, place_of
 from echo_jax.recipes import Recipe
 from echo_jax.search import Asked, Candidate, Decision
 from echo_jax.tracing import Traced, is_literal, plain
 
-FORMAT = 1  # of the files
+FORMAT = 2  # of the files
 OWN = ("name", "platform", "cached")  # what a decision has by itself
 log = logging.getLogger("echo_jax")
 
@@ -35,10 +35,9 @@ def path_of(traced: Traced, leaves: Sequence[Any], asked: Asked) -> Path:
     """The file for this step: named by its program, what is asked for, the versions, and the compiler's machine."""
     from echo_jax import _core  # type: ignore[attr-defined, unused-ignore]
 
-    place = None if asked.topology is None else device_of(asked.topology)
-    flat = [shaped(leaf, place) for leaf in leaves]
-    lowered = traced.jitted(plain(traced), place is not None).lower(*flat)
-    device = jax.devices()[0] if place is None else next(iter(place.device_set))
+    place = place_of(asked.topology, leaves)
+    lowered = traced.jitted(plain(traced), asked.topology is not None).lower(*(shaped(leaf, place) for leaf in leaves))
+    device = device_of(leaves, asked.topology)
     options = sorted({**traced.options, **asked.options}.items())
     told = [
         (FORMAT, _core.version, jax.__version__, jaxlib.__version__, asked.budget, asked.max_overhead, asked.topology),

@@ -48,6 +48,7 @@ class Explanation:
     live: list[Buffer]  # the largest first
     other_spaces: dict[int, int]  # temporary bytes in other memories of the device, by XLA's number of it
     compiled: tuple[Program, assignment.Assignment] = field(repr=False, compare=False)  # what it was read from
+    refusal: str = ""  # what the compiler says where the step needs more memory than the device has
 
     @property
     def unused_bytes(self) -> int:
@@ -91,6 +92,7 @@ class Explanation:
         lines = [
             f"{self.name} on {self.platform}: {megabytes(sizes.total)} = {megabytes(sizes.arguments)} arguments + "
             f"{megabytes(sizes.outputs - sizes.aliased)} outputs + {megabytes(sizes.temp)} temporary",
+            *([f"it does not fit: {self.refusal}"] if self.refusal else []),
             f"peak at instruction {self.step} of {self.steps}, {self.at.name} ({_described(self.at)}): "
             f"{megabytes(self.live_bytes)} live, {megabytes(self.unused_bytes)} between buffers",
             "",
@@ -148,6 +150,7 @@ def explained(compiled: Compiled) -> Explanation:
         [_buffer(program, value, size) for value, size in live],
         spaces,
         (program, memory),
+        compiled.refusal,
     )
 
 

@@ -33,14 +33,47 @@ def _runs(program: Program) -> dict[str, int]:
             return found.get(computation, 1)
         own = 1
         if caller.opcode == "while":
-            known = re.search(r'"known_trip_count":\{"n":"(\d+)"', caller.attributes)
-            own = int(known[1]) if known else 1
+            own = _iterations(program, caller)
         elif caller.attribute("to_apply") == computation and caller.opcode != "call":
             own = 0
         found[computation] = own * runs(caller.computation, left - 1)
         return found[computation]
 
     return {computation: runs(computation, DEEPEST) for computation in program.roots}
+
+
+def _iterations(program: Program, loop: Instruction) -> int:
+    """As the compiler says; where it does not, as for TPUs, as the loop counts: up by one, while below a constant."""
+    if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes):
+        return int(known[1])
+    test = program.instructions.get(program.roots.get(loop.attribute("condition") or "", ""))
+    if test is None or test.opcode != "compare" or test.attribute("direction") != "LT":
+        return 1
+    counter, end = program.instructions.get(test.operands[0]), _constant(program, test.operands[1])
+    start = program.instructions.get(loop.operands[0])
+    after = program.instructions.get(program.roots.get(loop.attribute("body") or "", ""))
+    if counter is None or counter.opcode != "get-tuple-element" or end is None or start is None or after is None:
+        return 1
+    at = int(counter.attribute("index") or 0)
+    begin = _constant(program, start.operands[at]) if start.opcode == "tuple" else None
+    added = program.instructions.get(after.operands[at]) if after.opcode == "tuple" else None
+    steps = None
+    if added is not None and added.opcode == "add":
+        steps = next((told for each in added.operands if (told := _constant(program, each)) is not None), None)
+    return max(1, -(-(end - (begin or 0)) // (steps or 1)))
+
+
+def _constant(program: Program, name: str) -> int | None:
+    """The integer that an instruction stands for, where it does."""
+    for _ in range(DEEPEST):
+        at = program.instructions.get(name)
+        if at is None or at.opcode not in ("constant", "copy", "bitcast"):
+            return None
+        if at.opcode == "constant":
+            found = re.match(r"-?\d+(?=\))", at.attributes)
+            return int(found[0]) if found else None
+        name = at.operands[0]
+    return None
 
 
 def extents(shape: str) -> list[int]:

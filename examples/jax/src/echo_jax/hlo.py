@@ -234,7 +234,7 @@ def _take(program: Program, computation: str, found: re.Match[str]) -> None:
     opcode, _, rest = rest.partition("(")
     end = _closing("(" + rest) - 1
     operands = tuple(NAMES.findall(rest[:end]))
-    attributes = rest if opcode == "parameter" else rest[end + 1 :]
+    attributes = rest if opcode in ("parameter", "constant") else rest[end + 1 :]
     at = Instruction(found[2], opcode, shape, operands, attributes, computation)
     program.instructions[at.name] = at
     if found[1]:

@@ -18,6 +18,8 @@ from echo_jax.cuts import cheapest
 from echo_jax.rewriting import AGAIN
 from echo_jax.tracing import Evaluate, Traced, bytes_of, evaluate, is_heavy, is_literal, operations, run
 
+MOST_CHOICES = 500
+
 
 @dataclass(frozen=True)
 class Body:
@@ -41,6 +43,7 @@ class Pair:
     first: Body
     second: Body
     dropped: dict[int, int]  # the stacked result of the first that only the second reads, to its slice there
+    flops: float = 0.0  # that loops within the second compute again in each iteration
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,27 @@ class Variant:
     before: int  # bytes stacked as it is
 
 
+Chosen = tuple[tuple[int, int], ...]  # pairs by number, and the variant of each; others are as they are
+
+
+@dataclass(frozen=True, order=True)
+class Choice:
+    """Variants of several pairs."""
+
+    bytes: int  # stacked by all pairs
+    flops: float  # computed again
+    chosen: Chosen
+
+
 def body_of(traced: Traced, equation: Any) -> Body:
     params = equation.params
     inner = params["jaxpr"]
-    plain: Evaluate = lambda *args: evaluate(inner.jaxpr, inner.consts, args)  # noqa: E731
-    flat = traced.within(lambda *_: jax.make_jaxpr(plain)(*inner.in_avals))
-    constants, carry = params["num_consts"], params["num_carry"]
+    once: Evaluate = lambda *args: evaluate(inner.jaxpr, inner.consts, args, {})  # noqa: E731
+    flat = traced.within(lambda *_: jax.make_jaxpr(once)(*inner.in_avals))
+    return _body(flat, params["num_consts"], params["num_carry"])
+
+
+def _body(flat: Any, constants: int, carry: int) -> Body:
     values, results = list(flat.jaxpr.invars), list(flat.jaxpr.outvars)
     return Body(
         flat.jaxpr,
@@ -112,21 +130,126 @@ def _pair(traced: Traced, at: int, late: int, own: list[int], results: Collectio
 
 
 def variants(traced: Traced, pair: Pair) -> list[Variant]:
-    """From the one that computes most again to the one that computes no expensive operator again."""
+    """From the one that computes most again to the one that computes no expensive operator again; then the same for the
+    pair with loops within its bodies that keep less themselves.
+    """
     length = traced.equations[pair.forward].params["length"]
+    before = length * sum(bytes_of(pair.first.stacked[k].aval) for k in pair.dropped)
+    return [
+        found
+        for each in (pair, *_narrower(traced, pair))
+        for found in _variants(each, length, before)
+        if found.bytes < before
+    ]
+
+
+def front(traced: Traced) -> list[Choice]:
+    """Choices than which none has fewer bytes for the same operations: from the least bytes to the step as it is."""
+    found = [Choice(0, 0.0, ())]
+    for number, pair in enumerate(pairs(traced)):
+        each = variants(traced, pair)
+        if not each:
+            continue
+        told = [(each[0].before, 0.0, ())] + [(v.bytes, v.flops, ((number, at),)) for at, v in enumerate(each)]
+        sums = sorted(Choice(a.bytes + b, a.flops + f, (*a.chosen, *c)) for a in found for b, f, c in told)
+        found = []
+        for choice in sums:
+            if not found or choice.flops < found[-1].flops:
+                found.append(choice)
+        step = -(-len(found) // MOST_CHOICES)
+        found = found[::-1][::step][::-1]  # the last is the step as it is
+    return found
+
+
+def _variants(pair: Pair, length: int, before: int) -> list[Variant]:
     first = pair.first
     heavy = [each for each in first.jaxpr.eqns if is_heavy(each)]
     heavy.sort(key=lambda each: operations(each) / max(1, sum(bytes_of(value.aval) for value in each.outvars)))
     wanted = [first.stacked[k] for k in pair.dropped]
-    before = sum(length * bytes_of(value.aval) for value in wanted)
     found: list[Variant] = []
     for cut in range(len(heavy), -1, -1):
         kept = _kept(first, wanted, {value for each in heavy[cut:] for value in each.outvars})
-        size = sum(length * bytes_of(value.aval) for value in kept)
-        flops = length * sum(operations(each) for each in _again(first, wanted, kept))
-        if size < before and all(each.kept != kept for each in found):
+        size = length * sum(bytes_of(value.aval) for value in kept)
+        flops = length * (pair.flops + sum(operations(each) for each in _again(first, wanted, kept)))
+        if all(each.kept != kept for each in found):
             found.append(Variant(pair, kept, size, flops, before))
     return found
+
+
+def _narrower(traced: Traced, pair: Pair) -> Iterator[Pair]:
+    """The pair with loops within its bodies that keep less of each of their iterations."""
+    whole = _joint(traced, pair)
+    choices = [found for each in pairs(whole) if (found := variants(whole, each))]
+    for rank in range(max(map(len, choices), default=0)):
+        yield _with(traced, pair, [each[min(rank, len(each) - 1)] for each in choices])
+
+
+def _joint(traced: Traced, pair: Pair) -> Traced:
+    """One iteration of the first loop and of the second as one step, of which the second is the backward pass."""
+    first, second = pair.first.jaxpr, pair.second.jaxpr
+    told = {pair.second.slices[slot]: pair.first.stacked[k] for k, slot in pair.dropped.items()}
+    rest = [
+        each.replace(invars=[value if is_literal(value) else told.get(value, value) for value in each.invars])
+        for each in second.eqns
+    ]
+    stacked = [value for k, value in enumerate(pair.first.stacked) if k not in pair.dropped]
+    results = [value if is_literal(value) else told.get(value, value) for value in second.outvars]
+    jaxpr = first.replace(
+        constvars=[*first.constvars, *second.constvars],
+        invars=[*first.invars, *(value for value in second.invars if value not in told)],
+        outvars=[*pair.first.carry_out, *stacked, *results],
+        eqns=[*first.eqns, *rest],
+        debug_info=None,
+    )
+    closed = jax.extend.core.ClosedJaxpr(jaxpr, [*pair.first.consts, *pair.second.consts])
+    late = range(len(first.eqns), len(jaxpr.eqns))
+    return dataclasses.replace(traced, closed=closed, backward=frozenset(late))
+
+
+def _with(traced: Traced, pair: Pair, chosen: Sequence[Variant]) -> Pair:
+    """The pair with these loops within its bodies. What they read and keep in the first are further results of it."""
+    first, second = pair.first, pair.second
+    by_forward = {each.pair.forward: each for each in chosen}
+    by_backward = {each.pair.backward - len(first.jaxpr.eqns): each for each in chosen}
+    places: dict[int, tuple[int, int, int]] = {}  # of what each loop reads, and keeps, among the further results
+
+    def forward(*args: Any) -> list[Any]:
+        more: list[Any] = []
+
+        def each(at: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
+            if at not in by_forward:
+                return run(equation, reads)
+            made, kept = _forward(equation, by_forward[at], reads)
+            places[at] = len(more), len(more) + len(reads), len(more) + len(reads) + len(kept)
+            more.extend([*reads, *kept])
+            return made
+
+        results = tracing.walk(first.jaxpr, first.consts, args, each)
+        return [*(0 if value is None else value for value in results), *more]  # None: dropped by a loop within
+
+    def backward(*args: Any) -> list[Any]:
+        more = args[len(second.jaxpr.invars) :]
+
+        def each(at: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
+            if at not in by_backward:
+                return run(equation, reads)
+            start = by_backward[at].pair.forward
+            begin, middle, end = places[start]
+            given, kept = more[begin:middle], more[middle:end]
+            return _backward(equation, first.jaxpr.eqns[start], by_backward[at], reads, given, kept)
+
+        return tracing.walk(second.jaxpr, second.consts, args[: len(second.jaxpr.invars)], each)
+
+    def traced_anew(run: Evaluate, values: Sequence[Any], body: Body) -> Body:
+        flat = traced.within(lambda *_: jax.make_jaxpr(run)(*(value.aval for value in values)))
+        return _body(flat, len(body.constants), len(body.carry))
+
+    ours = traced_anew(forward, first.jaxpr.invars, first)
+    further = ours.stacked[len(first.stacked) :]
+    theirs = traced_anew(backward, [*second.jaxpr.invars, *further], second)
+    slots = {len(first.stacked) + k: len(second.slices) + k for k in range(len(further))}
+    flops = pair.flops + sum(each.flops for each in chosen)
+    return Pair(pair.forward, pair.backward, ours, theirs, {**pair.dropped, **slots}, flops)
 
 
 def _kept(body: Body, wanted: Sequence[Any], stops: Collection[Any]) -> list[Any]:
@@ -162,21 +285,19 @@ def replaced(traced: Traced, chosen: Sequence[Variant]) -> Traced:
     jaxpr = traced.closed.jaxpr
 
     def flat(*args: Any) -> list[Any]:
-        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.closed.consts, *args)))
-        more: dict[int, Sequence[Any]] = {}
-        for at, equation in enumerate(jaxpr.eqns):
-            reads = [value.val if is_literal(value) else values.get(value) for value in equation.invars]
+        more: dict[int, tuple[Sequence[Any], Sequence[Any]]] = {}
+
+        def each(at: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
             if at in by_forward:
-                made, more[at] = _forward(equation, by_forward[at], reads)
-            elif at in by_backward:
-                variant = by_backward[at]
-                start = jaxpr.eqns[variant.pair.forward]
-                given = [value.val if is_literal(value) else values[value] for value in start.invars]
-                made = _backward(equation, start, variant, reads, given, more[variant.pair.forward])
-            else:
-                made = list(run(equation, reads))
-            values.update(zip(equation.outvars, made))
-        return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+                made, kept = _forward(equation, by_forward[at], reads)
+                more[at] = reads, kept
+                return made
+            if at in by_backward:
+                start = by_backward[at].pair.forward
+                return _backward(equation, jaxpr.eqns[start], by_backward[at], reads, *more[start])
+            return run(equation, reads)
+
+        return tracing.walk(jaxpr, traced.closed.consts, args, each)
 
     closed = traced.remade(flat)
     return dataclasses.replace(traced, closed=closed, backward=tracing.backward_of(closed))

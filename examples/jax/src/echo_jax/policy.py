@@ -33,6 +33,7 @@ class Tried:
     flops: float = 0.0
     host: int = 0  # bytes that were moved to the host's memory
     names: tuple[str, ...] = ()  # that are saved
+    fits: bool = True  # the device's memory
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Chosen:
         for each in sorted(self.tried, key=lambda each: (each.temp, each.flops)):
             more = f"{100 * (each.flops / self.most.flops - 1):+.1f} %"
             host = f"  {each.host / 1e6:,.1f} MB on the host" if each.host else ""
+            host += "" if each.fits else "  does not fit the device"
             chosen = "  <- chosen" if each is self.best else ""
             rows.append((f"{each.temp / 1e6:,.1f}", more, each.line + host + chosen))
         widths = [max(len(row[at]) for row in rows) for at in range(2)]
@@ -102,6 +104,7 @@ def policy(
 def _best(tried: list[Tried], most: Tried, limit: int | None, overhead: float | None) -> Tried:
     if overhead is not None:
         tried = [each for each in tried if each.flops <= most.flops * (1 + overhead)]
+    tried = [each for each in tried if each.fits] or tried
     least = min(tried, key=lambda each: (each.temp, each.flops))
     if limit is None:
         return least
@@ -198,7 +201,8 @@ class _Search:
             log.info("echo: %s is out: %s", line, why)
             return None
         sizes = compiled.sizes
-        tried = Tried(line, candidate, sizes.temp, sizes.total, compiled.flops, sizes.host, names)
+        fits = not compiled.refusal
+        tried = Tried(line, candidate, sizes.temp, sizes.total, compiled.flops, sizes.host, names, fits)
         self.tried.append(tried)
         return tried
 

@@ -13,7 +13,8 @@ import jax
 from echo_jax import bodies, calls, decisions, losses, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
 from echo_jax.calls import Call, Declined, Results, first_line
-from echo_jax.search import Asked, Decision, Search, platform_of
+from echo_jax.compiling import device_of
+from echo_jax.search import Asked, Decision, Search
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
@@ -91,8 +92,8 @@ class Remat:
         return decision
 
     def _decided(self, call: Call) -> tuple[Decision | None, Planned | None]:
-        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend())
-        result = None
+        platform = self.asked.topology or device_of(call.arrays).platform
+        decision, result = Decision(calls.name_of(self.step), platform), None
         try:
             shapes = call.shaped()
             whole, results = tracing.trace(self.step, shapes)
@@ -148,7 +149,7 @@ class Remat:
         if not is_known:
             recipe = Search(traced, leaves, self.asked, decision).best()
             decisions.save(path, decision, recipe)
-        return None if recipe is None else recipe.applied(traced, platform_of(self.asked))
+        return None if recipe is None else recipe.applied(traced, device_of(leaves, self.asked.topology).platform)
 
 
 def remat(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import jax
 
 from echo_jax import kernels, loops, stock, tracing
 from echo_jax.calls import Declined, shaped
-from echo_jax.compiling import Compiled, compile_step, device_of
+from echo_jax.compiling import Compiled, compile_step, device_of, place_of
 from echo_jax.kernels import Kernels
 from echo_jax.recipes import Recipe, with_loops
 from echo_jax.tracing import Evaluate, Traced
@@ -19,9 +17,10 @@ from echo_jax.tracing import Evaluate, Traced
 TRIES = 4  # plans that are compiled, the first one up to twice
 SECONDS = 120.0  # for one plan
 WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
-LOOP_PRICES = (0.01, 0.1, 1.0)  # operations that loops may add, where a budget is asked for
+LOOP_TRIES = 3  # choices of what loops keep that are compiled, where a budget is asked for
 NEAR = 1.1  # times what a plan promised, with which no other way to run it is tried
 STEPS = 2.0  # between one price and the next
+NO_FIT = ", which does not fit the device"
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,16 @@ class Candidate:
     again: int  # kernels that run again
     asked: float  # overhead that the planner was asked for, or 0
     recipe: Recipe = field(repr=False)
+    fits: bool = True  # the device's memory
+
+
+@dataclass(frozen=True)
+class View:
+    """The step as `recipe` changes it, from which plans go on."""
+
+    traced: Traced
+    recipe: Recipe
+    compiled: Compiled
 
 
 @dataclass
@@ -60,6 +69,7 @@ class Decision:
     again: int = 0
     tried: list[Candidate] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # candidates that were not compiled, and why
+    fitted: bool = True  # the step as it was, the device's memory
     warning: str = ""  # the budget is not kept
     reason: str = ""  # why the step runs as it was; empty where it was rewritten
     cached: bool = False  # read from disk
@@ -68,16 +78,18 @@ class Decision:
         if self.reason:
             return f"{self.name} on {self.platform} runs as it was: {self.reason}"
         return (
-            f"{self.name} on {self.platform}: {self.before / 1e6:.1f} -> {self.after / 1e6:.1f} MB of temporary "
+            f"{self.name} on {self.platform}: {self.before / 1e6:.1f}{'' if self.fitted else ' (did not fit)'} -> "
+            f"{self.after / 1e6:.1f} MB of temporary "
             f"memory, {100 * self.overhead:+.1f} % operations; {self.again} of {self.kernels} kernels run again"
         )
 
     def table(self) -> str:
         """What the compiler says of each candidate, the least first, and what was not compiled."""
         rows = [f"{'MB':>10}  {'operations':>10}  candidate", f"{self.before / 1e6:10,.1f}  {'':>10}  as it was"]
+        rows[1] += "" if self.fitted else NO_FIT
         for each in sorted(self.tried, key=lambda each: (each.temp, each.flops)):
             more = f"{100 * (each.flops / self.flops - 1):+.1f} %"
-            rows.append(f"{each.temp / 1e6:10,.1f}  {more:>10}  {each.how}")
+            rows.append(f"{each.temp / 1e6:10,.1f}  {more:>10}  {each.how}" + ("" if each.fits else NO_FIT))
         return "\n".join([*rows, *self.left_out])
 
 
@@ -85,7 +97,7 @@ class Search:
     """One search; `decision` takes what it finds. Declined: the step has no backward pass, or does not compile."""
 
     def __init__(self, traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> None:
-        place = None if asked.topology is None else device_of(asked.topology)
+        place = place_of(asked.topology, leaves)
         if not traced.backward:
             raise Declined(
                 "its backward pass lies within a loop or a call: rewrite the function of gradients there"
@@ -93,103 +105,146 @@ class Search:
                 else "it has no backward pass: give a function of gradients, as jax.value_and_grad(loss)"
             )
         self.traced, self.asked, self.decision = traced, asked, decision
-        self.platform = platform_of(asked)
+        self.platform = device_of(leaves, asked.topology).platform
         self.flat = [shaped(leaf, place) for leaf in leaves]
         self.own = self._judged(tracing.scoped(traced))
         sizes = self.own.sizes
         decision.before = decision.after = sizes.temp
         decision.flops = self.own.flops
-        self.limit = None if asked.budget is None else asked.budget - (sizes.total - sizes.temp)
+        self.most = self.own.flops * (1 + asked.max_overhead)
+        budget = self.own.capacity if asked.budget is None else asked.budget
+        self.limit = None if budget is None else budget - (sizes.total - sizes.temp)
+        decision.fitted = not self.own.refusal
 
     def best(self) -> Recipe | None:
         """None: the step as it is is as good; `decision` says why."""
-        if self.limit is not None and self.own.sizes.temp <= self.limit:
+        if self.limit is not None and self.own.sizes.temp <= self.limit and not self.own.refusal:
             self.decision.reason = "it fits the budget"
             return None
-        recipe, compiled = self._loops()
-        base = with_loops(self.traced, recipe.loops)
-        graph = kernels.read(base, compiled)
-        self.decision.kernels = sum(node.root >= 0 for node in graph.nodes)
-        core = graph.core()
-        self._plans(core, graph, recipe, compiled)
-        self._policies(core, graph, recipe, compiled)
+        for view in self._views():
+            view = self._loops(view)
+            graph = kernels.read(view.traced, view.compiled)
+            self.decision.kernels = sum(node.root >= 0 for node in graph.nodes)
+            core = graph.core()
+            self._plans(core, graph, view)
+            self._policies(core, graph, view)
+        self._other_way()
         return self._best()
+
+    def _views(self) -> Iterator[View]:
+        """Without the user's regions of jax.checkpoint, since a plan of all may need less; as it is where none does."""
+        opened, recipe = tracing.opened(self.traced), Recipe(is_open=True)
+        if opened is not None:
+            found = self._compiled("without jax.checkpoint", recipe, tracing.scoped(opened))
+            if found is not None:
+                yield View(opened, recipe, found)
+        if self._least() is None:
+            yield View(self.traced, Recipe(), self.own)
+
+    def _compiled(self, how: str, recipe: Recipe, run: Evaluate, again: int = 0, asked: float = 0.0) -> Compiled | None:
+        """Compiles a candidate and notes it; None where the compiler refuses it."""
+        try:
+            found = self._judged(run)
+        except Declined as why:
+            self.decision.left_out.append(f"{how} is left out: {why}")
+            return None
+        told = Candidate(how, found.sizes.temp, found.flops, again, asked, recipe, not found.refusal)
+        self.decision.tried.append(told)
+        return found
 
     def _judged(self, run: Evaluate) -> Compiled:
         options = {**self.traced.options, **self.asked.options}
         jitted = self.traced.jitted(run, self.asked.topology is not None)
         return compile_step(jitted, tuple(self.flat), {}, topology=self.asked.topology, compiler_options=options)
 
-    def _loops(self) -> tuple[Recipe, Compiled]:
-        """The step with loops that keep less, if there are any and that is better."""
-        own, recipe, best = self.own, Recipe(), self.own
-        for chosen in self._choices():
-            looped = with_loops(self.traced, chosen)
-            found = self._judged(tracing.scoped(looped))
-            self.decision.tried.append(Candidate("loops", found.sizes.temp, found.flops, 0, 0.0, Recipe(chosen)))
-            is_cheap = self.limit is not None or found.flops <= own.flops * (1 + self.asked.max_overhead)
-            if found.sizes.temp < best.sizes.temp and is_cheap:
-                recipe, best = Recipe(chosen), found
-            if self.limit is not None and best.sizes.temp <= self.limit:
-                break
-        return recipe, best
+    def _loops(self, view: View) -> View:
+        """With loops that keep less, if there are any and that is better."""
+        front, best = loops.front(view.traced), view
+        for chosen in self._choices(front, view):
+            looped, recipe = with_loops(view.traced, chosen), replace(view.recipe, loops=chosen)
+            found = self._compiled("loops", recipe, tracing.scoped(looped))
+            is_cheap = found is not None and (self.limit is not None or found.flops <= self.most)
+            if found is not None and is_cheap and found.sizes.temp < best.compiled.sizes.temp:
+                best = View(looped, recipe, found)
+        return best
 
-    def _choices(self) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Variants of loops for the price that is asked for, or for growing ones."""
-        choices = [loops.variants(self.traced, pair) for pair in loops.pairs(self.traced)]
-        total, seen = sum(each[0].before for each in choices if each), list[Any]()
-        for price in (self.asked.max_overhead,) if self.limit is None else LOOP_PRICES:
-            chosen = []
-            for pair, each in enumerate(choices):
-                share = each[0].before / total if each else 0.0
-                most = price * self.own.flops / self.traced.times * share
-                fitting = [at for at, variant in enumerate(each) if variant.flops <= most]
-                if fitting:
-                    chosen.append((pair, min(fitting, key=lambda at: (each[at].bytes, each[at].flops))))
-            if chosen and chosen not in seen:
-                seen.append(chosen)
-                yield tuple(chosen)
+    def _choices(self, front: Sequence[loops.Choice], view: View) -> Iterator[loops.Chosen]:
+        """What to try of these: the least bytes for the price that is asked for; or the fewest operations that the
+        budget seems to need, by what the compiler said of the last ones.
+        """
+        if self.limit is None:
+            most = max(0.0, self.most - view.compiled.flops) / self.traced.times
+            yield from [each.chosen for each in front if each.flops <= most and each.chosen][:1]
+            return
+        temp, tried = view.compiled.sizes.temp, list[loops.Chosen]()
+        before = front[-1].bytes  # as it is
+        part = 1 / view.compiled.program.partitions if view.compiled.program else 1.0  # on one device
+        for _ in range(LOOP_TRIES):
+            most_bytes = before - (temp - self.limit) / part
+            chosen = next((each for each in reversed(front) if each.bytes <= most_bytes), front[0])
+            if not chosen.chosen or chosen.chosen in tried:
+                return
+            tried.append(chosen.chosen)
+            yield chosen.chosen
+            found = self.decision.tried[-1] if self.decision.tried else None
+            if (
+                found is None
+                or found.how != "loops"
+                or found.temp >= temp
+                or (found.fits and WELL_USED * self.limit <= found.temp <= self.limit)
+            ):
+                return
+            part = (temp - found.temp) / (before - chosen.bytes)
 
-    def _plans(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
+    def _plans(self, core: Any, graph: Kernels, view: View) -> None:
         """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
         seen = list[Any]()
         ways = {is_limited: [True, False] for is_limited in (True, False)}  # by whether bytes are asked for
-        for budget, price in self._asks(core, base):
+        for budget, price in self._asks(core, view.compiled):
             plan = core.plan("budget", budget, price, SECONDS, True)
             if plan.steps in seen or plan.recomputed_nodes == 0:
                 continue  # what is asked next depends on what was tried
             seen.append(plan.steps)
             steps = [(node, kind == "recompute", reads) for node, kind, reads, _ in plan.steps]
-            promised = self.own.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
-            tries = [recipe.of(graph, steps, way) for way in ways[budget is not None]]
+            promised = view.compiled.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
+            tries = [view.recipe.of(graph, steps, way) for way in ways[budget is not None]]
             ways[budget is not None] = [self._try("plan", graph, tries, promised, price)]
 
     def _try(self, how: str, graph: Kernels, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
         """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
         the least waits for all.
         """
-        found = list[Candidate]()
+        tried, begin = self.decision.tried, len(self.decision.tried)
         for each in recipes:
-            try:
-                made = self._judged(each.applied(self.traced, self.platform))
-            except Declined as why:
-                self.decision.left_out.append(f"{how} is left out: {why}")
-                continue
-            found.append(Candidate(how, made.sizes.temp, made.flops, graph.again(each.steps), price, each))
-            if found[-1].temp <= NEAR * promised:
+            made = self._compiled(how, each, each.applied(self.traced, self.platform), graph.again(each.steps), price)
+            if made is not None and made.sizes.temp <= NEAR * promised:
                 break
-        found.sort(key=lambda each: -each.temp)  # the least last, from which the search goes on
-        self.decision.tried += found
-        return found[-1].recipe.waits_for_all if found else True
+        tried[begin:] = sorted(
+            tried[begin:], key=lambda each: -each.temp
+        )  # the search goes on from the least, the last
+        return tried[-1].recipe.waits_for_all if len(tried) > begin else True
 
-    def _policies(self, core: Any, graph: Kernels, recipe: Recipe, base: Compiled) -> None:
+    def _other_way(self) -> None:
+        """The best plan, held back the other way."""
+        best = self._least()
+        if best is None or not best.recipe.steps:
+            return
+        other = replace(best.recipe, waits_for_all=not best.recipe.waits_for_all)
+        if all(each.recipe != other for each in self.decision.tried):
+            self._compiled(best.how, other, other.applied(self.traced, self.platform), best.again, best.asked)
+
+    def _policies(self, core: Any, graph: Kernels, view: View) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
         most = self.own.flops * (1 + NEAR * self.asked.max_overhead)
-        before = core.replay(list(range(len(graph.nodes))), True)[0]
+        before, base = core.replay(list(range(len(graph.nodes))), True)[0], view.compiled
+        known = dict[tuple[int, ...], str]()
         for name in stock.NAMES:
             runs = stock.order(graph, name)
             if len(runs) == len(graph.nodes):
                 continue  # nothing runs again
+            if (same := known.setdefault(tuple(runs), name)) != name:
+                self.decision.left_out.append(f"{name} is not compiled: it runs the same kernels again as {same}")
+                continue
             temp = base.sizes.temp * core.replay(runs, True)[0] / max(1, before)
             flops = base.flops + self.traced.times * stock.operations_added(graph, runs)
             best = self._least()
@@ -200,7 +255,7 @@ class Search:
                 is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
-                tries = [recipe.of(graph, steps, way) for way in (True, False)]
+                tries = [view.recipe.of(graph, steps, way) for way in (True, False)]
                 as_users_do = [Recipe(policy=name)] if self.traced.under is not None else []
                 self._try(name, graph, [*as_users_do, *tries], temp)
             else:
@@ -213,6 +268,7 @@ class Search:
         keeps to the budget, prices follow: the least may cost little.
         """
         tried = self.decision.tried
+        begin = len(tried)
         if self.limit is not None:
             if base.sizes.temp <= self.limit:
                 return
@@ -224,12 +280,12 @@ class Search:
                 if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
                     break
                 budget *= self.limit / max(1, tried[-1].temp)
-        if self.limit is None or all(each.temp > self.limit for each in tried):
+        if self.limit is None or all(each.temp > self.limit for each in tried[begin:]):
             yield from self._prices(base)
 
     def _prices(self, base: Compiled) -> Iterator[tuple[int | None, float]]:
         most, tried = self.asked.max_overhead, self.decision.tried
-        price, low, high = max(0.0, 1 + most - base.flops / self.own.flops), 0.0, math.inf
+        price, low, high = max(0.0, self.most / base.flops - 1), 0.0, math.inf
         for _ in range(TRIES):
             before = len(tried)
             yield None, price
@@ -243,18 +299,18 @@ class Search:
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
-        own, limit, most = self.own, self.limit, self.asked.max_overhead
+        own, limit = self.own, self.limit
         lower = [each for each in self.decision.tried if each.temp < own.sizes.temp]
         if limit is None:
-            lower = [each for each in lower if each.flops <= own.flops * (1 + most)]
+            lower = [each for each in lower if each.flops <= self.most]
             return min(lower, key=lambda each: (each.temp, each.flops), default=None)
         least = min(lower, key=lambda each: (each.temp, each.flops), default=None)
-        fitting = [each for each in lower if each.temp <= limit]
+        fitting = [each for each in lower if each.temp <= limit and each.fits]
         return min(fitting, key=lambda each: (each.flops, each.temp), default=least)
 
     def _best(self) -> Recipe | None:
         best, decision, own = self._least(), self.decision, self.own.sizes.temp
-        if self.limit is not None and (best is None or best.temp > self.limit):
+        if self.limit is not None and (best is None or best.temp > self.limit or not best.fits):
             found = (best.temp if best else own) / 1e6
             decision.warning = (
                 f"the budget leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; "
@@ -267,7 +323,3 @@ class Search:
             return None
         decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
         return best.recipe
-
-
-def platform_of(asked: Asked) -> str:
-    return "tpu" if asked.topology is not None else jax.default_backend()

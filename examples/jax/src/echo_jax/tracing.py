@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,6 +18,9 @@ from echo_jax.calls import Call, Declined, Results
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 INLINED |= {"custom_vjp_call": "call_jaxpr"}
+REGIONS = ("remat2", "checkpoint")  # of jax.checkpoint; of the backward pass they compute again what they need
+HIDDEN = "rng_uniform"  # gives other numbers where it runs again
+APART = "optimization_barrier"  # keeps equal equations apart
 SCOPE = re.compile(r"echo_(\d+)_")
 Evaluate = Callable[..., Sequence[Any]]
 
@@ -85,6 +88,8 @@ def trace(step: Callable[..., Any], call: Call) -> tuple[Traced, Results]:
     if traced.jaxpr.effects:
         raise Declined(f"the step has effects ({', '.join(map(str, traced.jaxpr.effects))}), such as a callback")
     flat, params = _flat(traced.jaxpr), traced._params
+    if any(equation.primitive.name == HIDDEN for equation in all_of(flat.jaxpr)):
+        raise Declined(f"the step draws random numbers from a hidden state (jax.lax.{HIDDEN}): use jax.random")
     return Traced(
         traced.fun_name,
         flat,
@@ -103,8 +108,11 @@ def _stated(sharding: Any) -> Any:
 
 
 def _flat(closed: Any) -> Any:
-    """The same with nested calls inlined, the forward pass before all that needs the backward pass."""
-    return in_order(jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args))(*closed.in_avals))
+    """The same with nested calls inlined and equal equations as one, the forward pass before all that needs the
+    backward pass.
+    """
+    once: Evaluate = lambda *args: evaluate(closed.jaxpr, closed.consts, args, {})  # noqa: E731
+    return in_order(jax.make_jaxpr(once)(*closed.in_avals))
 
 
 def in_order(flat: Any) -> Any:
@@ -155,39 +163,74 @@ def is_inside(traced: Traced) -> bool:
 
 def has_backward(body: Any) -> bool:
     """Whether a jaxpr has a backward pass, or a body in it."""
-    waiting = [body]
+    return any("transpose(" in str(equation.source_info.name_stack) for equation in all_of(body))
+
+
+def all_of(jaxpr: Any) -> Iterator[Any]:
+    """Its equations, and those of bodies within."""
+    waiting = [jaxpr]
     while waiting:
         for equation in waiting.pop().eqns:
-            if "transpose(" in str(equation.source_info.name_stack):
-                return True
+            yield equation
             waiting += _bodies(equation)
-    return False
 
 
 def is_literal(value: Any) -> bool:
     return isinstance(value, jex.core.Literal)
 
 
-def evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Runs or traces the equations, calls inlined."""
+Known = dict[Any, tuple[Sequence[Any], Sequence[Any]]]  # reads and results of equations that were traced
+
+
+def walk(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], each: Callable[..., Sequence[Any]]) -> list[Any]:
+    """The results of a jaxpr whose equations `each(number, equation, reads)` runs or traces."""
     values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
-    for equation in jaxpr.eqns:
+    for at, equation in enumerate(jaxpr.eqns):
         reads = [value.val if is_literal(value) else values[value] for value in equation.invars]
-        values.update(zip(equation.outvars, run(equation, reads)))
+        values.update(zip(equation.outvars, each(at, equation, reads)))
     return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
 
 
-def run(equation: Any, reads: Sequence[Any], scope: str = "") -> Sequence[Any]:
+def evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], known: Known | None = None) -> list[Any]:
+    """Runs or traces the equations, calls inlined. With `known`, an equation equal to one in it is not traced again: a
+    compiler makes one of both.
+    """
+    return walk(jaxpr, consts, args, lambda _, equation, reads: run(equation, reads, known=known))
+
+
+def run(equation: Any, reads: Sequence[Any], scope: str = "", known: Known | None = None) -> Sequence[Any]:
     """One equation, in the context and under the names that it was traced in, and under `scope`."""
     inner = _inlined(equation)
+    key = None if known is None or inner is not None else _key(equation, reads)
+    if known is not None and key in known:
+        return known[key][1]
     with context(equation, scope):
         if inner is not None:
             before, after = (equation.params.get(key, ()) for key in SHARDINGS)
-            return _constrained(evaluate(inner.jaxpr, inner.consts, _constrained(reads, before)), after)
+            return _constrained(evaluate(inner.jaxpr, inner.consts, _constrained(reads, before), known), after)
         told = equation.primitive.get_bind_params(equation.params)
         functions, params = ((), told) if isinstance(told, dict) else told  # a pair before JAX 0.10
         made = equation.primitive.bind(*functions, *reads, **params)
-    return made if equation.primitive.multiple_results else [made]
+    results = made if equation.primitive.multiple_results else [made]
+    if known is not None and key is not None:
+        known[key] = reads, results
+    return results
+
+
+def _key(equation: Any, reads: Sequence[Any]) -> Any:
+    """Equal for equations that compute the same; None for one that stands for itself."""
+    if equation.primitive.name == APART:
+        return None
+    told = [
+        (value.aval, repr(read) if is_literal(value) and not value.aval.shape else id(read))
+        for value, read in zip(equation.invars, reads)
+    ]
+    key = equation.primitive, equation.ctx, *sorted(equation.params.items()), *told
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _inlined(equation: Any) -> Any:
@@ -229,15 +272,35 @@ def plain(traced: Traced) -> Evaluate:
 def scoped(traced: Traced) -> Evaluate:
     """The step as a function of flat arguments in which each equation stands in a scope with its number."""
 
-    def flat(*args: Any) -> list[Any]:
-        jaxpr = traced.closed.jaxpr
-        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.closed.consts, *args)))
-        for at, equation in enumerate(jaxpr.eqns):
-            reads = [value.val if is_literal(value) else values[value] for value in equation.invars]
-            values.update(zip(equation.outvars, run(equation, reads, f"echo_{at}_")))
-        return [value.val if is_literal(value) else values[value] for value in jaxpr.outvars]
+    closed = traced.closed
 
-    return flat
+    def each(at: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
+        return run(equation, reads, f"echo_{at}_")
+
+    return lambda *args: walk(closed.jaxpr, closed.consts, args, each)
+
+
+def opened(traced: Traced) -> Traced | None:
+    """The step without regions of jax.checkpoint, which then keeps all that they compute again; None where it has none
+    in its backward pass.
+    """
+    if not any(traced.equations[at].primitive.name in REGIONS for at in traced.backward):
+        return None
+    closed = traced.closed
+
+    def flat(*args: Any) -> list[Any]:
+        known = Known()
+
+        def each(_: int, equation: Any, reads: Sequence[Any]) -> Sequence[Any]:
+            if equation.primitive.name not in REGIONS:
+                return run(equation, reads, known=known)
+            with context(equation):
+                return walk(equation.params["jaxpr"], (), reads, each)
+
+        return walk(closed.jaxpr, closed.consts, args, each)
+
+    made = in_order(traced.remade(flat))
+    return replace(traced, closed=made, backward=backward_of(made))
 
 
 # ---- What equations cost

@@ -1,0 +1,80 @@
+"""Steps as lists of equations: equal ones are one, and regions of jax.checkpoint can be opened."""
+
+from __future__ import annotations
+
+import functools
+import unittest
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from models import filled, shape
+from steps import Case, squares
+
+from echo_jax import calls, tracing
+
+
+def traced(step: Any, *args: Any) -> tracing.Traced:
+    return tracing.trace(step, calls.of(step, args, {}))[0]
+
+
+def names(step: tracing.Traced) -> list[str]:
+    return [equation.primitive.name for equation in step.equations]
+
+
+def layers(around: Any, weights: Any, x: jax.Array) -> jax.Array:
+    for w in weights:
+        x = x + around(lambda w, x: jnp.tanh(jax.nn.gelu(x @ w)))(w, x)
+    return (x**2).mean()
+
+
+class Equal(unittest.TestCase):
+    def test_equal_equations_are_one(self) -> None:
+        def step(x: jax.Array) -> Any:
+            inner = jax.jit(lambda x: jnp.sin(x) * 2)
+            return inner(x) + jnp.sin(x), jnp.sin(x) * 2
+
+        self.assertEqual(sorted(names(traced(step, shape(3)))), ["add", "mul", "sin"])
+
+    def test_what_differs_stays_apart(self) -> None:
+        def zeros(x: jax.Array) -> Any:
+            return x / 0.0, x / -0.0, jax.lax.optimization_barrier(x), jax.lax.optimization_barrier(x)
+
+        x = jnp.asarray([1.0, -1.0])
+        step = traced(zeros, x)
+        self.assertEqual(len(step.equations), 4)
+        for ours, theirs in zip(tracing.plain(step)(x), zeros(x), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_the_same_values(self) -> None:
+        weights, x = filled(squares(3, 16, 8))
+        gradient = jax.value_and_grad(functools.partial(layers, lambda layer: layer))
+        flat = tracing.plain(traced(gradient, weights, x))(*weights, x)
+        for ours, theirs in zip(flat, jax.tree.leaves(gradient(weights, x)), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+class Regions(unittest.TestCase):
+    def test_an_opened_step_is_the_one_without_regions(self) -> None:
+        weights, x = squares(3, 16, 8)
+        plain = traced(jax.value_and_grad(functools.partial(layers, lambda layer: layer)), weights, x)
+        self.assertIsNone(tracing.opened(plain))
+        for around in (jax.checkpoint, lambda layer: jax.checkpoint(jax.checkpoint(layer))):
+            step = traced(jax.value_and_grad(functools.partial(layers, around)), weights, x)
+            opened = tracing.opened(step)
+            assert opened is not None
+            self.assertEqual(sorted(names(opened)), sorted(names(plain)))
+
+    def test_a_plan_of_all_is_below_checkpoints_around_layers(self) -> None:
+        policy = jax.checkpoint_policies.dots_saveable
+        around = functools.partial(jax.checkpoint, policy=policy)
+        case = Case(jax.value_and_grad(functools.partial(layers, around)), squares(6, 128, 1024))
+        judged = case.judged()
+        self.assertLess(judged.stated, 0.9 * judged.decision.before)
+        self.assertLessEqual(judged.decision.overhead, 0.05)
+        self.assertLessEqual(judged.differs, 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
