@@ -13,7 +13,6 @@ import datetime
 import json
 import pathlib
 import sys
-import time
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -46,20 +45,21 @@ def add(file: pathlib.Path, part: str, key: str, row: dict[str, Any]) -> None:
 
 def explain(file: pathlib.Path, names: list[str]) -> None:
     for name in names or LARGE:
-        step = LARGE[name]()
-        begun = time.monotonic()
-        train = jax.jit(step.step, donate_argnums=(0, 1))
-        compiled = compile_step(train, step.arguments, {}, topology=TOPOLOGY)
-        told = explained(compiled)
-        assert compiled.memory is not None
-        row = {
-            "model": name,
-            "stated MB": told.sizes.temp / 1e6,
-            "told MB": compiled.memory.temp_bytes() / 1e6,
-            "live MB": told.live_bytes / 1e6,
-            "seconds": round(time.monotonic() - begun),
-        }
-        add(file, "explained", "model", row)
+        note(file, name, compiled(name))
+
+
+def compiled(name: str, policy: Any = None) -> Compiled:
+    step = LARGE[name](policy=policy)
+    train = jax.jit(step.step, donate_argnums=(0, 1))
+    return compile_step(train, step.arguments, {}, topology=TOPOLOGY)
+
+
+def note(file: pathlib.Path, name: str, compiled: Compiled) -> None:
+    """What an explanation tells, beside what the compiler states."""
+    told = explained(compiled)
+    assert compiled.memory is not None
+    row = {"model": name, "stated MB": told.sizes.temp / 1e6, "told MB": compiled.memory.temp_bytes() / 1e6}
+    add(file, "explained", "model", {**row, "live MB": told.live_bytes / 1e6})
 
 
 def policies(file: pathlib.Path, names: list[str]) -> None:
@@ -72,14 +72,11 @@ def policies(file: pathlib.Path, names: list[str]) -> None:
             row = {"case": f"{name}: {way}", "model": name, "way": way, "MB": temp / 1e6, "overhead": round(overhead, 5)}
             add(file, "policies", "case", row)
 
-        def compiled(policy: Any = None, name: str = name) -> Compiled:
-            each = LARGE[name](policy=policy)
-            return compile_step(jax.jit(each.step, donate_argnums=(0, 1)), each.arguments, {}, topology=TOPOLOGY)
-
-        own, added = compiled(), dict[str, float]()
+        own, added = compiled(name), dict[str, float]()
+        note(file, name, own)
         told("as it is", own.sizes.temp, 0.0)
         for policy in STOCK:
-            found = compiled(getattr(jax.checkpoint_policies, policy))
+            found = compiled(name, getattr(jax.checkpoint_policies, policy))
             added[policy] = found.flops / own.flops - 1
             told(policy, found.sizes.temp, added[policy])
         for policy, part in ((CHEAP, 1.0), (THOROUGH, 0.5)):

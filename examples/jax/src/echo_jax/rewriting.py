@@ -20,8 +20,9 @@ AGAIN = "echo_again"
 def rewritten(kernels: Kernels, steps: Sequence[Any], platform: str, waits_for_all: bool = False) -> Evaluate:
     """The step as a function of flat arguments that runs as `steps` say: (node, again, copies that it reads).
 
-    What runs again waits for what the backward pass made last; or for all that the plan runs before it, such as
-    gradients of weights that keep activations alive, which leaves the compiler less choice.
+    What runs again waits for the gradients that its reader reads with it and for what the backward pass made last; or
+    for all that the plan runs before it, such as gradients of weights that keep activations alive, which leaves the
+    compiler less choice.
     """
 
     def flat(*args: Any) -> list[Any]:
@@ -40,10 +41,11 @@ class _Run:
         self.known: dict[tuple[int, ...], list[Copy]] = {}  # by equation and the copies that it reads
         self.numbers = itertools.count()
         self.ties: list[Any] = []  # what the backward pass has made since a kernel was last held back
+        self.held: dict[int, Copy] = {}  # behind a barrier since the backward pass last made something, by number
         self.from_forward: set[int] = set()  # steps of the forward pass, and arguments
 
     def all(self, steps: Sequence[Any]) -> list[Any]:
-        is_behind = False
+        is_behind, waits = False, self._waits(steps)
         for at, (number, again, reads) in enumerate(steps):
             node = self.kernels.nodes[number]
             self.latest[number] = at
@@ -54,13 +56,32 @@ class _Run:
             is_behind |= node.is_late
             copies = [self.made[step][output] for step, output in reads]
             if is_behind and not node.is_late and not self._is_tied(node, reads):
-                copies = self._held_back(copies, reads)
+                copies = self._held_back(copies, reads, waits.get(at, ()))
             elif not is_behind:
                 self.from_forward.add(at)
             self.made.append(self._kernel(node, copies, AGAIN if again else ""))
             if node.is_late:
                 self.ties.append(self.made[-1][0][1])
+                self.held.clear()
         return [value.val if is_literal(value) else self._result(value) for value in self._outputs()]
+
+    def _waits(self, steps: Sequence[Any]) -> dict[int, Sequence[Any]]:
+        """By step of what the backward pass needs of the forward pass: what its first reader in the backward pass reads
+        as well and the backward pass makes before it; gradients, as a rule.
+        """
+        nodes, first, found = self.kernels.nodes, dict[int, int](), dict[int, Sequence[Any]]()
+        for at in range(len(steps) - 1, -1, -1):
+            number, _, reads = steps[at]
+            if nodes[number].is_late:
+                reader = at
+            elif at in first:
+                reader = first[at]
+                found[at] = [each for each in steps[reader][2] if each[0] < at and nodes[steps[each[0]][0]].is_late]
+            else:
+                continue
+            for step, _ in reads:
+                first[step] = min(reader, first.get(step, reader))
+        return found
 
     def _copy(self, value: Any) -> Copy:
         return next(self.numbers), value
@@ -88,15 +109,21 @@ class _Run:
                 return False
         return True
 
-    def _held_back(self, copies: list[Copy], reads: Sequence[Any]) -> list[Copy]:
+    def _held_back(self, copies: list[Copy], reads: Sequence[Any], waits: Sequence[Any]) -> list[Copy]:
         """The same values, behind a barrier where the forward pass made them: so the compiler neither runs the kernel
-        before the backward pass has come here, nor takes the result of its first run.
+        before the backward pass has come here, nor takes the result of its first run. Kernels that run again in a row
+        share what is behind one, and may be fused.
         """
-        held = [k for k, (step, _) in enumerate(reads) if step in self.from_forward]
+        held = [k for k, (step, _) in enumerate(reads) if step in self.from_forward and copies[k][0] not in self.held]
+        numbers = [number for number, _ in copies]
+        copies = [self.held.get(number, (number, value)) for number, value in copies]
         if not held:
             return copies
-        ties, self.ties = self.ties if self.waits_for_all else self.ties[-1:], self.ties[-1:]
-        copies = list(copies)
+        ties = self.ties
+        if not self.waits_for_all:
+            told = [*(self.made[step][output][1] for step, output in waits), *self.ties[-1:]]
+            ties = list({id(value): value for value in told}.values())
+        self.ties = self.ties[-1:]
         for axes in dict.fromkeys(_varying(copies[k][1]) for k in held):  # a barrier makes all that is behind it vary
             group = [k for k in held if _varying(copies[k][1]) == axes]
             bound = [tie for tie in ties if _varying(tie) <= axes]
@@ -106,6 +133,8 @@ class _Run:
             among = [k for k in held if all(_varying(tie) <= _varying(copies[k][1]) for tie in ties)]
             least = min(among or held, key=lambda k: bytes_of(copies[k][1].aval) or math.inf)
             copies[least] = self._copy(guarded(copies[least][1], ties if ties and among else [copies[least][1]]))
+        else:
+            self.held.update((numbers[k], copies[k]) for k in held)
         return copies
 
     def _kernel(self, node: Kernel, copies: list[Copy], scope: str) -> list[Copy]:

@@ -284,18 +284,21 @@ class Search:
             yield from self._prices(base)
 
     def _prices(self, base: Compiled) -> Iterator[tuple[int | None, float]]:
-        most, tried = self.asked.max_overhead, self.decision.tried
-        price, low, high = max(0.0, self.most / base.flops - 1), 0.0, math.inf
+        """Prices towards what may be added, in proportion to what the compiler counted for the last one."""
+        tried, allowed = self.decision.tried, max(0.0, self.most - base.flops)
+        price, low, high = allowed / base.flops, 0.0, math.inf
         for _ in range(TRIES):
             before = len(tried)
             yield None, price
             if len(tried) == before:
                 return
-            overhead = tried[-1].flops / self.own.flops - 1
-            if WELL_USED * most <= overhead <= most:
+            added = tried[-1].flops - base.flops
+            if WELL_USED * allowed <= added <= allowed:
                 return
-            low, high = (low, price) if overhead > most else (price, high)
-            price = price * STEPS if high == math.inf else (low + high) / 2
+            low, high = (low, price) if added > allowed else (price, high)
+            wanted = price * (1 + WELL_USED) / 2 * allowed / added if added > 0 else math.inf
+            between = price * STEPS if high == math.inf else (low + high) / 2
+            price = wanted if low < wanted < min(high, price * STEPS) else between
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""

@@ -94,7 +94,7 @@ def _between(kernels: Kernels, saved: Collection[int]) -> set[int]:
         live = {node: size[node] for node in (*live, at) if last[node] > at}
         total.append(sum(live.values()))
         most = max(live, key=lambda node: live[node], default=at)
-        if live and 4 * live[most] >= 3 * total[-1] and most not in saved:
+        if live and 8 * live[most] >= 7 * total[-1] and most not in saved:
             places.append((made, most, live[most]))
     average = sum(total) / max(1, len(total))
     places = [place for place in places if place[2] <= average]
