@@ -75,12 +75,16 @@ def jax_for_tpu(result):
              "| training step | temporary MB, as the compiler states | as Echo reads its buffers | live at the peak |",
              "|---|--:|--:|--:|"]
     lines += [f"| {row['model']} | {row['stated MB']:.1f} | {row['told MB']:.1f} | {row['live MB']:.1f} |" for row in result["explained"]]
-    lines += ["", "| Llama | temporary MB | operations added |", "|---|--:|--:|"]
-    base = next(row["flops"] for row in result["llama"] if row["way"] == "as it is")
-    names = {"as it is": "as it is", "Echo, 5 %": "Echo, at most 5 % of operations"}
-    lines += [f"| {names.get(row['way'], '`' + row['way'] + '` around each layer')} | {row['MB']:.1f} | {100 * (row['flops'] / base - 1):.1f} % |"
-              for row in sorted(result["llama"], key=lambda row: -row["MB"])]
-    return lines
+    lines += ["", "| training step | as it is, MB | `dots_with_no_batch_dims_saveable` | Echo, as many operations | `nothing_saveable` | "
+              "Echo, half of the operations |", "|---|--:|--:|--:|--:|--:|"]
+    ways = ("dots_with_no_batch_dims_saveable", "Echo, 1.0 x dots_with_no_batch_dims_saveable", "nothing_saveable",
+            "Echo, 0.5 x nothing_saveable")
+    rows = {(row["model"], row["way"]): row for row in result["policies"]}
+    for name in dict.fromkeys(row["model"] for row in result["policies"]):
+        if all((name, way) in rows for way in ways):
+            cells = [f"{rows[name, way]['MB']:.1f} ({100 * rows[name, way]['overhead']:+.1f} %)" for way in ways]
+            lines.append(f"| {name} | {rows[name, 'as it is']['MB']:.1f} | {' | '.join(cells)} |")
+    return [*lines, "", "JAX's policies stand around each layer, or each step of a loop over time. Per cent: operations added."]
 
 
 PAGES = {"mxnet": (mxnet, DOCS / "guide" / "hosts" / "mxnet.md"), "mlx": (mlx, DOCS / "guide" / "hosts" / "mlx.md"),

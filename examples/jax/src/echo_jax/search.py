@@ -169,32 +169,35 @@ class Search:
         return best
 
     def _choices(self, front: Sequence[loops.Choice], view: View) -> Iterator[loops.Chosen]:
-        """What to try of these: the least bytes for the price that is asked for; or the fewest operations that the
-        budget seems to need, by what the compiler said of the last ones.
+        """What to try of these, by what the compiler said of the last one: the least bytes within the operations that
+        are asked for, or the fewest operations within the budget.
         """
-        if self.limit is None:
-            most = max(0.0, self.most - view.compiled.flops) / self.traced.times
-            yield from [each.chosen for each in front if each.flops <= most and each.chosen][:1]
-            return
-        temp, tried = view.compiled.sizes.temp, list[loops.Chosen]()
+        temp, tried, known = view.compiled.sizes.temp, self.decision.tried, list[loops.Choice]()
         before = front[-1].bytes  # as it is
-        part = 1 / view.compiled.program.partitions if view.compiled.program else 1.0  # on one device
+        part = 1 / view.compiled.program.partitions if view.compiled.program else 1.0  # of the bytes on one device
+        times = float(self.traced.times)  # operations of the whole step, of one counted
+        allowed = max(0.0, self.most - view.compiled.flops)
         for _ in range(LOOP_TRIES):
-            most_bytes = before - (temp - self.limit) / part
-            chosen = next((each for each in reversed(front) if each.bytes <= most_bytes), front[0])
-            if not chosen.chosen or chosen.chosen in tried:
+            if self.limit is None:
+                cheap = [each for each in front[:-1] if times * each.flops <= allowed]
+                chosen = (cheap or front[-2:])[0]
+            else:
+                most = before - (temp - self.limit) / part
+                chosen = next((each for each in reversed(front) if each.bytes <= most), front[0])
+            count = len(tried)
+            if not chosen.chosen or chosen in known:
                 return
-            tried.append(chosen.chosen)
+            known.append(chosen)
             yield chosen.chosen
-            found = self.decision.tried[-1] if self.decision.tried else None
-            if (
-                found is None
-                or found.how != "loops"
-                or found.temp >= temp
-                or (found.fits and WELL_USED * self.limit <= found.temp <= self.limit)
-            ):
+            if len(tried) == count or tried[-1].temp >= temp:
+                return
+            found, added = tried[-1], tried[-1].flops - view.compiled.flops
+            if self.limit is None and WELL_USED * allowed <= added <= allowed:
+                return
+            if self.limit is not None and found.fits and WELL_USED * self.limit <= found.temp <= self.limit:
                 return
             part = (temp - found.temp) / (before - chosen.bytes)
+            times = max(0.0, added) / chosen.flops if chosen.flops else times
 
     def _plans(self, core: Any, graph: Kernels, view: View) -> None:
         """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
@@ -315,8 +318,9 @@ class Search:
         best, decision, own = self._least(), self.decision, self.own.sizes.temp
         if self.limit is not None and (best is None or best.temp > self.limit or not best.fits):
             found = (best.temp if best else own) / 1e6
+            limited = "device" if self.asked.budget is None else "budget"
             decision.warning = (
-                f"the budget leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; "
+                f"the {limited} leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; "
                 f"the least found is {found:.1f} MB"
             )
         if best is None:
