@@ -81,6 +81,8 @@ class Meshes(unittest.TestCase):
         here, args = self.step(jax.devices(), True)
         with self.assertRaisesRegex(echo_jax.Declined, r"echo_jax\.devices"):
             echo_jax.explain(here, *args, topology=TOPOLOGY)
+        reason = echo_jax.remat(here, topology=TOPOLOGY).decide(*args).reason
+        self.assertRegex(reason, r"^the step cannot be lowered.*echo_jax\.devices")
         with self.assertRaisesRegex(echo_jax.Declined, "lie on 4 devices, and the topology 'v5e:1x1' has 1"):
             echo_jax.explain(here, *args, topology="v5e:1x1")
         there, placed = self.step(echo_jax.devices(TOPOLOGY), True)

@@ -47,6 +47,15 @@ class Equal(unittest.TestCase):
         for ours, theirs in zip(tracing.plain(step)(x), zeros(x), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
+    def test_numbers_that_print_alike_stay_apart(self) -> None:
+        def near(x: jax.Array) -> Any:
+            return x * np.float32(1.23456e-4), x * np.float32(1.23461e-4), x * np.float32(1.23456e-4)
+
+        step = traced(near, jnp.ones(3))
+        self.assertEqual(names(step), ["mul", "mul"])
+        for ours, theirs in zip(tracing.plain(step)(jnp.ones(3)), near(jnp.ones(3)), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
     def test_the_same_values(self) -> None:
         weights, x = filled(squares(3, 16, 8))
         gradient = jax.value_and_grad(functools.partial(layers, lambda layer: layer))

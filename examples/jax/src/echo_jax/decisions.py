@@ -16,8 +16,9 @@ from typing import Any
 import jax
 import jaxlib
 
+from echo_jax import calls
 from echo_jax.calls import first_line, shaped
-from echo_jax.compiling import device_of, place_of
+from echo_jax.compiling import device_of, lowered, place_of
 from echo_jax.recipes import Recipe
 from echo_jax.search import Asked, Candidate, Decision
 from echo_jax.tracing import Traced, is_literal, plain
@@ -36,7 +37,8 @@ def path_of(traced: Traced, leaves: Sequence[Any], asked: Asked) -> Path:
     from echo_jax import _core  # type: ignore[attr-defined, unused-ignore]
 
     place = place_of(asked.topology, leaves)
-    lowered = traced.jitted(plain(traced), asked.topology is not None).lower(*(shaped(leaf, place) for leaf in leaves))
+    jitted, flat = traced.jitted(plain(traced), asked.topology is not None), [shaped(leaf, place) for leaf in leaves]
+    text = lowered(jitted, calls.of(jitted, flat, {})).as_text()
     device = device_of(leaves, asked.topology)
     options = sorted({**traced.options, **asked.options}.items())
     told = [
@@ -46,7 +48,7 @@ def path_of(traced: Traced, leaves: Sequence[Any], asked: Asked) -> Path:
         [(key, str(value)) for key, value in options],
         _equations(traced),
     ]
-    name = hashlib.sha256(json.dumps(told).encode() + lowered.as_text().encode()).hexdigest()
+    name = hashlib.sha256(json.dumps(told).encode() + text.encode()).hexdigest()
     return folder() / f"decision-{name[:40]}.json"
 
 

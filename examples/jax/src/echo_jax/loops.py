@@ -90,8 +90,24 @@ def _body(flat: Any, constants: int, carry: int) -> Body:
     )
 
 
-def pairs(traced: Traced) -> Iterator[Pair]:
-    """Pairs in which something may be dropped."""
+def pairs(traced: Traced) -> list[Pair]:
+    """Pairs in which something may be dropped. A loop is in one pair, that in which the most may be."""
+    found = sorted(_pairs(traced), key=lambda pair: (-_droppable(traced, pair), pair.forward, pair.backward))
+    taken, apart = set[int](), list[Pair]()
+    for pair in found:
+        if not taken & {pair.forward, pair.backward}:
+            taken |= {pair.forward, pair.backward}
+            apart.append(pair)
+    return sorted(apart, key=lambda pair: pair.forward)
+
+
+def _droppable(traced: Traced, pair: Pair) -> int:
+    """Bytes of all iterations."""
+    length: int = traced.equations[pair.forward].params["length"]
+    return length * sum(bytes_of(pair.first.stacked[k].aval) for k in pair.dropped)
+
+
+def _pairs(traced: Traced) -> Iterator[Pair]:
     equations, jaxpr = traced.equations, traced.closed.jaxpr
     readers: dict[Any, list[int]] = {}
     for at, equation in enumerate(equations):
@@ -121,7 +137,7 @@ def _pair(traced: Traced, at: int, late: int, own: list[int], results: Collectio
     dropped = {}
     for k in own:
         value = forward.outvars[carry + k]
-        if value not in results and value in slices and value not in backward.invars[:begin]:
+        if value not in results and slices.count(value) == 1 and value not in backward.invars[:begin]:
             dropped[k] = slices.index(value)
     first = body_of(traced, forward) if dropped else None
     if first is None or first.jaxpr.effects:
@@ -133,8 +149,7 @@ def variants(traced: Traced, pair: Pair) -> list[Variant]:
     """From the one that computes most again to the one that computes no expensive operator again; then the same for the
     pair with loops within its bodies that keep less themselves.
     """
-    length = traced.equations[pair.forward].params["length"]
-    before = length * sum(bytes_of(pair.first.stacked[k].aval) for k in pair.dropped)
+    length, before = traced.equations[pair.forward].params["length"], _droppable(traced, pair)
     return [
         found
         for each in (pair, *_narrower(traced, pair))

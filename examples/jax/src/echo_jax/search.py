@@ -293,8 +293,11 @@ class Search:
         for _ in range(TRIES):
             before = len(tried)
             yield None, price
-            if len(tried) == before:
-                return
+            if len(tried) == before:  # the same plan again, or none
+                if high < math.inf:
+                    return
+                low, price = price, price * STEPS
+                continue
             added = tried[-1].flops - base.flops
             if WELL_USED * allowed <= added <= allowed:
                 return
@@ -319,14 +322,15 @@ class Search:
         if self.limit is not None and (best is None or best.temp > self.limit or not best.fits):
             found = (best.temp if best else own) / 1e6
             limited = "device" if self.asked.budget is None else "budget"
-            decision.warning = (
-                f"the {limited} leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; "
-                f"the least found is {found:.1f} MB"
-            )
+            least = f"the least found is {found:.1f} MB"
+            decision.warning = f"the {limited} leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; {least}"
+            if self.limit < 0:
+                decision.warning = f"arguments and results alone exceed the {limited}; of temporary memory {least}"
         if best is None:
-            tried = ", ".join(f"{each.temp / 1e6:.1f}" for each in decision.tried)
+            flops = self.own.flops
+            tried = ", ".join(f"{x.temp / 1e6:.1f} MB at {100 * (x.flops / flops - 1):+.1f} %" for x in decision.tried)
             decision.reason = f"the compiler needs {own / 1e6:.1f} MB for it, and "
-            decision.reason += f"for no plan within the limit less ({tried} MB)" if tried else "no plan was found"
+            decision.reason += f"less for no plan within the limit ({tried})" if tried else "no plan was found"
             return None
         decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
         return best.recipe

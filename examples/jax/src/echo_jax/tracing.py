@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.extend as jex
+import numpy as np
 from jax._src import source_info_util
 
 from echo_jax import calls
@@ -222,7 +223,7 @@ def _key(equation: Any, reads: Sequence[Any]) -> Any:
     if equation.primitive.name == APART:
         return None
     told = [
-        (value.aval, repr(read) if is_literal(value) and not value.aval.shape else id(read))
+        (value.aval, np.asarray(read).tobytes() if is_literal(value) else id(read))
         for value, read in zip(equation.invars, reads)
     ]
     key = equation.primitive, equation.ctx, *sorted(equation.params.items()), *told
