@@ -80,6 +80,22 @@ class Pairs(unittest.TestCase):
                     self.assertLessEqual(judged.stated, judged.decision.before)
                     self.assertLessEqual(judged.differs, 1e-5)
 
+    def test_a_loop_in_a_region_of_checkpoint(self) -> None:
+        def loss(w: jax.Array, xs: jax.Array) -> jax.Array:
+            def layer(xs: jax.Array) -> jax.Array:
+                def step(h: jax.Array, x: jax.Array) -> Any:
+                    h = jax.nn.gelu(cell(h, x, w))
+                    return h, h
+
+                return jax.lax.scan(step, jnp.zeros_like(xs[0]), xs)[1]
+
+            return (jax.checkpoint(layer)(jax.checkpoint(layer)(xs)) ** 2).mean()
+
+        judged = Case(jax.value_and_grad(loss), (shape(32, 32), shape(16, 32, 32))).judged()
+        self.assertEqual(judged.decision.reason, "")
+        self.assertLess(1.2 * judged.stated, judged.decision.before)
+        self.assertLessEqual(judged.differs, 1e-5)
+
     def test_three_loops_deep(self) -> None:
         def loss(w: jax.Array, xs: jax.Array) -> jax.Array:
             def inner(xs: jax.Array, _: Any) -> Any:

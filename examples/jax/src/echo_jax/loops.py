@@ -36,7 +36,9 @@ class Body:
 
 @dataclass(frozen=True)
 class Pair:
-    """A loop of the forward pass, the one of the backward pass that reads what it stacks, and what may be dropped."""
+    """A loop, of the forward pass or computed again, the one of the backward pass that reads what it stacks, and what
+    may be dropped.
+    """
 
     forward: int  # equations
     backward: int
@@ -116,7 +118,7 @@ def _pairs(traced: Traced) -> Iterator[Pair]:
                 readers.setdefault(value, []).append(at)
     results = {value for value in jaxpr.outvars if not is_literal(value)}
     for at, equation in enumerate(equations):
-        if equation.primitive.name != "scan" or at in traced.backward:
+        if equation.primitive.name != "scan":
             continue
         stacked = equation.outvars[equation.params["num_carry"] :]
         only = [{*readers.get(value, [])} for value in stacked]
