@@ -138,7 +138,8 @@ class Search:
             found = self._compiled("without jax.checkpoint", recipe, tracing.scoped(opened))
             if found is not None:
                 yield View(opened, recipe, found)
-        if self._least() is None:
+        best = self._least()
+        if best is None or not self._keeps(best):
             yield View(self.traced, Recipe(), self.own)
 
     def _compiled(self, how: str, recipe: Recipe, run: Evaluate, again: int = 0, asked: float = 0.0) -> Compiled | None:
@@ -254,8 +255,8 @@ class Search:
             if self.limit is None:
                 is_good = flops <= most and temp <= NEAR * (best.temp if best else self.own.sizes.temp)
             else:
-                fits = best is not None and best.temp <= self.limit
-                is_good = temp <= NEAR * self.limit and not (best is not None and fits and flops >= best.flops)
+                is_kept = best is not None and self._keeps(best)
+                is_good = temp <= NEAR * self.limit and not (best is not None and is_kept and flops >= best.flops)
             if is_good:
                 steps = stock.steps(graph, runs)
                 tries = [view.recipe.of(graph, steps, way) for way in (True, False)]
@@ -308,18 +309,23 @@ class Search:
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
-        own, limit = self.own, self.limit
-        lower = [each for each in self.decision.tried if each.temp < own.sizes.temp]
-        if limit is None:
-            lower = [each for each in lower if each.flops <= self.most]
+        lower = [each for each in self.decision.tried if each.temp < self.own.sizes.temp]
+        if self.limit is None:
+            lower = [each for each in lower if self._keeps(each)]
             return min(lower, key=lambda each: (each.temp, each.flops), default=None)
         least = min(lower, key=lambda each: (each.temp, each.flops), default=None)
-        fitting = [each for each in lower if each.temp <= limit and each.fits]
+        fitting = [each for each in lower if self._keeps(each)]
         return min(fitting, key=lambda each: (each.flops, each.temp), default=least)
+
+    def _keeps(self, candidate: Candidate) -> bool:
+        """Whether it keeps to what is asked for."""
+        if self.limit is None:
+            return candidate.flops <= self.most
+        return candidate.fits and candidate.temp <= self.limit
 
     def _best(self) -> Recipe | None:
         best, decision, own = self._least(), self.decision, self.own.sizes.temp
-        if self.limit is not None and (best is None or best.temp > self.limit or not best.fits):
+        if self.limit is not None and (best is None or not self._keeps(best)):
             found = (best.temp if best else own) / 1e6
             limited = "device" if self.asked.budget is None else "budget"
             least = f"the least found is {found:.1f} MB"
