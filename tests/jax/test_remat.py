@@ -173,6 +173,10 @@ class Declines(unittest.TestCase):
         np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
         self.declines("hidden state", jax.grad(lambda x: jnp.sum(x * jax.lax.rng_uniform(0.0, 1.0, (3,)))), x)
         np.testing.assert_array_equal(self.declines("no plan was found", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x)
+        abstract = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((2,), ("data",)), jax.sharding.PartitionSpec())
+        nowhere = jax.ShapeDtypeStruct((3,), jnp.float32, sharding=abstract)
+        reason = echo_jax.remat(jax.grad(lambda x: jnp.sum(jnp.sin(x) * x))).decide(nowhere).reason
+        self.assertRegex(reason, "^the step cannot be lowered.*AbstractMesh")
         power = jax.jit(jax.grad(lambda x, n: jnp.sum(x**n)), static_argnums=1)
         np.testing.assert_array_equal(self.declines("runs as it was", power, x, 2), 2 * x)
         self.declines("runs as it was", functools.partial(jax.grad(lambda x, words: jnp.sum(x * x))), x, "words")

@@ -115,7 +115,7 @@ def _compiled(
         with tempfile.TemporaryDirectory(prefix="echo_jax") as folder, _no_cache():
             options = {**(compiler_options or {}), "xla_dump_to": folder, "xla_dump_hlo_as_text": True}
             executable, refusal = _tried(begun, options)
-            texts = _dumped(Path(folder), _name(begun))
+            texts = _dumped(Path(folder), _name(begun), refusal)
     except Declined:
         raise
     except Exception as fault:
@@ -158,9 +158,9 @@ def lowered(step: Callable[..., Any], call: Call) -> Any:
 
 def device_of(arrays: Sequence[Any], topology: str | None = None) -> Any:
     """The first device of those for which a step with these arguments is compiled. Declined as by `place_of`."""
-    at = [sharding for leaf in arrays if (sharding := calls.stated(leaf)) is not None]
     if topology is not None:
         return devices(topology)[0]
+    at = [sharding for leaf in arrays if (sharding := calls.stated(leaf)) is not None and _count(sharding)]
     return min(max(at, key=_count).device_set, key=lambda each: each.id) if at else jax.devices()[0]
 
 
@@ -172,13 +172,13 @@ def place_of(topology: str | None, arrays: Sequence[Any]) -> Place:
         return lambda sharding: sharding
     there = devices(topology)
     most = max((_count(sharding) for leaf in arrays if (sharding := calls.stated(leaf)) is not None), default=1)
-    if most == 1:
+    if most <= 1:
         return lambda _: jax.sharding.SingleDeviceSharding(there[0])
     if most > len(there):
         raise Declined(f"the arguments lie on {most} devices, and the topology '{topology}' has {len(there)}")
 
     def place(sharding: Any) -> Any:
-        if sharding is None or _count(sharding) == 1:
+        if sharding is None or _count(sharding) <= 1:
             return None
         if next(iter(sharding.device_set)).platform == "tpu":
             return sharding
@@ -193,7 +193,9 @@ def place_of(topology: str | None, arrays: Sequence[Any]) -> Place:
 
 
 def _count(sharding: Any) -> int:
-    return len(sharding.device_set)
+    """Its devices; none of an abstract mesh."""
+    is_abstract = isinstance(getattr(sharding, "mesh", None), jax.sharding.AbstractMesh)
+    return 0 if is_abstract else len(sharding.device_set)
 
 
 def devices(topology: str) -> list[Any]:
@@ -235,19 +237,20 @@ def _counted(memory: assignment.Assignment) -> Sizes:
     return Sizes(memory.temp_bytes(), sum(each.bytes for each in inputs), results + aliased, aliased)
 
 
-def _dumped(folder: Path, name: str) -> tuple[str, str, str]:
+def _dumped(folder: Path, name: str, refusal: str) -> tuple[str, str, str]:
     """HLO, buffer assignment and live ranges of the module. Declined: the compiler has not written them."""
+    refused = f"; it refuses the step: {refusal}" if refusal else ""
     written = sorted(folder.glob(f"*{DUMP}"))
     found = [path for path in written if f".{name}." in path.name] or written
     if not found:
-        raise Declined(f"the compiler for {jax.default_backend()} dumps no buffer assignment of '{name}'")
+        raise Declined(f"the compiler for {jax.default_backend()} dumps no buffer assignment of '{name}'{refused}")
     stem = str(found[-1]).removesuffix("-buffer-assignment.txt")
     texts = []
     for end in (".txt", "-buffer-assignment.txt", "-live-range.txt"):
         try:
             texts.append(Path(stem + end).read_text())
         except OSError as fault:
-            raise Declined(f"the compiler has written no '*{end}' of '{name}'") from fault
+            raise Declined(f"the compiler has written no '*{end}' of '{name}'{refused}") from fault
     return texts[0], texts[1], texts[2]
 
 

@@ -104,6 +104,8 @@ def policy(
 def _best(tried: list[Tried], most: Tried, limit: int | None, overhead: float | None) -> Tried:
     if overhead is not None:
         tried = [each for each in tried if each.flops <= most.flops * (1 + overhead)]
+    if not any(each.fits for each in tried):
+        log.warning("echo: no policy fits the device; the least is taken")
     tried = [each for each in tried if each.fits] or tried
     least = min(tried, key=lambda each: (each.temp, each.flops))
     if limit is None:

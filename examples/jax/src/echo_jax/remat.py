@@ -92,9 +92,10 @@ class Remat:
         return decision
 
     def _decided(self, call: Call) -> tuple[Decision | None, Planned | None]:
-        platform = self.asked.topology or device_of(call.arrays).platform
-        decision, result = Decision(calls.name_of(self.step), platform), None
+        decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend())
+        result = None
         try:
+            decision.platform = self.asked.topology or device_of(call.arrays).platform
             shapes = call.shaped()
             whole, results = tracing.trace(self.step, shapes)
             if losses.is_loss(whole, results):

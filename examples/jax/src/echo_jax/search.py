@@ -338,5 +338,7 @@ class Search:
             decision.reason = f"the compiler needs {own / 1e6:.1f} MB for it, and "
             decision.reason += f"less for no plan within the limit ({tried})" if tried else "no plan was found"
             return None
+        if not best.fits and not decision.warning:
+            decision.warning = "the least that was found does not fit the device"
         decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
         return best.recipe
