@@ -18,7 +18,7 @@ from echo_jax.cuts import cheapest
 from echo_jax.rewriting import AGAIN
 from echo_jax.tracing import Evaluate, Traced, bytes_of, evaluate, is_heavy, is_literal, operations, run
 
-MOST_CHOICES = 500
+MOST_CHOICES = 500  # of a front; a longer one is thinned
 
 
 @dataclass(frozen=True)

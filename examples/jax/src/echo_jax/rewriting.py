@@ -66,8 +66,8 @@ class _Run:
         return [value.val if is_literal(value) else self._result(value) for value in self._outputs()]
 
     def _waits(self, steps: Sequence[Any]) -> dict[int, Sequence[Any]]:
-        """By step of what the backward pass needs of the forward pass: what its first reader in the backward pass reads
-        as well and the backward pass makes before it; gradients, as a rule.
+        """What each step waits for that runs again, or late: gradients that its first reader in the backward pass reads
+        as well, as far as the backward pass has made them before that step.
         """
         nodes, first, found = self.kernels.nodes, dict[int, int](), dict[int, Sequence[Any]]()
         for at in range(len(steps) - 1, -1, -1):
