@@ -149,6 +149,14 @@ class Moves(Case):
                     found, _ = trained(TRANSFORMER, echo_torch.eager_backend(**FAST))
                 self.assertFalse(all(map(torch.equal, expected, found)))
 
+    def test_states_of_generators_lie_in_the_hosts_memory(self):
+        """A plan that moved one told of more than is moved."""
+        with other_memory() as ways, steps_built() as built:
+            self.moved(TRANSFORMER, ways, offload="2.25GB/s", budget=0.24, measure=False)
+        states = [call for call in built[0].host.calls if call.part == "state"]
+        self.assertTrue(states)
+        self.assertEqual({value.bytes for call in states for value in call.outputs}, {0})
+
     def test_no_pinned_memory(self):
         for room in (0, 3):
             expected, _ = trained(TRANSFORMER, default_backend())

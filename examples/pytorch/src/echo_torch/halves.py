@@ -446,7 +446,7 @@ def _traced(host: Host, steps: Steps, copy: Copy) -> torch.Tensor:
 
 
 def _on_host_already(host: Host, steps: Steps) -> dict[Copy, Copy]:
-    """For each move of what lies in the host's memory all the time, such as the state of a generator: what it moves."""
+    """For each move of what lies in the host's memory all the time: what it moves."""
     found: dict[Copy, Copy] = {}
     for t, (_, kind, reads, _) in enumerate(steps):
         if kind not in MOVES:
@@ -454,8 +454,7 @@ def _on_host_already(host: Host, steps: Steps) -> dict[Copy, Copy]:
         copy = found.get(reads[0], reads[0])
         if kind == "reload" and reads[0] not in found:
             continue
-        is_state = host.calls[steps[_bits_of(steps, copy)[0]][0]].part == "state"
-        if kind == "reload" or is_state or moves.ways_of(_traced(host, steps, copy).device) is None:
+        if kind == "reload" or moves.ways_of(_traced(host, steps, copy).device) is None:
             found[(t, 0)] = copy
     return found
 

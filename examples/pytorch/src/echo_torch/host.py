@@ -23,7 +23,7 @@ import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
-from echo_torch import graph, hooks, reuse
+from echo_torch import graph, hooks, moves, reuse
 from echo_torch.defaults import is_checkpointed, replayed_by, storage_of
 from echo_torch.graph import (
     Call,
@@ -219,7 +219,9 @@ class Host:
         """The state of the generator as a call of its own, which this one reads. To run again it also keeps the state
         that it finds.
         """
-        size = state_bytes(str(graph.device_of(call.node)))
+        device = graph.device_of(call.node)
+        has_own_memory = moves.ways_of(device) is not None  # states lie in the host's
+        size = 0 if has_own_memory else state_bytes(str(device))
         call.inputs, call.workspace = [*call.inputs, (len(self.calls), 0)], call.workspace + size
         made, control = [graph.Value([size], "u8", size, exact=True)], [*call.control]
         state = Call(call.node, call.phase, [], made, rerun="never", layer=call.layer, control=control)
