@@ -41,9 +41,14 @@ class Candidate:
     temp: int  # bytes
     flops: float
     again: int  # kernels that run again
-    asked: float  # overhead that the planner was asked for, or 0
     recipe: Recipe = field(repr=False)
+    asked: float = 0.0  # overhead that the planner was asked for
     fits: bool = True  # the device's memory
+    promised: float = 0.0  # temporary bytes, by the planner's count
+
+    @property
+    def is_as_promised(self) -> bool:
+        return self.temp <= NEAR * self.promised
 
 
 @dataclass(frozen=True)
@@ -142,15 +147,15 @@ class Search:
         if best is None or not self._keeps(best):
             yield View(self.traced, Recipe(), self.own)
 
-    def _compiled(self, how: str, recipe: Recipe, run: Evaluate, again: int = 0, asked: float = 0.0) -> Compiled | None:
-        """Compiles a candidate and notes it; None where the compiler refuses it."""
+    def _compiled(self, how: str, recipe: Recipe, run: Evaluate, again: int = 0, **told: float) -> Compiled | None:
+        """Compiles a candidate and notes it, with what else is told of it; None where the compiler refuses it."""
         try:
             found = self._judged(run)
         except Declined as why:
             self.decision.left_out.append(f"{how} is left out: {why}")
             return None
-        told = Candidate(how, found.sizes.temp, found.flops, again, asked, recipe, not found.refusal)
-        self.decision.tried.append(told)
+        made = Candidate(how, found.sizes.temp, found.flops, again, recipe, fits=not found.refusal, **told)
+        self.decision.tried.append(made)
         return found
 
     def _judged(self, run: Evaluate) -> Compiled:
@@ -220,8 +225,9 @@ class Search:
         """
         tried, begin = self.decision.tried, len(self.decision.tried)
         for each in recipes:
-            made = self._compiled(how, each, each.applied(self.traced, self.platform), graph.again(each.steps), price)
-            if made is not None and made.sizes.temp <= NEAR * promised:
+            run, again = each.applied(self.traced, self.platform), graph.again(each.steps)
+            made = self._compiled(how, each, run, again, asked=price, promised=promised)
+            if made is not None and tried[-1].is_as_promised:
                 break
         tried[begin:] = sorted(
             tried[begin:], key=lambda each: -each.temp
@@ -235,7 +241,8 @@ class Search:
             return
         other = replace(best.recipe, waits_for_all=not best.recipe.waits_for_all)
         if all(each.recipe != other for each in self.decision.tried):
-            self._compiled(best.how, other, other.applied(self.traced, self.platform), best.again, best.asked)
+            run = other.applied(self.traced, self.platform)
+            self._compiled(best.how, other, run, best.again, asked=best.asked, promised=best.promised)
 
     def _policies(self, core: Any, graph: Kernels, view: View) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
@@ -288,7 +295,9 @@ class Search:
             yield from self._prices(base)
 
     def _prices(self, base: Compiled) -> Iterator[tuple[int | None, float]]:
-        """Prices towards what may be added, in proportion to what the compiler counted for the last one."""
+        """Prices towards what may be added, in proportion to what the compiler counted for the last one; and half of
+        one that added enough, but needs more memory than it promised: the compiler may follow a smaller plan.
+        """
         tried, allowed = self.decision.tried, max(0.0, self.most - base.flops)
         price, low, high = allowed / base.flops, 0.0, math.inf
         for _ in range(TRIES):
@@ -300,12 +309,13 @@ class Search:
                 low, price = price, price * STEPS
                 continue
             added = tried[-1].flops - base.flops
-            if WELL_USED * allowed <= added <= allowed:
+            is_used = WELL_USED * allowed <= added <= allowed
+            if is_used and tried[-1].is_as_promised:
                 return
-            low, high = (low, price) if added > allowed else (price, high)
+            low, high = (low, price) if is_used or added > allowed else (price, high)
             wanted = price * (1 + WELL_USED) / 2 * allowed / added if added > 0 else math.inf
             between = price * STEPS if high == math.inf else (low + high) / 2
-            price = wanted if low < wanted < min(high, price * STEPS) else between
+            price = wanted if not is_used and low < wanted < min(high, price * STEPS) else between
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
