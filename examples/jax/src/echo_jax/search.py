@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from echo_jax.recipes import Recipe, with_loops
 from echo_jax.tracing import Evaluate, Traced
 
 TRIES = 4  # plans that are compiled, the first one up to twice
+ASKS = 8  # prices that are planned for, of which some lead to the same plan
 SECONDS = 120.0  # for one plan
 WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
 LOOP_TRIES = 3  # choices of what loops keep that are compiled, where a budget is asked for
@@ -49,6 +50,9 @@ class Candidate:
     @property
     def is_as_promised(self) -> bool:
         return self.temp <= NEAR * self.promised
+
+
+Ask = Callable[[int | None, float], Candidate | None]  # a budget of the graph or a price; none where nothing runs again
 
 
 @dataclass(frozen=True)
@@ -207,32 +211,45 @@ class Search:
 
     def _plans(self, core: Any, graph: Kernels, view: View) -> None:
         """Plans of the library's planner. The first one shows which way to hold back what runs again suits them."""
-        seen = list[Any]()
+        known = list[tuple[Any, Candidate | None]]()
         ways = {is_limited: [True, False] for is_limited in (True, False)}  # by whether bytes are asked for
-        for budget, price in self._asks(core, view.compiled):
+
+        def ask(budget: int | None, price: float) -> Candidate | None:
             plan = core.plan("budget", budget, price, SECONDS, True)
-            if plan.steps in seen or plan.recomputed_nodes == 0:
-                continue  # what is asked next depends on what was tried
-            seen.append(plan.steps)
+            if plan.recomputed_nodes == 0:
+                return None
+            for steps, found in known:
+                if steps == plan.steps:
+                    return found
             steps = [(node, kind == "recompute", reads) for node, kind, reads, _ in plan.steps]
             promised = view.compiled.sizes.temp * plan.peak_bytes / plan.baseline_peak_bytes
             tries = [view.recipe.of(graph, steps, way) for way in ways[budget is not None]]
-            ways[budget is not None] = [self._try("plan", graph, tries, promised, price)]
+            found = self._try("plan", graph, tries, promised, price)
+            if found is not None:
+                ways[budget is not None] = [found.recipe.waits_for_all]
+            known.append((plan.steps, found))
+            return found
 
-    def _try(self, how: str, graph: Kernels, recipes: Sequence[Recipe], promised: float, price: float = 0.0) -> bool:
-        """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: whether
-        the least waits for all.
+        if self.limit is None:
+            self._by_price(ask, view.compiled)
+        elif view.compiled.sizes.temp > self.limit:
+            count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
+            if not self._by_budget(ask, count * self.limit / view.compiled.sizes.temp):
+                self._by_price(ask, view.compiled)  # the least may cost little
+
+    def _try(
+        self, how: str, graph: Kernels, recipes: Sequence[Recipe], promised: float, price: float = 0.0
+    ) -> Candidate | None:
+        """Compiles these ways to hold back what runs again, until one keeps what was promised. The result: the least,
+        or none where the compiler refuses all.
         """
-        tried, begin = self.decision.tried, len(self.decision.tried)
+        begin = len(self.decision.tried)
         for each in recipes:
             run, again = each.applied(self.traced, self.platform), graph.again(each.steps)
             made = self._compiled(how, each, run, again, asked=price, promised=promised)
-            if made is not None and tried[-1].is_as_promised:
+            if made is not None and self.decision.tried[-1].is_as_promised:
                 break
-        tried[begin:] = sorted(
-            tried[begin:], key=lambda each: -each.temp
-        )  # the search goes on from the least, the last
-        return tried[-1].recipe.waits_for_all if len(tried) > begin else True
+        return min(self.decision.tried[begin:], key=lambda each: each.temp, default=None)
 
     def _other_way(self) -> None:
         """The best plan, held back the other way."""
@@ -274,44 +291,39 @@ class Search:
                 told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
                 self.decision.left_out.append(told)
 
-    def _asks(self, core: Any, base: Compiled) -> Iterator[tuple[int | None, float]]:
-        """What to plan next, a budget of the graph or a price, by what the compiler said of the last one. Where no plan
-        keeps to the budget, prices follow: the least may cost little.
+    def _by_budget(self, ask: Ask, budget: float) -> bool:
+        """Asks for budgets of the graph's bytes, by what the compiler said of the last plan: whether one keeps to the
+        budget that is asked for.
         """
-        tried = self.decision.tried
-        begin = len(tried)
-        if self.limit is not None:
-            if base.sizes.temp <= self.limit:
-                return
-            count = core.plan("baseline", None, 0.0, SECONDS, True).peak_bytes
-            budget = count * self.limit / base.sizes.temp
-            for _ in range(TRIES):
-                before = len(tried)
-                yield max(0, int(budget)), 1.0
-                if len(tried) == before or WELL_USED * self.limit <= tried[-1].temp <= self.limit:
-                    break
-                budget *= self.limit / max(1, tried[-1].temp)
-        if self.limit is None or all(each.temp > self.limit for each in tried[begin:]):
-            yield from self._prices(base)
-
-    def _prices(self, base: Compiled) -> Iterator[tuple[int | None, float]]:
-        """Prices towards what may be added, in proportion to what the compiler counted for the last one; and half of
-        one that added enough, but needs more memory than it promised: the compiler may follow a smaller plan.
-        """
-        tried, allowed = self.decision.tried, max(0.0, self.most - base.flops)
-        price, low, high = allowed / base.flops, 0.0, math.inf
+        assert self.limit is not None
+        tried = list[Candidate]()
         for _ in range(TRIES):
-            before = len(tried)
-            yield None, price
-            if len(tried) == before:  # the same plan again, or none
-                if high < math.inf:
-                    return
-                low, price = price, price * STEPS
-                continue
-            added = tried[-1].flops - base.flops
-            is_used = WELL_USED * allowed <= added <= allowed
-            if is_used and tried[-1].is_as_promised:
+            found = ask(max(0, int(budget)), 1.0)
+            if found is None or any(each is found for each in tried):
+                break
+            tried.append(found)
+            if WELL_USED * self.limit <= found.temp <= self.limit:
+                break
+            budget *= self.limit / max(1, found.temp)
+        return any(each.temp <= self.limit for each in tried)
+
+    def _by_price(self, ask: Ask, base: Compiled) -> None:
+        """Asks for prices towards what may be added, in proportion to what the compiler counted for the last plan; and
+        for half of one that added enough, but needs more memory than it promised: the compiler may follow a smaller
+        plan.
+        """
+        allowed, tried = max(0.0, self.most - base.flops), list[Candidate]()
+        price, low, high = allowed / base.flops, 0.0, math.inf
+        for _ in range(ASKS):
+            found = ask(None, price)
+            added = 0.0 if found is None else found.flops - base.flops
+            is_used = found is not None and WELL_USED * allowed <= added <= allowed
+            if price == 0 or (is_used and found is not None and found.is_as_promised):
                 return
+            if found is not None and all(each is not found for each in tried):
+                tried.append(found)
+                if len(tried) == TRIES:
+                    return
             low, high = (low, price) if is_used or added > allowed else (price, high)
             wanted = price * (1 + WELL_USED) / 2 * allowed / added if added > 0 else math.inf
             between = price * STEPS if high == math.inf else (low + high) / 2

@@ -316,6 +316,7 @@ MOVES = frozenset(  # data alone, as the compiler's count has it
     "broadcast_in_dim reshape squeeze expand_dims transpose convert_element_type copy iota slice dynamic_slice rev pad"
     " concatenate gather name stop_gradient dynamic_update_slice bitcast_convert_type reduce_precision".split()
 )
+COMBINE = ("scatter", "reduce", "select_and_scatter")  # how these names begin
 RANDOM = ("random_bits", "threefry2x32")
 RANDOM_OPERATIONS = 60.0  # for one number, by the generator that JAX takes by default
 
@@ -329,7 +330,10 @@ def operations(equation: Any) -> float:
     name, params = equation.primitive.name, equation.params
     if name in MOVES:
         return 0.0
-    elements = sum(_size(value.aval) for value in (equation.invars if name.startswith("reduce_") else equation.outvars))
+    counted = equation.invars if name.startswith("reduce") else equation.outvars
+    if name.startswith("scatter"):
+        counted = equation.invars[2:]  # the updates
+    elements = sum(_size(value.aval) for value in counted)
     if name == "dot_general":
         (left, _), _ = params["dimension_numbers"]
         return 2.0 * elements * _product(equation.invars[0].aval.shape[axis] for axis in left)
@@ -346,6 +350,9 @@ def operations(equation: Any) -> float:
 
 
 def _bodies(equation: Any) -> Iterator[Any]:
+    """What it runs; not how a scatter or a reduction joins two numbers."""
+    if equation.primitive.name.startswith(COMBINE):
+        return
     for value in equation.params.values():
         for each in value if isinstance(value, tuple | list) else (value,):
             if hasattr(each, "eqns"):
