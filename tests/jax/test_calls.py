@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import unittest
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 from jax.sharding import NamedSharding
@@ -47,6 +51,61 @@ class Planned(unittest.TestCase):
             (b.shape, b.dtype, b.sharding.spec if isinstance(b.sharding, NamedSharding) else None),
         )
         self.assertLessEqual(float(jnp.max(jnp.abs(a - b))), 1e-5 * float(jnp.max(jnp.abs(b))))
+
+
+class Numbers(Planned):
+    def test_static_arguments_of_other_types(self) -> None:
+        def step(weights: Any, x: jax.Array, how: Any) -> Any:
+            return gradient(weights, x * {bool: 2, int: 3, float: 4}[type(how)])
+
+        plain, (weights, x) = jax.jit(step, static_argnums=2, compiler_options=OPTIONS), filled(SHAPES)
+        ours = echo_jax.remat(plain)
+        for how in (1, True, 1.0):
+            self.planned(ours, plain, weights, x, how)
+
+    def test_numbers_of_equinox_are_fixed(self) -> None:
+        class Model(eqx.Module):
+            weights: Any
+            factor: float
+            residual: bool
+
+            def __call__(self, x: jax.Array) -> jax.Array:
+                for w in self.weights:
+                    made = self.factor * jax.nn.gelu(x @ w)
+                    x = x + made if self.residual else made
+                return x
+
+        def step(model: Any, x: jax.Array, times: int) -> Any:
+            value, found = eqx.filter_value_and_grad(lambda m: (m(x) ** 2).mean())(model)
+            for _ in range(times):
+                model = eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, found))
+            return model, value
+
+        weights, x = filled(SHAPES)
+        for plain, given in ((eqx.filter_jit(step), (x, 2)), (lambda m, x: step(m, x, 2), (x,))):
+            ours = echo_jax.remat(plain, compiler_options=OPTIONS)
+            models = [Model(weights, 0.5, True)] * 2
+            for _ in range(2):
+                (models[0], a), (models[1], b) = ours(models[0], *given), plain(models[1], *given)
+                self.near(a, b)
+            self.assertEqual([(model.factor, model.residual) for model in models], [(0.5, True)] * 2)
+            self.assertEqual(ours.decisions[0].reason, "")
+            self.assertEqual(len(ours.decisions), 1)
+
+    def test_a_flag_and_a_large_number_of_a_step_that_is_not_jitted(self) -> None:
+        def step(weights: Any, x: jax.Array, seed: int, training: bool, rate: float) -> Any:
+            x = x + jax.random.normal(jax.random.key(seed), x.shape) if training else x
+            return gradient(weights, x * rate), {"seed": 7, "training": training}
+
+        weights, x = filled(SHAPES)
+        ours = echo_jax.remat(step, compiler_options=OPTIONS)
+        for training in (True, False):
+            found, told = ours(weights, x, 2**40, training, 0.5)
+            want, _ = step(weights, x, 2**40, training, 0.5)
+            jax.tree.map(self.near, found, want)
+            self.assertEqual(told, {"seed": 7, "training": training})
+        ours(weights, x, 2**40, False, 0.25)
+        self.assertEqual(len(ours.decisions), 2, "a rate is an array")
 
 
 class Arguments(Planned):
@@ -99,14 +158,85 @@ class Arguments(Planned):
         state = {"weights": weights, "none": None, "at": 0, "empty": ()}
         ours = echo_jax.remat(step, compiler_options=OPTIONS)
         found = ours(state, jnp.arange(3), x)
-        want = jax.jit(step)(state, jnp.arange(3), x)
+        want = step(state, jnp.arange(3), x)
         self.assertEqual(jax.tree.structure(found), jax.tree.structure(want))
-        self.assertEqual(
-            [leaf.shape for leaf in jax.tree.leaves(found)], [leaf.shape for leaf in jax.tree.leaves(want)]
-        )
+        self.assertEqual([jnp.shape(leaf) for leaf in jax.tree.leaves(found)], [*map(jnp.shape, jax.tree.leaves(want))])
+        self.assertIs(type(found[-1]), int)
         (decision,) = ours.decisions
         self.assertEqual(decision.reason, "")
         self.assertTrue(0 < decision.again < decision.kernels, decision)
+
+    def test_a_method_that_is_jitted_and_one_that_echo_decorates(self) -> None:
+        class Trainer:
+            @functools.partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+            def jitted(self, weights: Any, x: jax.Array) -> Any:
+                return gradient(weights, x)
+
+            @echo_jax.remat
+            def decorated(self, weights: Any, x: jax.Array) -> Any:
+                return gradient(weights, x * self.factor)
+
+            factor = 1.0
+
+        trainer, (weights, x) = Trainer(), filled(SHAPES)
+        self.planned(echo_jax.remat(trainer.jitted), trainer.jitted, weights, x)
+        jax.tree.map(self.near, trainer.decorated(weights, x), gradient(weights, x))
+
+    def test_what_may_change_unseen(self) -> None:
+        class Settings:
+            factor = 1.0
+
+        def step(settings: Any, weights: Any, x: jax.Array) -> Any:
+            return gradient(weights, x * settings.factor)
+
+        settings, (weights, x) = Settings(), filled(SHAPES)
+        ours = echo_jax.remat(step, compiler_options=OPTIONS)
+        for settings.factor in (1.0, 2.0):
+            jax.tree.map(self.near, ours(settings, weights, x), step(settings, weights, x))
+        self.assertRegex(ours.decisions[0].reason, "^what an argument of type Settings holds may change unseen: ")
+
+    def test_types_that_cannot_be_compared(self) -> None:
+        @jax.tree_util.register_dataclass
+        @dataclass
+        class State:
+            weights: Any
+            factors: Any = field(metadata={"static": True})
+
+        def step(state: Any, x: jax.Array) -> Any:
+            return gradient(state.weights, x * state.factors.sum())
+
+        weights, x = filled(SHAPES)
+        ours = echo_jax.remat(step, compiler_options=OPTIONS)
+        for at in range(1, 4):
+            state = State(weights, np.full(2, at))
+            jax.tree.map(self.near, ours(state, x), step(state, x))
+
+    def test_a_jitted_loss_with_options(self) -> None:
+        ours, (weights, x) = echo_jax.remat(jax.jit(loss, compiler_options=OPTIONS)), filled(SHAPES)
+        self.near(ours(weights, x), loss(weights, x))
+        jax.tree.map(self.near, jax.grad(ours)(weights, x), jax.grad(loss)(weights, x))
+
+    def test_threads_plan_once(self) -> None:
+        ours, (weights, x) = echo_jax.remat(gradient, compiler_options=OPTIONS), filled(SHAPES)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: ours(weights, x), range(4)))
+        self.assertEqual(len(ours.decisions), 1)
+        self.assertTrue(jax.config.jax_enable_compilation_cache)
+        jax.tree.map(self.near, found[3], gradient(weights, x))
+
+    def test_settings_of_jax(self) -> None:
+        """A change of them traces a step anew, as it does for jax.jit."""
+
+        def drawn(weights: Any, x: jax.Array) -> Any:
+            return gradient(weights, x * jax.random.normal(jax.random.key(0), x.shape))
+
+        plain, (weights, x) = jax.jit(drawn, compiler_options=OPTIONS), filled(SHAPES)
+        ours = echo_jax.remat(plain)
+        self.planned(ours, plain, weights, x)
+        with jax.threefry_partitionable(False):
+            self.planned(ours, plain, weights, x)
+        with jax.default_matmul_precision("highest"):
+            self.assertIn("HIGHEST", ours.lower(weights, x).as_text())
 
     def test_a_jitted_function_within_that_donates(self) -> None:
         inner = jax.jit(gradient, donate_argnums=0)

@@ -53,6 +53,24 @@ class Rewritten(unittest.TestCase):
                 stated = ours.lower(*args).compile().memory_analysis().temp_size_in_bytes
                 self.assertEqual(stated, decision.after)
 
+    def test_before_is_the_step_as_the_user_has_it(self) -> None:
+        """Also where options of the compiler are for what is rewritten alone, or make that worse."""
+
+        def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+            return (jnp.tanh(jnp.tanh(jnp.tanh(x @ w) @ w) @ w) ** 2).mean()
+
+        def temp(step: Any) -> int:
+            return int(step.lower(*shapes).compile().memory_analysis().temp_size_in_bytes)
+
+        shapes = jax.ShapeDtypeStruct((128, 128), "float32"), jax.ShapeDtypeStruct((2048, 128), "float32")
+        plain = jax.jit(jax.value_and_grad(loss))
+        for options in (None, OPTIONS):
+            ours = echo_jax.remat(plain, compiler_options=options)
+            decision = ours.decide(*shapes)
+            self.assertEqual(decision.before, temp(plain))
+            self.assertEqual(decision.after, temp(ours))
+            self.assertLessEqual(decision.after, decision.before)
+
     def test_a_training_with_donated_arguments_and_dropout(self) -> None:
         each = models.transformer(scanned=True, words=256)
         plain = jax.jit(each.step, donate_argnums=(0, 1), compiler_options=OPTIONS)
@@ -171,6 +189,15 @@ class Declines(unittest.TestCase):
             return jnp.sum(x * x)
 
         np.testing.assert_array_equal(self.declines("effects", jax.grad(told), x), 2 * x)
+
+        def called(x: jax.Array) -> jax.Array:
+            shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+            return jnp.sum(x * jax.pure_callback(np.tanh, shape, jax.lax.stop_gradient(x)))
+
+        self.declines("calls back into Python", jax.grad(called), x)
+        self.declines("no operation of it is counted", jax.grad(lambda x: jnp.sum(x * x)), jnp.zeros((0, 3)))
+        inner = jax.jit(jax.grad(lambda x: jnp.sum(x * x)), compiler_options=OPTIONS)
+        self.declines("made with compiler_options", functools.partial(inner), x)
         self.declines("hidden state", jax.grad(lambda x: jnp.sum(x * jax.lax.rng_uniform(0.0, 1.0, (3,)))), x)
         np.testing.assert_array_equal(self.declines("no plan was found", jax.grad(lambda x: jnp.sum(x * x)), x), 2 * x)
         abstract = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((2,), ("data",)), jax.sharding.PartitionSpec())

@@ -20,6 +20,10 @@ def bytes_of_budget(amount: str | float) -> int:
     return int(size)
 
 
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:,.1f}" if abs(size) >= 1e5 else f"{size / 1e6:.4f}"
+
+
 def part_of(amount: str | float, name: str) -> float:
     """Errors: ValueError, where it is no part, such as 0.05 or '5%'; a bare 1 or more could mean either."""
     text = str(amount).strip()

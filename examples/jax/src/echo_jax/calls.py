@@ -1,8 +1,9 @@
 """A call of a step as a function of arrays alone.
 
 What else the step is given is fixed: static arguments of jax.jit, and leaves that are no arrays, such as the activation
-functions of an equinox module. What it changes in place, such as a module and an optimizer of flax.nnx, comes back as
-results and is written there after each run.
+functions of an equinox module. Python's numbers are arrays, as they are to jax.jit; where that did not make the step,
+booleans are fixed, and so are all numbers that equinox fixes. What the step changes in place, such as a module and an
+optimizer of flax.nnx, comes back as results and is written there after each run.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import jax
+from jax._src.config import trace_context
 
 JITTED = type(jax.jit(lambda: None))
+NUMBERS = (bool, int, float, complex)
 Place = Callable[[Any], Any]  # of the sharding that an argument states, or None, makes the one that it gets
 
 
@@ -43,10 +47,18 @@ class Call:
         return [leaf for leaf in self.leaves if not isinstance(leaf, Fixed)]
 
     def key(self) -> Any:
-        """Equal for calls that are traced alike. Errors: TypeError, where a fixed leaf cannot be hashed."""
-        key = self.tree, tuple(leaf if isinstance(leaf, Fixed) else _type_of(leaf) for leaf in self.leaves)
+        """Equal for calls that are traced alike under the same settings of JAX. Errors: TypeError, where a fixed leaf
+        cannot be hashed.
+        """
+        leaves = ((type(leaf.value), leaf) if isinstance(leaf, Fixed) else _type_of(leaf) for leaf in self.leaves)
+        key = self.tree, tuple(leaves), trace_context()
         hash(key)
         return key
+
+    def numbers_within(self, count: int) -> list[int]:
+        """Which arrays are real, or may be, among the first leaves."""
+        arrays = sum(not isinstance(leaf, Fixed) for leaf in self.leaves[:count])
+        return [at for at, each in enumerate(self.arrays[:arrays]) if is_real(each)]
 
     def given(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and keywords with these arrays in place of its own."""
@@ -85,15 +97,56 @@ class Results:
 
 
 def of(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    step = getattr(step, "step", step) if hasattr(step, "traced") else step  # of one that was rewritten
+    step, args = unbound(step), (*_bound_to(step), *args)
     info = getattr(step, "_jit_info", None)
     numbers = {number % len(args) for number in getattr(info, "static_argnums", ()) if number < len(args)}
     names = set(getattr(info, "static_argnames", ()))
     told = tuple(Fixed(each) if at in numbers else each for at, each in enumerate(args))
     named = {name: Fixed(each) if name in names else each for name, each in kwargs.items()}
     leaves, tree = jax.tree.flatten((told, named))
-    return Call(
-        (args, kwargs), tree, [leaf if isinstance(leaf, Fixed) or is_array(leaf) else Fixed(leaf) for leaf in leaves]
-    )
+    fixed = () if info is not None else _fixed_numbers(step, (told, named), leaves)
+    is_given = [isinstance(leaf, Fixed) or (at not in fixed and is_array(leaf)) for at, leaf in enumerate(leaves)]
+    return Call((args, kwargs), tree, [leaf if given else Fixed(leaf) for given, leaf in zip(is_given, leaves)])
+
+
+def unbound(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a bound method that is jitted, the function."""
+    return step.__func__ if _bound_to(step) else step  # type: ignore[attr-defined]
+
+
+def _bound_to(step: Callable[..., Any]) -> tuple[Any, ...]:
+    return (step.__self__,) if isinstance(step, MethodType) and isinstance(step.__func__, JITTED) else ()
+
+
+def _fixed_numbers(step: Callable[..., Any], given: Any, leaves: Sequence[Any]) -> set[int]:
+    """Leaves that are Python's numbers and stay what they are: a boolean chooses what a step does, and equinox has all
+    numbers of its modules, and of its own functions, so.
+    """
+    numbers = {at for at, leaf in enumerate(leaves) if type(leaf) in NUMBERS}
+    fixed = {at for at in numbers if type(leaves[at]) is bool}
+    equinox = sys.modules.get("equinox")
+    if equinox is None or not numbers:
+        return fixed
+    if type(step).__module__.partition(".")[0] == "equinox":
+        return numbers
+    begin = 0
+    for each in jax.tree.leaves(given, is_leaf=lambda each: isinstance(each, equinox.Module)):
+        count = len(jax.tree.leaves(each))
+        if isinstance(each, equinox.Module):
+            fixed |= numbers & {*range(begin, begin + count)}
+        begin += count
+    return fixed
+
+
+def unseen(call: Call) -> str:
+    """The type of a fixed leaf whose content may change without its being another one; empty where there is none."""
+    for leaf in call.leaves:
+        value = leaf.value if isinstance(leaf, Fixed) else None
+        is_equal_to_itself = getattr(type(value), "__hash__", None) is object.__hash__ and not callable(value)
+        if is_equal_to_itself and getattr(value, "__dict__", None):
+            return type(value).__name__
+    return ""
 
 
 def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
@@ -104,8 +157,8 @@ def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
     found = Results(None, {}, ())
     args, kwargs = call.given(call.arrays)
     try:
-        if isinstance(step, JITTED):
-            made: Any = step
+        if isinstance(unbound(step), JITTED):
+            made: Any = unbound(step)
             told = made.trace(*args, **kwargs)
             found.tree = told.out_tree
         else:
@@ -116,27 +169,35 @@ def traced(step: Callable[..., Any], call: Call) -> tuple[Any, Results]:
     except Declined:
         raise
     except Exception as fault:
-        raise Declined(f"the step cannot be traced: {first_line(fault)}") from fault
+        told = first_line(fault)
+        if "`compiler_options` can only be passed to top-level" in told:
+            told = (
+                "it calls a function that jax.jit made with compiler_options: give these to jax.jit of the whole step"
+            )
+        raise Declined(f"the step cannot be traced: {told}") from fault
     return told, found
 
 
 def flat(step: Callable[..., Any], call: Call, found: Results) -> Callable[..., Any]:
     """The step as a function of arrays, which fills `found` when it is traced."""
+    run = unbound(step)
+    if getattr(getattr(run, "_jit_info", None), "compiler_options_kvs", ()) and isinstance(run, JITTED):
+        run = run.__wrapped__  # options are for the outermost function alone
 
     def pure(*arrays: Any) -> list[Any]:
         args, kwargs = call.given(arrays)
-        results = step(*args, **kwargs)
-        leaves, found.tree = jax.tree.flatten(results)
-        found.fixed = {at: leaf for at, leaf in enumerate(leaves) if not is_array(leaf)}
+        leaves, found.tree = jax.tree.flatten(run(*args, **kwargs))
+        found.fixed = {at: leaf for at, leaf in enumerate(leaves) if type(leaf) in NUMBERS or not is_array(leaf)}
         after = of(step, args, kwargs)
         changed = [at for at, (a, b) in enumerate(zip(arrays, after.arrays)) if a is not b]
         is_alike = after.tree == call.tree and len(after.arrays) == len(arrays)
-        if not is_alike or {*changed} - {*_writable(args, kwargs)}:
+        if not is_alike or {*changed} - {*_writable(call, args, kwargs)}:
             raise Declined("the step changes its arguments in place: let it return what is new")
         if any(len(_places(call.arrays, call.arrays[at])) > 1 for at in changed):
             raise Declined("the step changes in place what two of its arguments share: give it once")
         found.changed = changed
-        return [leaf for leaf in leaves if is_array(leaf)] + [after.arrays[at] for at in changed]
+        results = [leaf for at, leaf in enumerate(leaves) if at not in found.fixed]
+        return results + [after.arrays[at] for at in changed]
 
     pure.__name__ = name_of(step)
     return pure
@@ -162,9 +223,13 @@ def is_array(leaf: Any) -> bool:
     """Whether it is one, or a number, a tracer, or shape and dtype of an array."""
     try:
         jax.typeof(leaf)
-    except TypeError:
+    except (TypeError, OverflowError):
         return False
     return True
+
+
+def is_real(value: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(jax.typeof(value).dtype, jax.numpy.inexact))
 
 
 def _type_of(leaf: Any) -> Any:
@@ -184,14 +249,15 @@ def _is_object(value: Any) -> bool:
     return nnx is not None and isinstance(value, nnx.Pytree)
 
 
-def _writable(args: Any, kwargs: Any) -> Iterator[int]:
+def _writable(call: Call, args: Any, kwargs: Any) -> Iterator[int]:
     """Arrays within objects that can be changed from outside."""
-    begin = 0
+    leaf = begin = 0
     for each in jax.tree.leaves((args, kwargs), is_leaf=_is_object):
-        count = sum(is_array(leaf) for leaf in jax.tree.leaves(each))
+        after = leaf + len(jax.tree.leaves(each))
+        count = sum(not isinstance(each, Fixed) for each in call.leaves[leaf:after])
         if _is_object(each):
             yield from range(begin, begin + count)
-        begin += count
+        leaf, begin = after, begin + count
 
 
 def _write_back(own: Any, changed: Any) -> None:

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ TPU_ENVIRONMENT = {  # libtpu compiles without a TPU, and asks no server for one
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
+
+
+_COMPILING = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -256,10 +260,11 @@ def _dumped(folder: Path, name: str, refusal: str) -> tuple[str, str, str]:
 
 @contextmanager
 def _no_cache() -> Iterator[None]:
-    """Without the persistent cache, from which a program comes without a dump."""
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_compilation_cache", before)
+    """Without the persistent cache, from which a program comes without a dump; one thread at a time."""
+    with _COMPILING:
+        before = jax.config.jax_enable_compilation_cache
+        jax.config.update("jax_enable_compilation_cache", False)
+        try:
+            yield
+        finally:
+            jax.config.update("jax_enable_compilation_cache", before)

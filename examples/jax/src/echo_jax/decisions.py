@@ -23,7 +23,7 @@ from echo_jax.recipes import Recipe
 from echo_jax.search import Asked, Candidate, Decision
 from echo_jax.tracing import Traced, is_literal, plain
 
-FORMAT = 2  # of the files
+FORMAT = 3  # of the files
 OWN = ("name", "platform", "cached")  # what a decision has by itself
 log = logging.getLogger("echo_jax")
 

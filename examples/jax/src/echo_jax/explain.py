@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from echo_jax import assignment, pages
+from echo_jax.amounts import megabytes
 from echo_jax.compiling import Compiled, Sizes, compile_step
 from echo_jax.hlo import Origin, Program
 
@@ -90,20 +91,21 @@ class Explanation:
         """A table for people, with so many rows of buffers."""
         sizes = self.sizes
         lines = [
-            f"{self.name} on {self.platform}: {megabytes(sizes.total)} = {megabytes(sizes.arguments)} arguments + "
-            f"{megabytes(sizes.outputs - sizes.aliased)} outputs + {megabytes(sizes.temp)} temporary",
+            f"{self.name} on {self.platform}: {megabytes(sizes.total)} MB = "
+            f"{megabytes(sizes.arguments)} MB arguments + {megabytes(sizes.outputs - sizes.aliased)} MB outputs + "
+            f"{megabytes(sizes.temp)} MB temporary",
             *([f"it does not fit: {self.refusal}"] if self.refusal else []),
             f"peak at instruction {self.step} of {self.steps}, {self.at.name} ({_described(self.at)}): "
-            f"{megabytes(self.live_bytes)} live, {megabytes(self.unused_bytes)} between buffers",
+            f"{megabytes(self.live_bytes)} MB live, {megabytes(self.unused_bytes)} MB between buffers",
             "",
         ]
         alike = _alike(self.live)
         lines += _columns([("MB", "values", "role", "op", "module", "source")] + [cells for _, cells in alike[:rows]])
         if rest := sum(size for size, _ in alike[rows:]):
-            lines.append(f"{_mb(rest):>9}  in {len(alike) - rows} smaller rows")
+            lines.append(f"{megabytes(rest):>9}  in {len(alike) - rows} smaller rows")
         for group in ("role", "module"):
             sums = list(self.by(group).items())[:rows]
-            lines += ["", *_columns([("MB", f"by {group}")] + [(_mb(size), name) for name, size in sums])]
+            lines += ["", *_columns([("MB", f"by {group}")] + [(megabytes(size), name) for name, size in sums])]
         return "\n".join(lines)
 
     __str__ = table
@@ -180,7 +182,7 @@ def compare(a: Explanation, b: Explanation, rows: int = ROWS) -> str:
     figures = [("temporary", a.sizes.temp, b.sizes.temp), ("live at the peak", a.live_bytes, b.live_bytes)]
     figures += [("arguments", a.sizes.arguments, b.sizes.arguments), ("outputs", a.sizes.outputs, b.sizes.outputs)]
     lines = [("MB", f"{a.name} on {a.platform}", f"{b.name} on {b.platform}", "difference")]
-    lines += [(name, _mb(x), _mb(y), f"{(y - x) / 1e6:+,.1f}") for name, x, y in figures]
+    lines += [(name, megabytes(x), megabytes(y), f"{(y - x) / 1e6:+,.1f}") for name, x, y in figures]
     change = f"{100 * (b.flops / a.flops - 1):+.1f} %" if a.flops else ""
     lines.append(("flops", f"{a.flops:.3g}", f"{b.flops:.3g}", change))
     for group in ("role", "module"):
@@ -188,21 +190,13 @@ def compare(a: Explanation, b: Explanation, rows: int = ROWS) -> str:
         names = sorted(ours.keys() | theirs.keys(), key=lambda n: (-abs(ours.get(n, 0) - theirs.get(n, 0)), n))
         for name in names[:rows]:
             x, y = ours.get(name, 0), theirs.get(name, 0)
-            lines.append((f"{group} {name}", _mb(x), _mb(y), f"{(y - x) / 1e6:+,.1f}"))
+            lines.append((f"{group} {name}", megabytes(x), megabytes(y), f"{(y - x) / 1e6:+,.1f}"))
     return "\n".join(_columns(lines, first_left=True))
-
-
-def megabytes(size: int) -> str:
-    return f"{_mb(size)} MB"
 
 
 def short(shape: str) -> str:
     """A shape without its layout."""
     return shape.partition("{")[0] if not shape.startswith("(") else "tuple"
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.1f}" if abs(size) >= 1e5 else f"{size / 1e6:.4f}"
 
 
 def _described(buffer: Buffer) -> str:
@@ -222,7 +216,7 @@ def _alike(live: list[Buffer]) -> list[tuple[int, tuple[str, ...]]]:
         size = sum(value.bytes for value in values)
         modules = {value.module for value in values}
         count = f"{len(values)} x {shape}" if len(values) > 1 else shape
-        rows.append((size, (_mb(size), count, role, op, modules.pop() if len(modules) == 1 else module, source)))
+        rows.append((size, (megabytes(size), count, role, op, modules.pop() if len(modules) == 1 else module, source)))
     return sorted(rows, key=lambda row: (-row[0], row[1]))
 
 

@@ -49,7 +49,7 @@ def differentiable(loss: Evaluate, gradients: Callable[[tuple[int, ...]], Gradie
 
     def forward(*arrays: Any) -> Any:
         values = [each.value for each in arrays]
-        numbers = tuple(at for at, each in enumerate(arrays) if each.perturbed and is_real(each.value))
+        numbers = tuple(at for at, each in enumerate(arrays) if each.perturbed and calls.is_real(each.value))
         results, found = gradients(numbers)(*values)
         return results, (values, dict(zip(numbers, found)))
 
@@ -85,10 +85,6 @@ def _of_some(loss: Evaluate, values: Sequence[Any], numbers: Sequence[int]) -> E
         return loss(*(told.get(at, value) for at, value in enumerate(values)))
 
     return some
-
-
-def is_real(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(jax.typeof(value).dtype, jax.numpy.inexact))
 
 
 def _is_zero(cotangent: Any) -> bool:

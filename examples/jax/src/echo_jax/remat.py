@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ import jax
 from echo_jax import bodies, calls, decisions, losses, tracing
 from echo_jax.amounts import bytes_of_budget, part_of
 from echo_jax.calls import Call, Declined, Results, first_line
-from echo_jax.compiling import device_of
+from echo_jax.compiling import compile_step, device_of
 from echo_jax.search import Asked, Decision, Search
 from echo_jax.tracing import Evaluate, Traced
 
@@ -39,11 +41,23 @@ class Remat:
         self.under = under  # the step with its loss under a policy of JAX, where a loss was given
         self.decisions: list[Decision] = []
         self.known: dict[Any, tuple[Decision | None, Planned | None]] = {}  # by the types of arguments
+        self.lock = threading.RLock()  # while it is planned
+        self.faults: set[str] = set()  # that were told
         functools.update_wrapper(self, step, updated=())
 
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """As a method of a class."""
+        return self if owner is None else MethodType(self, owner)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = calls.of(self.step, args, kwargs)
-        found = self._known(call)[1]
+        try:
+            call = calls.of(self.step, args, kwargs)
+            found = self._known(call)[1]
+        except Exception as fault:  # of types of the user's that cannot be compared, for one
+            if (told := first_line(fault)) not in self.faults:
+                log.warning("echo: %s runs as it was: %s", calls.name_of(self.step), told)
+            self.faults.add(told)
+            found = None
         if found is None:
             return self.step(*args, **kwargs)
         is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in call.arrays)
@@ -56,14 +70,25 @@ class Remat:
         call = calls.of(self.step, args, kwargs)
         decision, _ = self._known(call)
         if decision is None:
-            count = len(jax.tree.leaves(args[:1]))
-            numbers = [at for at, each in enumerate(call.arrays[:count]) if losses.is_real(each)]
+            numbers = call.numbers_within(len(jax.tree.leaves(args[:1])))
             return self._gradients(call)(tuple(numbers)).decide(*call.arrays)
         return decision
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
-        return self.traced(calls.of(self.step, args, kwargs))[0].lower()
+        return self.trace(*args, **kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """As that of jax.jit."""
+        return self.traced(calls.of(self.step, args, kwargs))[0]
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """As that of jax.jit."""
+        return jax.eval_shape(self.step, *args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forgets what was planned in this process."""
+        self.known.clear()
 
     def traced(self, call: Call) -> tuple[Any, Results]:
         """The step as it runs, as jax.jit traces it, and what its results mean."""
@@ -80,10 +105,15 @@ class Remat:
         except TypeError as fault:
             key = (call.tree, tuple(type(leaf) for leaf in call.leaves))
             if key not in self.known:
-                self.known[key] = self._declined(f"an argument is no array: {first_line(fault)}"), None
-        if key not in self.known:
-            self.known[key] = self._decided(call)
-        return self.known[key]
+                self.known[key] = (
+                    self._declined(f"an argument is neither an array nor hashable: {first_line(fault)}"),
+                    None,
+                )
+        if (found := self.known.get(key)) is None:
+            with self.lock:
+                if (found := self.known.get(key)) is None:
+                    found = self.known[key] = self._decided(call)
+        return found
 
     def _declined(self, reason: str) -> Decision:
         decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
@@ -96,6 +126,8 @@ class Remat:
         result = None
         try:
             decision.platform = self.asked.topology or device_of(call.arrays).platform
+            if unseen := calls.unseen(call):
+                raise Declined(f"what an argument of type {unseen} holds may change unseen: register it as a pytree")
             shapes = call.shaped()
             whole, results = tracing.trace(self.step, shapes)
             if losses.is_loss(whole, results):
@@ -105,7 +137,7 @@ class Remat:
             if self.under is not None:
                 whole = replace(whole, under=functools.partial(self._under, shapes))
             traced = bodies.innermost(whole)
-            run = self._run(traced, shapes.arrays, decision)
+            run = self._run(traced, shapes, decision)
             if run is not None:
                 options = {**traced.options, **self.asked.options}
                 jitted = traced.jitted(run, compiler_options=options or None)
@@ -143,12 +175,15 @@ class Remat:
 
         return gradients
 
-    def _run(self, traced: Traced, leaves: list[Any], decision: Decision) -> Evaluate | None:
+    def _run(self, traced: Traced, call: Call, decision: Decision) -> Evaluate | None:
         """The step as it is planned, from disk where it is known; none where it runs as it was."""
+        leaves = call.arrays
         path = decisions.path_of(traced, leaves, self.asked)
         is_known, recipe = decisions.load(path, decision)
         if not is_known:
-            recipe = Search(traced, leaves, self.asked, decision).best()
+            args, kwargs = call.given(leaves)
+            before = compile_step(calls.unbound(self.step), args, kwargs, topology=self.asked.topology)
+            recipe = Search(traced, leaves, self.asked, decision, before).best()
             decisions.save(path, decision, recipe)
         return None if recipe is None else recipe.applied(traced, device_of(leaves, self.asked.topology).platform)
 

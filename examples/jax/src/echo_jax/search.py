@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from echo_jax import kernels, loops, stock, tracing
+from echo_jax.amounts import megabytes
 from echo_jax.calls import Declined, shaped
 from echo_jax.compiling import Compiled, compile_step, device_of, place_of
 from echo_jax.kernels import Kernels
@@ -21,6 +22,7 @@ WELL_USED = 0.8  # a part of what is asked for with which no other plan is tried
 LOOP_TRIES = 3  # choices of what loops keep that are compiled, where a budget is asked for
 NEAR = 1.1  # times what a plan promised, with which no other way to run it is tried
 STEPS = 2.0  # between one price and the next
+WORTH = 0.01  # a part of the memory; a plan that saves less is none
 NO_FIT = ", which does not fit the device"
 
 
@@ -87,25 +89,29 @@ class Decision:
         if self.reason:
             return f"{self.name} on {self.platform} runs as it was: {self.reason}"
         return (
-            f"{self.name} on {self.platform}: {self.before / 1e6:.1f}{'' if self.fitted else ' (did not fit)'} -> "
-            f"{self.after / 1e6:.1f} MB of temporary "
+            f"{self.name} on {self.platform}: {megabytes(self.before)}{'' if self.fitted else ' (did not fit)'} -> "
+            f"{megabytes(self.after)} MB of temporary "
             f"memory, {100 * self.overhead:+.1f} % operations; {self.again} of {self.kernels} kernels run again"
         )
 
     def table(self) -> str:
         """What the compiler says of each candidate, the least first, and what was not compiled."""
-        rows = [f"{'MB':>10}  {'operations':>10}  candidate", f"{self.before / 1e6:10,.1f}  {'':>10}  as it was"]
+        rows = [f"{'MB':>10}  {'operations':>10}  candidate", f"{megabytes(self.before):>10}  {'':>10}  as it was"]
         rows[1] += "" if self.fitted else NO_FIT
         for each in sorted(self.tried, key=lambda each: (each.temp, each.flops)):
             more = f"{100 * (each.flops / self.flops - 1):+.1f} %"
-            rows.append(f"{each.temp / 1e6:10,.1f}  {more:>10}  {each.how}" + ("" if each.fits else NO_FIT))
+            rows.append(f"{megabytes(each.temp):>10}  {more:>10}  {each.how}" + ("" if each.fits else NO_FIT))
         return "\n".join([*rows, *self.left_out])
 
 
 class Search:
-    """One search; `decision` takes what it finds. Declined: the step has no backward pass, or does not compile."""
+    """One search; `before` is the step as the user has it, and `decision` takes what is found. Declined: the step has
+    no backward pass, or does not compile.
+    """
 
-    def __init__(self, traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision) -> None:
+    def __init__(
+        self, traced: Traced, leaves: Sequence[Any], asked: Asked, decision: Decision, before: Compiled
+    ) -> None:
         place = place_of(asked.topology, leaves)
         if not traced.backward:
             raise Declined(
@@ -116,21 +122,25 @@ class Search:
         self.traced, self.asked, self.decision = traced, asked, decision
         self.platform = device_of(leaves, asked.topology).platform
         self.flat = [shaped(leaf, place) for leaf in leaves]
-        self.own = self._judged(tracing.scoped(traced))
-        sizes = self.own.sizes
+        sizes, self.before = before.sizes, before
+        if not before.flops:
+            raise Declined("no operation of it is counted")
         decision.before = decision.after = sizes.temp
-        decision.flops = self.own.flops
-        self.most = self.own.flops * (1 + asked.max_overhead)
-        budget = self.own.capacity if asked.budget is None else asked.budget
+        decision.flops = before.flops
+        self.most = before.flops * (1 + asked.max_overhead)
+        budget = before.capacity if asked.budget is None else asked.budget
         self.limit = None if budget is None else budget - (sizes.total - sizes.temp)
-        decision.fitted = not self.own.refusal
+        decision.fitted = not before.refusal
 
     def best(self) -> Recipe | None:
         """None: the step as it is is as good; `decision` says why."""
-        if self.limit is not None and self.own.sizes.temp <= self.limit and not self.own.refusal:
+        if self.limit is not None and self.before.sizes.temp <= self.limit and not self.before.refusal:
             self.decision.reason = "it fits the budget"
             return None
-        for view in self._views():
+        own = self._compiled("in order", Recipe(), tracing.scoped(self.traced))
+        if own is None:
+            raise Declined(self.decision.left_out[-1])
+        for view in self._views(own):
             view = self._loops(view)
             graph = kernels.read(view.traced, view.compiled)
             self.decision.kernels = sum(node.root >= 0 for node in graph.nodes)
@@ -140,7 +150,7 @@ class Search:
         self._other_way()
         return self._best()
 
-    def _views(self) -> Iterator[View]:
+    def _views(self, own: Compiled) -> Iterator[View]:
         """Without the user's regions of jax.checkpoint, since a plan of all may need less; as it is where none does."""
         opened, recipe = tracing.opened(self.traced), Recipe(is_open=True)
         if opened is not None:
@@ -148,8 +158,8 @@ class Search:
             if found is not None:
                 yield View(opened, recipe, found)
         best = self._least()
-        if best is None or not self._keeps(best):
-            yield View(self.traced, Recipe(), self.own)
+        if best is None or not self._keeps(best) or best.recipe == Recipe():
+            yield View(self.traced, Recipe(), own)
 
     def _compiled(self, how: str, recipe: Recipe, run: Evaluate, again: int = 0, **told: float) -> Compiled | None:
         """Compiles a candidate and notes it, with what else is told of it; None where the compiler refuses it."""
@@ -263,7 +273,7 @@ class Search:
 
     def _policies(self, core: Any, graph: Kernels, view: View) -> None:
         """JAX's own policies, where the planner's count says that one could be the best."""
-        most = self.own.flops * (1 + NEAR * self.asked.max_overhead)
+        most = self.before.flops * (1 + NEAR * self.asked.max_overhead)
         before, base = core.replay(list(range(len(graph.nodes))), True)[0], view.compiled
         known = dict[tuple[int, ...], str]()
         for name in stock.NAMES:
@@ -277,7 +287,7 @@ class Search:
             flops = base.flops + self.traced.times * stock.operations_added(graph, runs)
             best = self._least()
             if self.limit is None:
-                is_good = flops <= most and temp <= NEAR * (best.temp if best else self.own.sizes.temp)
+                is_good = flops <= most and temp <= NEAR * (best.temp if best else self.before.sizes.temp)
             else:
                 is_kept = best is not None and self._keeps(best)
                 is_good = temp <= NEAR * self.limit and not (best is not None and is_kept and flops >= best.flops)
@@ -287,8 +297,8 @@ class Search:
                 as_users_do = [Recipe(policy=name)] if self.traced.under is not None else []
                 self._try(name, graph, [*as_users_do, *tries], temp)
             else:
-                more = 100 * (flops / self.own.flops - 1)
-                told = f"{name} is not compiled: some {temp / 1e6:,.1f} MB and {more:+.1f} % operations, by count"
+                more = 100 * (flops / self.before.flops - 1)
+                told = f"{name} is not compiled: some {megabytes(temp)} MB and {more:+.1f} % operations, by count"
                 self.decision.left_out.append(told)
 
     def _by_budget(self, ask: Ask, budget: float) -> bool:
@@ -331,9 +341,10 @@ class Search:
 
     def _least(self) -> Candidate | None:
         """The best candidate so far."""
-        lower = [each for each in self.decision.tried if each.temp < self.own.sizes.temp]
+        before = self.before.sizes.temp
+        lower = [each for each in self.decision.tried if each.temp < before]
         if self.limit is None:
-            lower = [each for each in lower if self._keeps(each)]
+            lower = [each for each in lower if self._keeps(each) and each.temp <= (1 - WORTH) * before]
             return min(lower, key=lambda each: (each.temp, each.flops), default=None)
         least = min(lower, key=lambda each: (each.temp, each.flops), default=None)
         fitting = [each for each in lower if self._keeps(each)]
@@ -346,21 +357,22 @@ class Search:
         return candidate.fits and candidate.temp <= self.limit
 
     def _best(self) -> Recipe | None:
-        best, decision, own = self._least(), self.decision, self.own.sizes.temp
+        best, decision, own = self._least(), self.decision, self.before.sizes.temp
         if self.limit is not None and (best is None or not self._keeps(best)):
-            found = (best.temp if best else own) / 1e6
+            found = best.temp if best else own
             limited = "device" if self.asked.budget is None else "budget"
-            least = f"the least found is {found:.1f} MB"
-            decision.warning = f"the {limited} leaves {max(0, self.limit) / 1e6:.1f} MB for temporary memory; {least}"
+            least = f"the least found is {megabytes(found)} MB"
+            decision.warning = f"the {limited} leaves {megabytes(max(0, self.limit))} MB for temporary memory; {least}"
             if self.limit < 0:
                 decision.warning = f"arguments and results alone exceed the {limited}; of temporary memory {least}"
         if best is None:
-            flops = self.own.flops
-            tried = ", ".join(f"{x.temp / 1e6:.1f} MB at {100 * (x.flops / flops - 1):+.1f} %" for x in decision.tried)
-            decision.reason = f"the compiler needs {own / 1e6:.1f} MB for it, and "
+            flops = self.before.flops
+            plans = [each for each in decision.tried if each.recipe != Recipe()]
+            tried = ", ".join(f"{megabytes(x.temp)} MB at {100 * (x.flops / flops - 1):+.1f} %" for x in plans)
+            decision.reason = f"the compiler needs {megabytes(own)} MB for it, and "
             decision.reason += f"less for no plan within the limit ({tried})" if tried else "no plan was found"
             return None
         if not best.fits and not decision.warning:
             decision.warning = "the least that was found does not fit the device"
-        decision.after, decision.overhead, decision.again = best.temp, best.flops / self.own.flops - 1, best.again
+        decision.after, decision.overhead, decision.again = best.temp, best.flops / self.before.flops - 1, best.again
         return best.recipe

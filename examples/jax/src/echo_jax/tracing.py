@@ -21,6 +21,7 @@ INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom
 INLINED |= {"custom_vjp_call": "call_jaxpr"}
 REGIONS = ("remat2", "checkpoint")  # of jax.checkpoint; of the backward pass they compute again what they need
 HIDDEN = "rng_uniform"  # gives other numbers where it runs again
+CALLBACK = "pure_callback"  # as expensive as the user's function, which no count tells
 APART = "optimization_barrier"  # keeps equal equations apart
 SCOPE = re.compile(r"echo_(\d+)_")
 Evaluate = Callable[..., Sequence[Any]]
@@ -87,8 +88,11 @@ def trace(step: Callable[..., Any], call: Call) -> tuple[Traced, Results]:
     traced, results = calls.traced(step, call)
     infos = jax.tree.leaves(traced.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
     if traced.jaxpr.effects:
-        raise Declined(f"the step has effects ({', '.join(map(str, traced.jaxpr.effects))}), such as a callback")
+        names = ", ".join(sorted({type(each).__name__ for each in traced.jaxpr.effects}))
+        raise Declined(f"the step has effects ({names}), as of a callback, a mutable array or an axis with a name")
     flat, params = _flat(traced.jaxpr), traced._params
+    if any(equation.primitive.name == CALLBACK for equation in all_of(flat.jaxpr)):
+        raise Declined(f"the step calls back into Python (jax.{CALLBACK})")
     if any(equation.primitive.name == HIDDEN for equation in all_of(flat.jaxpr)):
         raise Declined(f"the step draws random numbers from a hidden state (jax.lax.{HIDDEN}): use jax.random")
     return Traced(
