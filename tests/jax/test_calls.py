@@ -107,6 +107,22 @@ class Numbers(Planned):
         ours(weights, x, 2**40, False, 0.25)
         self.assertEqual(len(ours.decisions), 2, "a rate is an array")
 
+    def test_numbers_that_choose_what_a_step_does(self) -> None:
+        def step(weights: Any, x: jax.Array, times: int) -> Any:
+            return gradient(weights * times, x)
+
+        weights, x = filled(SHAPES)
+        for plain in (step, nnx.jit(step, static_argnums=2)):
+            ours = echo_jax.remat(plain, compiler_options=OPTIONS)
+            for times in (1, 2):
+                jax.tree.map(self.near, ours(weights, x, times), step(weights, x, times))
+            self.assertEqual([decision.reason for decision in ours.decisions], ["", ""])
+        self.assertGreater(echo_jax.explain(step, weights, x, 2).live_bytes, 0)
+        for times in range(3, 12):
+            ours.known.setdefault(times, (None, None))
+        ours(weights, x, 12)
+        self.assertRegex(ours.decisions[-1].reason, "^it was planned for 8 values of its numbers")
+
 
 class Arguments(Planned):
     def test_static_arguments(self) -> None:

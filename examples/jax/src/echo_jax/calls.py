@@ -4,10 +4,13 @@ What else the step is given is fixed: static arguments of jax.jit, and leaves th
 functions of an equinox module. Python's numbers are arrays, as they are to jax.jit; where that did not make the step,
 booleans are fixed, and so are all numbers that equinox fixes. What the step changes in place, such as a module and an
 optimizer of flax.nnx, comes back as results and is written there after each run.
+
+Numbers are fixed as well where a step does not trace otherwise, such as one that calls `range` of an argument.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +44,7 @@ class Call:
     own: tuple[Sequence[Any], Mapping[str, Any]]  # arguments and keywords as they were given
     tree: Any  # of these; a static argument is one leaf
     leaves: list[Any]
+    has_fixed_numbers: bool = False
 
     @property
     def arrays(self) -> list[Any]:
@@ -96,7 +100,9 @@ class Results:
         return jax.tree.unflatten(self.tree, leaves)
 
 
-def of(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+def of(
+    step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], has_fixed_numbers: bool = False
+) -> Call:
     step = getattr(step, "step", step) if hasattr(step, "traced") else step  # of one that was rewritten
     step, args = unbound(step), (*_bound_to(step), *args)
     info = getattr(step, "_jit_info", None)
@@ -105,9 +111,26 @@ def of(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any])
     told = tuple(Fixed(each) if at in numbers else each for at, each in enumerate(args))
     named = {name: Fixed(each) if name in names else each for name, each in kwargs.items()}
     leaves, tree = jax.tree.flatten((told, named))
-    fixed = () if info is not None else _fixed_numbers(step, (told, named), leaves)
+    fixed = set[int]() if info is not None else _fixed_numbers(step, (told, named), leaves)
+    if has_fixed_numbers:
+        fixed |= {at for at, leaf in enumerate(leaves) if type(leaf) in NUMBERS}
     is_given = [isinstance(leaf, Fixed) or (at not in fixed and is_array(leaf)) for at, leaf in enumerate(leaves)]
-    return Call((args, kwargs), tree, [leaf if given else Fixed(leaf) for given, leaf in zip(is_given, leaves)])
+    leaves = [leaf if given else Fixed(leaf) for given, leaf in zip(is_given, leaves)]
+    return Call((args, kwargs), tree, leaves, has_fixed_numbers)
+
+
+def needs_fixed_numbers(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether it does not trace where Python's numbers are arrays, and does where they are fixed."""
+    call = of(step, args, kwargs)
+    if hasattr(step, "traced") or isinstance(unbound(step), JITTED) or not any(type(x) in NUMBERS for x in call.arrays):
+        return False
+    try:
+        traced(step, call.shaped())
+    except Declined:
+        with contextlib.suppress(Declined):
+            traced(step, of(step, args, kwargs, True).shaped())
+            return True
+    return False
 
 
 def unbound(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,7 +211,7 @@ def flat(step: Callable[..., Any], call: Call, found: Results) -> Callable[..., 
         args, kwargs = call.given(arrays)
         leaves, found.tree = jax.tree.flatten(run(*args, **kwargs))
         found.fixed = {at: leaf for at, leaf in enumerate(leaves) if type(leaf) in NUMBERS or not is_array(leaf)}
-        after = of(step, args, kwargs)
+        after = of(step, args, kwargs, call.has_fixed_numbers)
         changed = [at for at, (a, b) in enumerate(zip(arrays, after.arrays)) if a is not b]
         is_alike = after.tree == call.tree and len(after.arrays) == len(arrays)
         if not is_alike or {*changed} - {*_writable(call, args, kwargs)}:

@@ -113,7 +113,7 @@ def _compiled(
     topology: str | None,
     compiler_options: Mapping[str, Any] | None,
 ) -> Compiled:
-    call = calls.of(step, args, kwargs)
+    call = calls.of(step, args, kwargs, calls.needs_fixed_numbers(step, args, kwargs))
     begun = lowered(step, call.shaped(place_of(topology, call.arrays)))
     try:
         with tempfile.TemporaryDirectory(prefix="echo_jax") as folder, _no_cache():

@@ -20,6 +20,7 @@ from echo_jax.search import Asked, Decision, Search
 from echo_jax.tracing import Evaluate, Traced
 
 log = logging.getLogger("echo_jax")
+VALUES = 8  # of Python's numbers for which a step is planned anew
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Remat:
         self.known: dict[Any, tuple[Decision | None, Planned | None]] = {}  # by the types of arguments
         self.lock = threading.RLock()  # while it is planned
         self.faults: set[str] = set()  # that were told
+        self.has_fixed_numbers: bool | None = None  # Python's, see calls.py; None before the first call
         functools.update_wrapper(self, step, updated=())
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -51,7 +53,7 @@ class Remat:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            call = calls.of(self.step, args, kwargs)
+            call = self._call(args, kwargs)
             found = self._known(call)[1]
         except Exception as fault:  # of types of the user's that cannot be compared, for one
             if (told := first_line(fault)) not in self.faults:
@@ -67,7 +69,7 @@ class Remat:
         """What becomes of the step for such arguments, arrays or shapes; of a loss, for gradients by its first
         argument. Nothing runs.
         """
-        call = calls.of(self.step, args, kwargs)
+        call = self._call(args, kwargs)
         decision, _ = self._known(call)
         if decision is None:
             numbers = call.numbers_within(len(jax.tree.leaves(args[:1])))
@@ -80,7 +82,7 @@ class Remat:
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
-        return self.traced(calls.of(self.step, args, kwargs))[0]
+        return self.traced(self._call(args, kwargs))[0]
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """As that of jax.jit."""
@@ -98,6 +100,11 @@ class Remat:
     @property
     def _jit_info(self) -> Any:
         return getattr(self.step, "_jit_info", None)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        if self.has_fixed_numbers is None:
+            self.has_fixed_numbers = calls.needs_fixed_numbers(self.step, args, kwargs)
+        return calls.of(self.step, args, kwargs, self.has_fixed_numbers)
 
     def _known(self, call: Call) -> tuple[Decision | None, Planned | None]:
         try:
@@ -126,6 +133,8 @@ class Remat:
         result = None
         try:
             decision.platform = self.asked.topology or device_of(call.arrays).platform
+            if self.has_fixed_numbers and len(self.known) >= VALUES:
+                raise Declined(f"it was planned for {VALUES} values of its numbers, which choose what it does")
             if unseen := calls.unseen(call):
                 raise Declined(f"what an argument of type {unseen} holds may change unseen: register it as a pytree")
             shapes = call.shaped()
