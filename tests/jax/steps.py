@@ -284,6 +284,22 @@ def of_gradients() -> Case:
     return Case(gradient(loss), squares(3, 128, 256))
 
 
+def twice() -> Case:
+    """Sharpness-aware minimization: gradients at weights that a first gradient has changed."""
+
+    def loss(weights: Any, x: jax.Array) -> jax.Array:
+        for w in weights:
+            x = x + jax.nn.gelu(x @ w)
+        return (x**2).mean()
+
+    def step(weights: Any, x: jax.Array) -> Any:
+        first = jax.grad(loss)(weights, x)
+        norm = jnp.sqrt(sum(jnp.sum(g * g) for g in first))
+        return jax.value_and_grad(loss)([w + 0.05 * g / norm for w, g in zip(weights, first)], x)
+
+    return Case(step, squares(4, 128, 1024))
+
+
 def branches() -> Case:
     """Conditionals, and a loop of a fixed number of iterations."""
 
@@ -375,9 +391,18 @@ CASES: dict[str, Callable[[], Case]] = {
     "own checkpoints": own_checkpoints,
     "own checkpoints in a loop": scanned_checkpoints,
     "gradients of gradients": of_gradients,
+    "two gradients in a row": twice,
     "cond and fori_loop": branches,
     "graph network": graph_network,
     "sharded batch": sharded,
     "shard_map": by_shard_map,
 }
-FAST = ("custom_vjp", "loops in loops", "gradients of gradients", "cond and fori_loop", "sharded batch", "shard_map")
+FAST = (
+    "custom_vjp",
+    "loops in loops",
+    "gradients of gradients",
+    "two gradients in a row",
+    "cond and fori_loop",
+    "sharded batch",
+    "shard_map",
+)

@@ -13,7 +13,11 @@ import steps
 import echo_jax
 
 TOLERANCE = 1e-5  # of the largest value: what recompilation itself changes in float32
-LEAST = {"custom_vjp": 1.3, "loops in loops": 1.4}  # before / after, where another one than 1
+LEAST = {
+    "custom_vjp": 1.3,
+    "loops in loops": 1.4,
+    "two gradients in a row": 1.3,
+}  # before / after, where another one than 1
 
 
 class Steps(unittest.TestCase):

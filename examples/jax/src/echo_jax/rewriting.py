@@ -45,7 +45,7 @@ class _Run:
         self.from_forward: set[int] = set()  # steps of the forward pass, and arguments
 
     def all(self, steps: Sequence[Any]) -> list[Any]:
-        is_behind, waits = False, self._waits(steps)
+        behind, waits = -1, self._waits(steps)  # the last node of a backward pass that has run
         for at, (number, again, reads) in enumerate(steps):
             node = self.kernels.nodes[number]
             self.latest[number] = at
@@ -53,12 +53,13 @@ class _Run:
                 self.from_forward.add(at)
                 self.made.append([self._copy(self.arguments[number])])
                 continue
-            is_behind |= node.is_late
             copies = [self.made[step][output] for step, output in reads]
-            if is_behind and not node.is_late and not self._is_tied(node, reads):
-                copies = self._held_back(copies, reads, waits.get(at, ()))
-            elif not is_behind:
+            if node.is_late:
+                behind = max(behind, number)
+            elif number > behind:
                 self.from_forward.add(at)
+            elif not self._is_tied(node, reads):
+                copies = self._held_back(copies, reads, waits.get(at, ()))
             self.made.append(self._kernel(node, copies, AGAIN if again else ""))
             if node.is_late:
                 self.ties.append(self.made[-1][0][1])

@@ -23,13 +23,14 @@ def order(kernels: Kernels, name: str) -> list[int]:
     policy = getattr(jax.checkpoint_policies, name)
     nodes = kernels.nodes
     saved = {at for at, node in enumerate(nodes) if node.root < 0 or _is_saved(kernels, at, policy)}
-    runs = [at for at, node in enumerate(nodes) if not node.is_late]
+    runs = list[int]()
     at_hand = saved | _between(kernels, saved)
     for at, node in enumerate(nodes):
         if node.is_late:
             again = _missing(kernels, at, at_hand)
             at_hand |= {*again, at}
-            runs += [*again, at]
+            runs += again
+        runs.append(at)
     return runs
 
 

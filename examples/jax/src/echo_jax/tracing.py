@@ -124,7 +124,7 @@ def in_order(flat: Any) -> Any:
     """The forward pass, then the backward pass. What leads to results alone, as gradients of weights and an optimizer's
     updates, stands where it can run first: a compiler runs it there, and what it reads is free.
     """
-    equations, late = flat.eqns, backward_of(flat)
+    equations, late = flat.eqns, _behind(flat)
     ends = _ending(flat, late)
     ready: dict[int, int] = {}  # by equation
     maker = {value: at for at in late for value in equations[at].outvars}
@@ -151,14 +151,22 @@ def _ending(flat: Any, late: Collection[int]) -> set[int]:
 
 
 def backward_of(closed: Any) -> frozenset[int]:
+    """The backward pass, and what needs it; but not the forward pass of further gradients, as of a loss at weights that
+    a first gradient has changed.
+    """
+    return frozenset(_behind(closed.jaxpr, lambda names: "jvp(" in names and "rematted_computation" not in names))
+
+
+def _behind(jaxpr: Any, starts_anew: Callable[[str], bool] = lambda _: False) -> set[int]:
     late: set[int] = set()
     values: set[Any] = set()
-    for at, equation in enumerate(closed.jaxpr.eqns):
+    for at, equation in enumerate(jaxpr.eqns):
+        names = str(equation.source_info.name_stack)
         needs = any(not is_literal(value) and value in values for value in equation.invars)
-        if needs or "transpose(" in str(equation.source_info.name_stack):
+        if "transpose(" in names or (needs and not starts_anew(names)):
             late.add(at)
             values.update(equation.outvars)
-    return frozenset(late)
+    return late
 
 
 def is_inside(traced: Traced) -> bool:
