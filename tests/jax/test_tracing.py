@@ -9,10 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from models import filled, shape
 from steps import Case, squares
 
-from echo_jax import calls, tracing
+from echo_jax import calls, kernels, tracing
+from echo_jax.compiling import compile_step
 
 
 def traced(step: Any, *args: Any) -> tracing.Traced:
@@ -27,6 +29,34 @@ def layers(around: Any, weights: Any, x: jax.Array) -> jax.Array:
     for w in weights:
         x = x + around(lambda w, x: jnp.tanh(jax.nn.gelu(x @ w)))(w, x)
     return (x**2).mean()
+
+
+class Costs(unittest.TestCase):
+    def test_results_lie_in_no_temporary_memory(self) -> None:
+        """New weights lie where donated ones did, or in the memory of results."""
+        optimizer = optax.adam(1e-3)
+
+        def step(weights: Any, state: Any, x: jax.Array) -> Any:
+            value, found = jax.value_and_grad(lambda w: layers(lambda f: f, w, x))(weights)
+            updates, state = optimizer.update(found, state)
+            return optax.apply_updates(weights, updates), state, value
+
+        weights, x = squares(3, 128, 256)
+        arguments = (weights, jax.eval_shape(optimizer.init, weights), x)
+        made = traced(jax.jit(step, donate_argnums=(0, 1)), *arguments)
+        compiled = compile_step(made.jitted(tracing.scoped(made)), tuple(jax.tree.leaves(arguments)), {})
+        graph = kernels.read(made, compiled)
+        count = graph.core().plan("baseline", None, 0.0, 10.0, True).peak_bytes
+        self.assertLess(abs(count / compiled.sizes.temp - 1), 0.15)
+        for value in made.closed.jaxpr.outvars:
+            node, output = graph.place[value]
+            self.assertEqual(graph.nodes[node].sizes(made.equations[graph.nodes[node].root])[output], 0)
+
+    def test_a_scatter_is_as_expensive_as_its_updates(self) -> None:
+        made = traced(lambda x, at, new: x.at[at].add(new), shape(64, 8), shape(5, dtype="int32"), shape(5, 8))
+        (scatter,) = [each for each in made.equations if each.primitive.name == "scatter-add"]
+        self.assertEqual(tracing.operations(scatter), 40.0)
+        self.assertFalse(tracing.is_heavy(scatter))
 
 
 class Equal(unittest.TestCase):

@@ -39,13 +39,14 @@ class Kernel:
     inputs: list[tuple[Any, Place]] = field(default_factory=list)  # values read from memory, and where they are made
     is_late: bool = False
     bytes: int = 0  # of its largest result, as the compiler stores it; 0 where that is not known
+    of_step: frozenset[int] = frozenset()  # its results that are the step's: they lie in no temporary memory
 
     def sizes(self, equation: Any) -> list[int]:
-        """Bytes of each result."""
+        """Bytes of each result in temporary memory."""
         sizes = [0 if _is_dropped(value) else bytes_of(value.aval) for value in equation.outvars]
         if self.bytes and max(sizes):
             sizes[sizes.index(max(sizes))] = self.bytes
-        return sizes
+        return [0 if k in self.of_step else size for k, size in enumerate(sizes)]
 
 
 @dataclass
@@ -130,10 +131,12 @@ def grouped(traced: Traced, stored: dict[int, int]) -> Kernels:
         place[value] = (len(nodes), 0)
         nodes.append(Kernel(-1, value))
     maker = {value: at for at, equation in enumerate(jaxpr.eqns) for value in equation.outvars}
+    results = {value for value in jaxpr.outvars if not is_literal(value)}
     for at, equation in enumerate(jaxpr.eqns):
         if at in stored:
             nodes.append(_kernel(jaxpr.eqns, at, maker, place, traced.backward))
             nodes[-1].bytes = stored[at]
+            nodes[-1].of_step = frozenset(k for k, value in enumerate(equation.outvars) if value in results)
             place.update((value, (len(nodes) - 1, k)) for k, value in enumerate(equation.outvars))
     return Kernels(traced, nodes, place, stored)
 
