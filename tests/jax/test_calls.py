@@ -118,10 +118,13 @@ class Numbers(Planned):
                 jax.tree.map(self.near, ours(weights, x, times), step(weights, x, times))
             self.assertEqual([decision.reason for decision in ours.decisions], ["", ""])
         self.assertGreater(echo_jax.explain(step, weights, x, 2).live_bytes, 0)
+        self.assertEqual(echo_jax.explain(ours, weights, x, 2).sizes.temp, ours.decisions[-1].after)
         for times in range(3, 12):
             ours.known.setdefault(times, (None, None))
         ours(weights, x, 12)
-        self.assertRegex(ours.decisions[-1].reason, "^it was planned for 8 values of its numbers")
+        ours(weights, x, 13)
+        self.assertEqual(len(ours.decisions), 3)
+        self.assertRegex(ours.decisions[-1].reason, "^it was planned 8 times, for other values of its numbers")
 
 
 class Arguments(Planned):
@@ -192,11 +195,12 @@ class Arguments(Planned):
             def decorated(self, weights: Any, x: jax.Array) -> Any:
                 return gradient(weights, x * self.factor)
 
-            factor = 1.0
+            factor, name = 1.0, ""
 
         trainer, (weights, x) = Trainer(), filled(SHAPES)
+        trainer.name = "an object is one value to jax.jit"
         self.planned(echo_jax.remat(trainer.jitted), trainer.jitted, weights, x)
-        jax.tree.map(self.near, trainer.decorated(weights, x), gradient(weights, x))
+        jax.tree.map(self.near, Trainer().decorated(weights, x), gradient(weights, x))
 
     def test_what_may_change_unseen(self) -> None:
         class Settings:

@@ -60,7 +60,7 @@ class Call:
         return key
 
     def numbers_within(self, count: int) -> list[int]:
-        """Which arrays are real, or may be, among the first leaves."""
+        """The numbers of the arrays, of those among the first `count` leaves, that are real or complex."""
         arrays = sum(not isinstance(leaf, Fixed) for leaf in self.leaves[:count])
         return [at for at, each in enumerate(self.arrays[:arrays]) if is_real(each)]
 
@@ -103,7 +103,7 @@ class Results:
 def of(
     step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], has_fixed_numbers: bool = False
 ) -> Call:
-    step = getattr(step, "step", step) if hasattr(step, "traced") else step  # of one that was rewritten
+    step = _origin(step)
     step, args = unbound(step), (*_bound_to(step), *args)
     info = getattr(step, "_jit_info", None)
     numbers = {number % len(args) for number in getattr(info, "static_argnums", ()) if number < len(args)}
@@ -121,8 +121,9 @@ def of(
 
 def needs_fixed_numbers(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether it does not trace where Python's numbers are arrays, and does where they are fixed."""
+    step = _origin(step)
     call = of(step, args, kwargs)
-    if hasattr(step, "traced") or isinstance(unbound(step), JITTED) or not any(type(x) in NUMBERS for x in call.arrays):
+    if isinstance(unbound(step), JITTED) or not any(type(each) in NUMBERS for each in call.arrays):
         return False
     try:
         traced(step, call.shaped())
@@ -131,6 +132,11 @@ def needs_fixed_numbers(step: Callable[..., Any], args: Sequence[Any], kwargs: M
             traced(step, of(step, args, kwargs, True).shaped())
             return True
     return False
+
+
+def _origin(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a step that was rewritten, the one that it was."""
+    return step.step if hasattr(step, "traced") else step  # type: ignore[attr-defined]
 
 
 def unbound(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,7 +283,7 @@ def _writable(call: Call, args: Any, kwargs: Any) -> Iterator[int]:
     leaf = begin = 0
     for each in jax.tree.leaves((args, kwargs), is_leaf=_is_object):
         after = leaf + len(jax.tree.leaves(each))
-        count = sum(not isinstance(each, Fixed) for each in call.leaves[leaf:after])
+        count = sum(not isinstance(given, Fixed) for given in call.leaves[leaf:after])
         if _is_object(each):
             yield from range(begin, begin + count)
         leaf, begin = after, begin + count

@@ -30,9 +30,7 @@ TPU_ENVIRONMENT = {  # libtpu compiles without a TPU, and asks no server for one
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
-
-
-_COMPILING = threading.RLock()
+_COMPILING = threading.RLock()  # the compilation cache is switched off for the whole process
 
 
 @dataclass(frozen=True)

@@ -116,11 +116,16 @@ class Remat:
                     self._declined(f"an argument is neither an array nor hashable: {first_line(fault)}"),
                     None,
                 )
+        if key not in self.known and self._is_planned_too_often():
+            key = None  # one decision for all further values
         if (found := self.known.get(key)) is None:
             with self.lock:
                 if (found := self.known.get(key)) is None:
                     found = self.known[key] = self._decided(call)
         return found
+
+    def _is_planned_too_often(self) -> bool:
+        return bool(self.has_fixed_numbers) and len(self.known) >= VALUES
 
     def _declined(self, reason: str) -> Decision:
         decision = Decision(calls.name_of(self.step), self.asked.topology or jax.default_backend(), reason=reason)
@@ -133,9 +138,10 @@ class Remat:
         result = None
         try:
             decision.platform = self.asked.topology or device_of(call.arrays).platform
-            if self.has_fixed_numbers and len(self.known) >= VALUES:
-                raise Declined(f"it was planned for {VALUES} values of its numbers, which choose what it does")
-            if unseen := calls.unseen(call):
+            if self._is_planned_too_often():
+                raise Declined(f"it was planned {VALUES} times, for other values of its numbers or other shapes")
+            unseen = "" if self._jit_info is not None else calls.unseen(call)  # jax.jit takes an object as one value
+            if unseen:
                 raise Declined(f"what an argument of type {unseen} holds may change unseen: register it as a pytree")
             shapes = call.shaped()
             whole, results = tracing.trace(self.step, shapes)

@@ -327,8 +327,8 @@ class Search:
         for _ in range(ASKS):
             found = ask(None, price)
             added = 0.0 if found is None else found.flops - base.flops
-            is_used = found is not None and WELL_USED * allowed <= added <= allowed
-            if price == 0 or (is_used and found is not None and found.is_as_promised):
+            is_used = WELL_USED * allowed <= added <= allowed
+            if price == 0 or (found is not None and is_used and found.is_as_promised):
                 return
             if found is not None and all(each is not found for each in tried):
                 tried.append(found)
